@@ -1,0 +1,2 @@
+//! From what a user wrote to a validated [`spec::Spec`].
+pub mod spec;

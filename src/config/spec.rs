@@ -1,0 +1,494 @@
+//! The validated configuration: what the rest of the program uses. Every value here is in range, every
+//! reference resolved, every default filled in. Plain data: no I/O, no parsing.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::messages::event::EventKey;
+use crate::messages::signal::Signal;
+
+/// A whole configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// How to reach Consul; `None`: run without discovery.
+    pub consul: Option<ConsulSpec>,
+    /// Level, format and destination of the log.
+    pub logging: LoggingSpec,
+    /// Every job, coprocesses first, else in file order.
+    pub jobs: Vec<JobSpec>,
+    /// Services and keys to observe in Consul.
+    pub watches: Vec<WatchSpec>,
+    /// The control socket.
+    pub control: ControlSpec,
+    /// Metrics and their endpoint, if asked for.
+    pub telemetry: Option<TelemetrySpec>,
+    /// How long the whole shutdown may take.
+    pub stop_timeout: StopBudget,
+    /// Environment changes for every job.
+    pub env: Environment,
+}
+
+/// Changes to an inherited environment, in order: set, or unset where `None`.
+pub type Environment = Vec<(String, Option<String>)>;
+
+/// How many times something may happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// At most this many times.
+    Finite(u32),
+    /// As often as needed.
+    Unlimited,
+}
+
+/// The time that a shutdown may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopBudget {
+    /// Kill everything at once (`-1`).
+    Immediate,
+    /// Stop politely, then kill what is left after this time.
+    Within(Duration),
+}
+
+/// One job or coprocess.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobSpec {
+    /// Unique among jobs.
+    pub name: Arc<str>,
+    /// An ordinary job or a coprocess.
+    pub kind: JobKind,
+    /// What to execute; `None` for an advertised job that something else runs.
+    pub exec: Option<CommandLine>,
+    /// When to execute it.
+    pub when: When,
+    /// Restarts after the first run.
+    pub restarts: Limit,
+    /// Longest run of one execution.
+    pub timeout: Option<Duration>,
+    /// How it is told to stop.
+    pub stop: StopSpec,
+    /// Delay between restarts.
+    pub backoff: BackoffSpec,
+    /// Health checks; all must pass.
+    pub health: Vec<CheckSpec>,
+    /// How it appears in Consul, if it does.
+    pub advertise: Option<AdvertiseSpec>,
+    /// The child inherits our stdout and stderr untouched.
+    pub raw_output: bool,
+    /// When it completes, the program ends with its status.
+    pub essential: bool,
+    /// How its process is executed.
+    pub execution: ExecutionSpec,
+}
+
+/// What makes a coprocess different from a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobKind {
+    /// Keeps the program alive; gets signals and events.
+    Job,
+    /// Secondary: never keeps the program alive, always restarted by a reload.
+    Coprocess,
+}
+
+/// A program and its arguments; the program is never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// A path, or a name looked up in `PATH`.
+    pub program: String,
+    /// Arguments, the program's own name not included.
+    pub args: Vec<String>,
+}
+
+/// The rule for when a job runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct When {
+    /// What starts it.
+    pub trigger: Trigger,
+    /// Give up if it has not started within this time of startup.
+    pub timeout: Option<Duration>,
+}
+
+/// What starts a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trigger {
+    /// The first such event.
+    Once(EventKey),
+    /// Every such event.
+    Each(EventKey),
+    /// Once all have happened, in any order.
+    All(Vec<EventKey>),
+    /// The first of them.
+    Any(Vec<EventKey>),
+    /// At startup, then every interval.
+    Interval(Duration),
+}
+
+/// How a job is told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopSpec {
+    /// Longest wait for the jobs that its `stopping` event started.
+    pub wait: Option<Duration>,
+    /// Pause between deregistering and the signal.
+    pub drain: Duration,
+    /// Asks it to stop.
+    pub signal: Signal,
+    /// How long it then has before SIGKILL; `None`: what is left of the shutdown, else 5 s.
+    pub kill_timeout: Option<Duration>,
+}
+
+/// Delays between restarts: none, then 100 ms, then ×`factor` up to `max`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BackoffSpec {
+    /// Shortest delay, the first included.
+    pub min: Duration,
+    /// Longest delay; zero turns backoff off.
+    pub max: Duration,
+    /// Growth from one delay to the next, at least 1.
+    pub factor: f64,
+    /// Random share added or taken away, 0 to 1.
+    pub jitter: f64,
+    /// A run of at least this long starts over.
+    pub reset_after: Duration,
+}
+
+/// One health check.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckSpec {
+    /// Unique within its job.
+    pub name: Arc<str>,
+    /// What is tried.
+    pub probe: Probe,
+    /// Time between tries.
+    pub interval: Duration,
+    /// Longest try.
+    pub timeout: Duration,
+    /// Failures in a row that make the job unhealthy, at least 1.
+    pub failures: u32,
+    /// A probe's process inherits our stdout and stderr untouched.
+    pub raw_output: bool,
+}
+
+/// How a health check tries.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Probe {
+    /// Passes when the process exits with 0.
+    Exec(CommandLine),
+    /// Passes when the answer is as expected.
+    Http(HttpProbe),
+    /// Passes when `host:port` accepts a connection.
+    Tcp(String),
+}
+
+/// An HTTP request and the answer it should get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpProbe {
+    /// Absolute `http://` or `https://` URL.
+    pub url: String,
+    /// Request method, upper case.
+    pub method: String,
+    /// The only status that passes; `None`: any 2xx.
+    pub status: Option<u16>,
+    /// Request headers.
+    pub headers: Vec<(String, String)>,
+    /// Text that the body must contain.
+    pub contains: Option<String>,
+}
+
+/// A job's registration in Consul.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdvertiseSpec {
+    /// The port it listens on.
+    pub port: u16,
+    /// The address it is found at, chosen by `interfaces`.
+    pub address: IpAddr,
+    /// Consul tags.
+    pub tags: Vec<String>,
+    /// Consul metadata.
+    pub meta: Vec<(String, String)>,
+    /// Register at once, with this status, instead of at the first pass.
+    pub initial_status: Option<InitialStatus>,
+    /// How often a healthy job says so.
+    pub heartbeat: Duration,
+    /// How long Consul believes it.
+    pub ttl: Duration,
+    /// Let other agents change our tags.
+    pub enable_tag_override: bool,
+    /// Consul forgets the service after it was critical for this long.
+    pub deregister_critical_after: Option<Duration>,
+}
+
+/// The state in which a service is first registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InitialStatus {
+    /// Served to clients at once.
+    Passing,
+    /// Known, with a warning.
+    Warning,
+    /// Known, not served.
+    Critical,
+}
+
+/// How a job's process is executed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExecutionSpec {
+    /// Environment changes, after those of the whole configuration.
+    pub env: Environment,
+    /// Working directory.
+    pub cwd: Option<PathBuf>,
+    /// User to run as, resolved.
+    pub user: Option<UserSpec>,
+    /// Group id to run as, resolved; wins over the user's own.
+    pub group: Option<u32>,
+    /// File creation mask.
+    pub umask: Option<u32>,
+    /// Scheduling priority, -20 to 19.
+    pub nice: Option<i32>,
+    /// Resource limits.
+    pub rlimits: Vec<ResourceLimit>,
+    /// Preference of the kernel's out-of-memory killer, -1000 to 1000.
+    pub oom_score_adj: Option<i32>,
+    /// Never gain privileges through execve.
+    pub no_new_privileges: bool,
+}
+
+/// A user as the system's user database knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserSpec {
+    /// Name; for supplementary groups. `None` for a bare number without an entry.
+    pub name: Option<String>,
+    /// User id.
+    pub uid: u32,
+    /// Primary group id.
+    pub gid: u32,
+}
+
+/// One resource limit; `None`: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceLimit {
+    /// Which resource.
+    pub resource: Resource,
+    /// What the process meets first.
+    pub soft: Option<u64>,
+    /// What it may raise the soft limit to.
+    pub hard: Option<u64>,
+}
+
+/// Resources that the kernel limits, named as in setrlimit(2) without `RLIMIT_`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Resource {
+    As,
+    Core,
+    Cpu,
+    Data,
+    Fsize,
+    Locks,
+    Memlock,
+    Msgqueue,
+    Nice,
+    Nofile,
+    Nproc,
+    Rss,
+    Rtprio,
+    Rttime,
+    Sigpending,
+    Stack,
+}
+
+/// How to reach Consul.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsulSpec {
+    /// Where its HTTP API listens.
+    pub address: ConsulAddress,
+    /// ACL token.
+    pub token: Option<Secret>,
+    /// TLS settings; used with `https`.
+    pub tls: TlsSpec,
+}
+
+/// A value that must never be printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a value.
+    pub fn new(value: String) -> Self {
+        Self(value)
+    }
+
+    /// The value itself, to be sent and never logged.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// Where Consul's HTTP API listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConsulAddress {
+    /// `http` or `https`, host and port.
+    Tcp {
+        /// Whether to use TLS.
+        tls: bool,
+        /// Host name or address; IPv6 without brackets.
+        host: String,
+        /// TCP port.
+        port: u16,
+    },
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+/// TLS settings of the Consul client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSpec {
+    /// File with trusted certificates.
+    pub ca_file: Option<PathBuf>,
+    /// Directory with trusted certificates.
+    pub ca_path: Option<PathBuf>,
+    /// Our own certificate.
+    pub client_cert: Option<PathBuf>,
+    /// Our own key.
+    pub client_key: Option<PathBuf>,
+    /// Name that the server's certificate must bear.
+    pub server_name: Option<String>,
+    /// Whether the server's certificate is checked.
+    pub verify: bool,
+}
+
+/// Something observed in Consul.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchSpec {
+    /// The name of its events' source, without `watch.`; unique among watches.
+    pub name: Arc<str>,
+    /// What is observed.
+    pub target: WatchTarget,
+    /// Longest time until a change is seen.
+    pub interval: Duration,
+    /// Datacentre to ask.
+    pub datacentre: Option<String>,
+}
+
+/// What a watch observes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchTarget {
+    /// Healthy instances of a service, with a tag if given.
+    Service {
+        /// Consul's name of the service.
+        service: String,
+        /// Only instances with this tag.
+        tag: Option<String>,
+    },
+    /// One key of the KV store.
+    Key(String),
+    /// Every key below a prefix.
+    Prefix(String),
+}
+
+/// The control socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlSpec {
+    /// Path of the unix socket.
+    pub socket: PathBuf,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// Metrics and their endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TelemetrySpec {
+    /// TCP port of `/metrics` and `/status`.
+    pub port: u16,
+    /// Address to bind and advertise.
+    pub address: IpAddr,
+    /// Consul tags of the `containerpilot` service.
+    pub tags: Vec<String>,
+    /// Metrics that users define.
+    pub metrics: Vec<MetricSpec>,
+}
+
+/// A metric that users define and set through the control socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricSpec {
+    /// Non-empty parts of namespace, subsystem and name, joined with `_`.
+    pub full_name: String,
+    /// Its explanation for readers.
+    pub help: String,
+    /// What it counts or measures.
+    pub kind: MetricKind,
+}
+
+/// The four types of Prometheus metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Only grows; values are added.
+    Counter,
+    /// Goes up and down; values are set.
+    Gauge,
+    /// Values are counted into buckets.
+    Histogram,
+    /// Values are summed up as quantiles.
+    Summary,
+}
+
+/// Level, format and destination of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggingSpec {
+    /// Records below it are not written.
+    pub level: LogLevel,
+    /// How a record looks.
+    pub format: LogFormat,
+    /// Where records go.
+    pub output: LogOutput,
+}
+
+impl Default for LoggingSpec {
+    fn default() -> Self {
+        Self { level: LogLevel::Info, format: LogFormat::Default, output: LogOutput::Stdout }
+    }
+}
+
+/// How important a record is; ordered from least to most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogLevel {
+    /// Every event and decision.
+    Debug,
+    /// What an operator likes to know.
+    Info,
+    /// What an operator should look at.
+    Warn,
+    /// What went wrong.
+    Error,
+    /// What ends the program.
+    Fatal,
+    /// As `Fatal`; kept for ContainerPilot's configurations.
+    Panic,
+}
+
+/// How a log record looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LogFormat {
+    /// `TIME JOB PID MESSAGE`.
+    Default,
+    /// `time="…" level=info msg="…" job=app pid=7`.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Where log records go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum LogOutput {
+    /// Our standard output.
+    Stdout,
+    /// Our standard error.
+    Stderr,
+    /// A file, reopened on SIGUSR1.
+    File(PathBuf),
+}

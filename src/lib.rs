@@ -1,0 +1,3 @@
+//! `containerpilot`: an init and supervisor for multi-process containers.
+pub mod config;
+pub mod messages;

@@ -1,0 +1,2 @@
+//! Arguments → configuration → supervision → exit status; nothing else.
+fn main() {}

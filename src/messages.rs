@@ -1,0 +1,3 @@
+//! The vocabulary that actors share: types only, no behaviour.
+pub mod event;
+pub mod signal;

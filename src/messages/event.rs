@@ -1,0 +1,147 @@
+//! Events: facts in the past tense, broadcast to every subscriber in one order.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::signal::Signal;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EventCode {
+    /// Configuration is done; telemetry and control socket are serving.
+    Startup,
+    /// The program begins to shut down.
+    Shutdown,
+    /// An execution of a job's process ended with status 0.
+    ExitSuccess,
+    /// An execution of a job's process ended in any other way, a failed spawn included.
+    ExitFailed,
+    /// A job's health, or a watch's set of instances, became good.
+    Healthy,
+    /// A job's health, or a watch's set of instances, became bad.
+    Unhealthy,
+    /// The set of healthy instances of a watch changed.
+    Changed,
+    /// A job was told to stop, or will not run again.
+    Stopping,
+    /// A job is over: its process group is gone and it is deregistered.
+    Stopped,
+    /// The control plane put the container into maintenance.
+    EnterMaintenance,
+    /// The control plane took the container out of maintenance.
+    ExitMaintenance,
+    /// A signal arrived.
+    Signal,
+}
+
+impl EventCode {
+    /// Every code, in the order of the documentation.
+    pub const ALL: [Self; 12] = [
+        Self::Startup,
+        Self::Shutdown,
+        Self::ExitSuccess,
+        Self::ExitFailed,
+        Self::Healthy,
+        Self::Unhealthy,
+        Self::Changed,
+        Self::Stopping,
+        Self::Stopped,
+        Self::EnterMaintenance,
+        Self::ExitMaintenance,
+        Self::Signal,
+    ];
+
+    /// The code as a configuration's `once` and `each` spell it.
+    pub const fn config_name(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::Shutdown => "shutdown",
+            Self::ExitSuccess => "exitSuccess",
+            Self::ExitFailed => "exitFailed",
+            Self::Healthy => "healthy",
+            Self::Unhealthy => "unhealthy",
+            Self::Changed => "changed",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+            Self::EnterMaintenance => "enterMaintenance",
+            Self::ExitMaintenance => "exitMaintenance",
+            Self::Signal => "signal",
+        }
+    }
+
+    /// The code as ContainerPilot's metrics and environment variables spell it.
+    pub const fn metric_name(self) -> &'static str {
+        match self {
+            Self::Startup => "Startup",
+            Self::Shutdown => "Shutdown",
+            Self::ExitSuccess => "ExitSuccess",
+            Self::ExitFailed => "ExitFailed",
+            Self::Healthy => "StatusHealthy",
+            Self::Unhealthy => "StatusUnhealthy",
+            Self::Changed => "StatusChanged",
+            Self::Stopping => "Stopping",
+            Self::Stopped => "Stopped",
+            Self::EnterMaintenance => "EnterMaintenance",
+            Self::ExitMaintenance => "ExitMaintenance",
+            Self::Signal => "Signal",
+        }
+    }
+
+    /// Whether events of this code come from the program itself rather than from a job, watch or signal.
+    pub const fn is_global(self) -> bool {
+        matches!(self, Self::Startup | Self::Shutdown | Self::EnterMaintenance | Self::ExitMaintenance)
+    }
+}
+
+/// Who an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// The program itself.
+    Global,
+    /// The job of that name.
+    Job(Arc<str>),
+    /// The watch of that name (without the `watch.` prefix).
+    Watch(Arc<str>),
+    /// The signal that arrived.
+    Signal(Signal),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Global => f.write_str("global"),
+            Self::Job(name) => f.write_str(name),
+            Self::Watch(name) => write!(f, "watch.{name}"),
+            Self::Signal(signal) => write!(f, "{signal}"),
+        }
+    }
+}
+
+/// What a subscriber listens for: a code together with its source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventKey {
+    /// What happened.
+    pub code: EventCode,
+    /// Who it happened to.
+    pub source: Source,
+}
+
+impl fmt::Display for EventKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.source, self.code.config_name())
+    }
+}
+
+/// Something that happened, at its place in the one order of all events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Position in the order of all events, from 1.
+    pub sequence: u64,
+    /// When it was published.
+    pub time: SystemTime,
+    /// The event that led to this one, if one did.
+    pub cause: Option<u64>,
+    /// What happened, and to whom.
+    pub key: EventKey,
+}
