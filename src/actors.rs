@@ -1,0 +1,3 @@
+//! The actors: thin engines around pure decisions.
+pub mod job;
+pub mod pilot;

@@ -1,0 +1,79 @@
+//! How long a restart waits: a pure function of the settings and of how often the job ended early.
+
+use std::time::Duration;
+
+use crate::config::spec::BackoffSpec;
+
+/// The delay of the second restart; the first is immediate.
+const BASE: Duration = Duration::from_millis(100);
+
+/// The delay before the next run after `early_ends` runs in a row ended early, before jitter.
+pub fn delay(spec: &BackoffSpec, early_ends: u32) -> Duration {
+    let nominal = match early_ends {
+        0 | 1 => Duration::ZERO,
+        count => grown(spec, count - 2),
+    };
+    nominal.max(spec.min).min(spec.max)
+}
+
+/// Spreads a delay by a random share of up to `spec.jitter` in either direction; `random` is in 0..1.
+pub fn jittered(spec: &BackoffSpec, delay: Duration, random: f64) -> Duration {
+    let share = 1.0 + spec.jitter * (2.0 * random - 1.0);
+    delay.mul_f64(share.clamp(0.0, 2.0))
+}
+
+fn grown(spec: &BackoffSpec, doublings: u32) -> Duration {
+    let factor = spec.factor.max(1.0).powi(i32::try_from(doublings).unwrap_or(i32::MAX));
+    let seconds = BASE.as_secs_f64() * factor;
+    if seconds.is_finite() && seconds < spec.max.as_secs_f64() {
+        Duration::from_secs_f64(seconds)
+    } else {
+        spec.max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> BackoffSpec {
+        BackoffSpec {
+            min: Duration::ZERO,
+            max: Duration::from_secs(30),
+            factor: 2.0,
+            jitter: 0.1,
+            reset_after: Duration::from_secs(10),
+        }
+    }
+
+    #[test]
+    fn the_first_restart_is_immediate_the_second_waits_100_ms_then_delays_double_up_to_the_maximum() {
+        let delays: Vec<u128> = (0..13).map(|ends| delay(&spec(), ends).as_millis()).collect();
+        assert_eq!(delays, [0, 0, 100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000]);
+    }
+
+    #[test]
+    fn a_maximum_of_zero_turns_backoff_off() {
+        let off = BackoffSpec { max: Duration::ZERO, ..spec() };
+        assert!((0..40).all(|ends| delay(&off, ends).is_zero()));
+    }
+
+    #[test]
+    fn a_minimum_delays_the_first_restart_too() {
+        let slow = BackoffSpec { min: Duration::from_secs(1), ..spec() };
+        assert_eq!(delay(&slow, 1), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn jitter_stays_within_its_share() {
+        let base = Duration::from_secs(1);
+        assert_eq!(jittered(&spec(), base, 0.0), Duration::from_millis(900));
+        assert_eq!(jittered(&spec(), base, 0.5), base);
+        assert_eq!(jittered(&spec(), base, 1.0), Duration::from_millis(1100));
+    }
+
+    #[test]
+    fn endless_crashes_do_not_overflow() {
+        assert_eq!(delay(&spec(), u32::MAX), Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,238 @@
+//! The life of one job as a pure state machine: `step(policy, state, input) → (state, actions)`.
+//!
+//! No clock, no I/O, no actor: the Job actor turns messages into inputs and actions into effects. One function
+//! per phase, every input listed in each. `docs/lifecycle-table.txt` is printed from here and kept equal by a test.
+
+use std::time::Duration;
+
+use crate::config::spec::{BackoffSpec, JobSpec, Limit, Trigger};
+use crate::messages::event::{EventCode, Source};
+use crate::messages::job::Phase;
+
+mod moves;
+mod phases;
+#[cfg(test)]
+mod tests;
+
+/// What of a job's configuration decides its life.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// How often its trigger may start it.
+    pub cadence: Cadence,
+    /// Restarts after the first run of a trigger.
+    pub restarts: Limit,
+    /// Longest run of one execution.
+    pub timeout: Option<Duration>,
+    /// Whether it has a program to execute.
+    pub has_process: bool,
+    /// Whether Consul knows it, so that it must be deregistered.
+    pub advertised: bool,
+    /// Pause between deregistering and the stop signal.
+    pub drain: Duration,
+    /// Delays between restarts.
+    pub backoff: BackoffSpec,
+    /// Its own events trigger it: without backoff it would spin.
+    pub triggers_itself: bool,
+}
+
+/// How often a trigger may start the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cadence {
+    /// The first trigger only.
+    Once,
+    /// Every trigger.
+    Each,
+    /// At startup and at every tick of this interval.
+    Interval(Duration),
+}
+
+impl From<&JobSpec> for Policy {
+    fn from(spec: &JobSpec) -> Self {
+        let cadence = match &spec.when.trigger {
+            Trigger::Once(_) | Trigger::All(_) | Trigger::Any(_) => Cadence::Once,
+            Trigger::Each(_) => Cadence::Each,
+            Trigger::Interval(interval) => Cadence::Interval(*interval),
+        };
+        Self {
+            cadence,
+            restarts: spec.restarts,
+            timeout: spec.timeout,
+            has_process: spec.exec.is_some(),
+            advertised: spec.advertise.is_some(),
+            drain: spec.stop.drain,
+            backoff: spec.backoff,
+            triggers_itself: matches!(
+                &spec.when.trigger,
+                Trigger::Each(key) if key.source == Source::Job(spec.name.clone())
+            ),
+        }
+    }
+}
+
+/// What exists of the job's current execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Process {
+    /// Nothing.
+    None,
+    /// Its main process lives.
+    Live,
+    /// Its main process ended; others of its group are being ended.
+    Leftover,
+}
+
+/// What follows once a stopping job is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Afterwards {
+    /// It is over for good.
+    Complete,
+    /// It was stopped by hand and stays so until it is started by hand.
+    Halt,
+    /// It was restarted by hand and runs again.
+    Resume,
+}
+
+/// Where a job is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct State {
+    /// What it is doing.
+    pub phase: Phase,
+    /// What exists of its execution.
+    pub process: Process,
+    /// Restarts since the last trigger; for an interval, runs after the first.
+    pub restarts: u32,
+    /// Runs in a row that ended early; the measure of backoff.
+    pub early_ends: u32,
+    /// A trigger came while it could not run: it runs once more when it can.
+    pub pending: bool,
+    /// What follows a stop.
+    pub afterwards: Afterwards,
+    /// Deregistration is over, or was not needed.
+    pub withdrawn: bool,
+}
+
+impl State {
+    /// A job that waits for its first trigger.
+    pub const fn new() -> Self {
+        Self {
+            phase: Phase::Waiting,
+            process: Process::None,
+            restarts: 0,
+            early_ends: 0,
+            pending: false,
+            afterwards: Afterwards::Complete,
+            withdrawn: false,
+        }
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How an execution ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// With status 0.
+    pub success: bool,
+    /// How long it ran.
+    pub lasted: Duration,
+}
+
+/// Something that happened to the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// The events that its `when` names have come.
+    Triggered,
+    /// They did not come within `when.timeout`.
+    TriggerExpired,
+    /// The next tick of its interval came.
+    IntervalElapsed,
+    /// Its program could not be executed.
+    SpawnFailed,
+    /// Its main process ended, and its output is logged.
+    Exited(Ended),
+    /// No process of its group is left.
+    GroupGone,
+    /// The execution lasted as long as `timeout`.
+    RunTimeoutElapsed,
+    /// The delay before a restart is over.
+    DelayElapsed,
+    /// The jobs that its `stopping` event started are done, or had their time.
+    HoldEnded,
+    /// Consul does not know it any more, or had its time.
+    DeregistrationEnded,
+    /// The pause before the stop signal is over.
+    DrainElapsed,
+    /// It had its time to stop by itself.
+    KillTimeoutElapsed,
+    /// It is to stop for good: shutdown, reload, or its trigger can no longer come.
+    StopRequested,
+    /// It is to stop by hand, and to stay stopped.
+    HaltRequested,
+    /// It is to run now, by hand.
+    StartRequested,
+    /// It is to stop and run anew, by hand.
+    RestartRequested,
+    /// It is to end at once.
+    KillRequested,
+}
+
+/// A timer; leaving the phase that armed it cancels it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timer {
+    /// Ends an execution.
+    RunTimeout,
+    /// Delays a restart, before jitter.
+    Delay(Duration),
+    /// Bounds the wait for the jobs that `stopping` started.
+    Hold,
+    /// Bounds the wait for Consul.
+    Deregistration,
+    /// Pauses before the stop signal.
+    Drain,
+    /// Bounds the wait for the process after the stop signal.
+    KillTimeout,
+}
+
+/// What is to be done, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Execute the program.
+    Spawn,
+    /// Tell everybody.
+    Publish(EventCode),
+    /// Tell everybody that it stops, and learn when those who act on it are done.
+    PublishStoppingAndHold,
+    /// Start a timer in place of the phase's former one.
+    Arm(Timer),
+    /// Withdraw it from Consul.
+    Deregister,
+    /// Ask its group to stop.
+    Signal,
+    /// Kill its group.
+    Kill,
+}
+
+type Next = (State, Vec<Action>);
+
+/// Where an input leads, and what is to be done on the way.
+pub fn step(policy: &Policy, state: State, input: Input) -> Next {
+    use phases::*;
+    match state.phase {
+        Phase::Waiting => waiting(policy, state, input),
+        Phase::Running => running(policy, state, input),
+        Phase::TimedOut => timed_out(policy, state, input),
+        Phase::Sweeping => sweeping(policy, state, input),
+        Phase::Delayed => delayed(policy, state, input),
+        Phase::Holding => holding(policy, state, input),
+        Phase::Deregistering => deregistering(policy, state, input),
+        Phase::Draining => draining(policy, state, input),
+        Phase::Terminating => terminating(policy, state, input),
+        Phase::Killing => killing(policy, state, input),
+        Phase::Ending => ending(policy, state, input),
+        Phase::Halted => halted(policy, state, input),
+        Phase::Complete => complete(policy, state, input),
+    }
+}

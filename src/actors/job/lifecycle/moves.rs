@@ -1,0 +1,212 @@
+//! The moves that several phases share.
+
+use std::time::Duration;
+
+use super::{Action, Afterwards, Cadence, Ended, Next, Policy, Process, State, Timer};
+use crate::actors::job::backoff;
+use crate::config::spec::Limit;
+use crate::messages::event::EventCode;
+use crate::messages::job::Phase;
+
+pub(super) fn stay(state: State) -> Next {
+    (state, vec![])
+}
+
+pub(super) fn to(state: State, phase: Phase) -> State {
+    State { phase, ..state }
+}
+
+pub(super) fn publish_exit(success: bool) -> Action {
+    Action::Publish(if success { EventCode::ExitSuccess } else { EventCode::ExitFailed })
+}
+
+/// Runs with a fresh restart budget.
+pub(super) fn start(policy: &Policy, state: State, actions: Vec<Action>) -> Next {
+    let restarts = match policy.cadence {
+        Cadence::Once | Cadence::Each => 0,
+        Cadence::Interval(_) => state.restarts,
+    };
+    if policy.triggers_itself {
+        return run_after_backoff(policy, State { restarts, ..state }, actions);
+    }
+    run(policy, State { restarts, early_ends: 0, ..state }, actions)
+}
+
+/// Executes the program now.
+pub(super) fn run(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
+    let state = State { pending: false, ..to(state, Phase::Running) };
+    if !policy.has_process {
+        return (State { process: Process::None, ..state }, actions);
+    }
+    actions.push(Action::Spawn);
+    if policy.timeout.is_some() {
+        actions.push(Action::Arm(Timer::RunTimeout));
+    }
+    (State { process: Process::Live, ..state }, actions)
+}
+
+/// Executes the program once its backoff delay is over.
+fn run_after_backoff(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
+    let delay = backoff::delay(&policy.backoff, state.early_ends);
+    if delay.is_zero() {
+        return run(policy, state, actions);
+    }
+    actions.push(Action::Arm(Timer::Delay(delay)));
+    (State { pending: false, ..to(state, Phase::Delayed) }, actions)
+}
+
+pub(super) fn count_restart(state: State) -> State {
+    State { restarts: state.restarts.saturating_add(1), ..state }
+}
+
+/// A trigger while the job cannot start: any number of them make one more run.
+pub(super) fn remember(policy: &Policy, state: State) -> Next {
+    match policy.cadence {
+        Cadence::Each => (State { pending: true, ..state }, vec![]),
+        Cadence::Once | Cadence::Interval(_) => stay(state),
+    }
+}
+
+/// A tick that finds the run alive is skipped, unless that run's time is up by now and it is about to be killed.
+pub(super) fn tick_while_running(policy: &Policy, state: State) -> State {
+    match (policy.cadence, policy.timeout) {
+        (Cadence::Interval(interval), Some(timeout)) if timeout <= interval => {
+            State { pending: true, ..state }
+        }
+        (Cadence::Interval(_) | Cadence::Once | Cadence::Each, _) => state,
+    }
+}
+
+pub(super) fn end_of_run(policy: &Policy, state: State, ended: Ended) -> State {
+    let lasting = ended.lasted >= policy.backoff.reset_after && ended.lasted > Duration::ZERO;
+    State { early_ends: if lasting { 1 } else { state.early_ends.saturating_add(1) }, ..state }
+}
+
+fn may_restart(policy: &Policy, state: State) -> bool {
+    match policy.restarts {
+        Limit::Unlimited => true,
+        Limit::Finite(limit) => state.restarts < limit,
+    }
+}
+
+/// A run is over and nothing is left of it: what comes next?
+pub(super) fn next_run(policy: &Policy, state: State, actions: Vec<Action>) -> Next {
+    match policy.cadence {
+        Cadence::Interval(_) if !may_restart(policy, state) => complete_by_itself(policy, state, actions),
+        Cadence::Interval(_) if state.pending => run(policy, count_restart(state), actions),
+        Cadence::Interval(_) => (to(state, Phase::Waiting), actions),
+        Cadence::Once | Cadence::Each if state.pending => start(policy, state, actions),
+        Cadence::Once | Cadence::Each if may_restart(policy, state) => {
+            run_after_backoff(policy, count_restart(state), actions)
+        }
+        Cadence::Each => (to(state, Phase::Waiting), actions),
+        Cadence::Once => complete_by_itself(policy, state, actions),
+    }
+}
+
+fn complete_by_itself(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
+    actions.push(Action::Publish(EventCode::Stopping));
+    withdraw(policy, State { afterwards: Afterwards::Complete, ..state }, actions)
+}
+
+/// Tells that the job stops. Only a job that serves waits for those who act on that.
+pub(super) fn announce(policy: &Policy, state: State, afterwards: Afterwards) -> Next {
+    let state = State { afterwards, pending: false, ..state };
+    if state.phase == Phase::Running {
+        return (to(state, Phase::Holding), vec![Action::PublishStoppingAndHold, Action::Arm(Timer::Hold)]);
+    }
+    withdraw(policy, state, vec![Action::Publish(EventCode::Stopping)])
+}
+
+pub(super) fn announced(state: State) -> Next {
+    (State { pending: false, ..state }, vec![Action::Publish(EventCode::Stopping)])
+}
+
+pub(super) fn announce_while_killed(state: State, afterwards: Afterwards) -> Next {
+    let (state, actions) = announced(state);
+    (State { afterwards, ..to(state, Phase::Killing) }, actions)
+}
+
+pub(super) fn announce_while_ending(state: State, afterwards: Afterwards) -> Next {
+    let (state, actions) = announced(state);
+    (State { afterwards, ..to(state, Phase::Ending) }, actions)
+}
+
+pub(super) fn halt_instead(state: State) -> Next {
+    stay(State { afterwards: Afterwards::Halt, ..state })
+}
+
+pub(super) fn resume_instead(state: State) -> Next {
+    stay(State { afterwards: Afterwards::Resume, ..state })
+}
+
+/// Deregisters, if that is still to be done.
+pub(super) fn withdraw(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
+    if policy.advertised && !state.withdrawn {
+        actions.extend([Action::Deregister, Action::Arm(Timer::Deregistration)]);
+        return (to(state, Phase::Deregistering), actions);
+    }
+    pause(policy, state, actions)
+}
+
+pub(super) fn drain(policy: &Policy, state: State) -> Next {
+    pause(policy, state, vec![])
+}
+
+fn pause(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
+    match state.process {
+        Process::None => finish(policy, state, actions),
+        Process::Leftover => (to(state, Phase::Ending), actions),
+        Process::Live if policy.drain.is_zero() => terminate(policy, state, actions),
+        Process::Live => {
+            actions.push(Action::Arm(Timer::Drain));
+            (to(state, Phase::Draining), actions)
+        }
+    }
+}
+
+pub(super) fn terminate(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
+    match state.process {
+        Process::None => finish(policy, state, actions),
+        Process::Leftover => (to(state, Phase::Ending), actions),
+        Process::Live => {
+            actions.extend([Action::Signal, Action::Arm(Timer::KillTimeout)]);
+            (to(state, Phase::Terminating), actions)
+        }
+    }
+}
+
+/// The main process of a stopping job ended.
+pub(super) fn end(state: State, ended: Ended) -> Next {
+    let state = State { process: Process::Leftover, ..state };
+    (to(state, Phase::Ending), vec![publish_exit(ended.success)])
+}
+
+/// Ends everything at once; Consul is told, and not waited for.
+pub(super) fn kill(policy: &Policy, (state, mut actions): Next) -> Next {
+    if policy.advertised && !state.withdrawn && state.phase != Phase::Deregistering {
+        actions.push(Action::Deregister);
+    }
+    let state = State { afterwards: Afterwards::Complete, withdrawn: true, ..state };
+    match state.process {
+        Process::None => finish(policy, state, actions),
+        Process::Live => {
+            actions.push(Action::Kill);
+            (to(state, Phase::Killing), actions)
+        }
+        Process::Leftover => {
+            actions.push(Action::Kill);
+            (to(state, Phase::Ending), actions)
+        }
+    }
+}
+
+/// The one place where `stopped` is published: nothing of the job is left.
+fn finish(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
+    actions.push(Action::Publish(EventCode::Stopped));
+    match state.afterwards {
+        Afterwards::Complete => (to(state, Phase::Complete), actions),
+        Afterwards::Halt => (to(state, Phase::Halted), actions),
+        Afterwards::Resume => run(policy, State::new(), actions),
+    }
+}

@@ -1,0 +1,311 @@
+//! One function per phase, every input listed in each.
+
+use std::time::Duration;
+
+use super::moves::{
+    announce, announce_while_ending, announce_while_killed, announced, count_restart, drain, end, end_of_run,
+    halt_instead, kill, next_run, publish_exit, remember, resume_instead, run, start, stay, terminate,
+    tick_while_running, to, withdraw,
+};
+use super::{Action, Afterwards, Ended, Input, Next, Policy, Process, State};
+use crate::messages::event::EventCode;
+use crate::messages::job::Phase;
+
+pub(super) fn waiting(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::Triggered => start(policy, state, vec![]),
+        Input::StartRequested | Input::RestartRequested => run(policy, State::new(), vec![]),
+        Input::IntervalElapsed => run(policy, count_restart(state), vec![]),
+        Input::TriggerExpired | Input::StopRequested => announce(policy, state, Afterwards::Complete),
+        Input::HaltRequested => announce(policy, state, Afterwards::Halt),
+        Input::KillRequested => kill(policy, announced(state)),
+        Input::SpawnFailed
+        | Input::Exited(_)
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed => stay(state),
+    }
+}
+
+pub(super) fn running(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::Triggered => remember(policy, state),
+        Input::IntervalElapsed => (tick_while_running(policy, state), vec![]),
+        Input::SpawnFailed => {
+            let ended = Ended { success: false, lasted: Duration::ZERO };
+            let state = end_of_run(policy, State { process: Process::None, ..state }, ended);
+            next_run(policy, state, vec![Action::Publish(EventCode::ExitFailed)])
+        }
+        Input::Exited(ended) => {
+            let state = end_of_run(policy, State { process: Process::Leftover, ..state }, ended);
+            (to(state, Phase::Sweeping), vec![publish_exit(ended.success)])
+        }
+        Input::RunTimeoutElapsed if state.process == Process::Live => {
+            (to(state, Phase::TimedOut), vec![Action::Kill])
+        }
+        Input::StopRequested => announce(policy, state, Afterwards::Complete),
+        Input::HaltRequested => announce(policy, state, Afterwards::Halt),
+        Input::RestartRequested => announce(policy, state, Afterwards::Resume),
+        Input::KillRequested => kill(policy, announced(state)),
+        Input::TriggerExpired
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed
+        | Input::StartRequested => stay(state),
+    }
+}
+
+/// SIGKILL is on its way because the execution took too long; afterwards the restart rules apply.
+pub(super) fn timed_out(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::Triggered => remember(policy, state),
+        // The tick belongs to the run that the kill makes room for.
+        Input::IntervalElapsed => (State { pending: true, ..state }, vec![]),
+        Input::Exited(ended) => {
+            let ended = Ended { success: false, ..ended };
+            let state = end_of_run(policy, State { process: Process::Leftover, ..state }, ended);
+            (to(state, Phase::Sweeping), vec![publish_exit(false)])
+        }
+        Input::StopRequested => announce_while_killed(state, Afterwards::Complete),
+        Input::HaltRequested => announce_while_killed(state, Afterwards::Halt),
+        Input::RestartRequested => announce_while_killed(state, Afterwards::Resume),
+        Input::KillRequested => kill(policy, announced(state)),
+        Input::TriggerExpired
+        | Input::SpawnFailed
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed
+        | Input::StartRequested => stay(state),
+    }
+}
+
+/// The main process ended; what is left of its group ends before the next execution.
+pub(super) fn sweeping(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::Triggered => remember(policy, state),
+        Input::IntervalElapsed | Input::StartRequested => (State { pending: true, ..state }, vec![]),
+        Input::GroupGone => next_run(policy, State { process: Process::None, ..state }, vec![]),
+        Input::StopRequested => announce_while_ending(state, Afterwards::Complete),
+        Input::HaltRequested => announce_while_ending(state, Afterwards::Halt),
+        Input::RestartRequested => announce_while_ending(state, Afterwards::Resume),
+        Input::KillRequested => kill(policy, announced(state)),
+        Input::TriggerExpired
+        | Input::SpawnFailed
+        | Input::Exited(_)
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed => stay(state),
+    }
+}
+
+/// Backoff: the next execution waits.
+pub(super) fn delayed(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::DelayElapsed | Input::StartRequested | Input::RestartRequested => run(policy, state, vec![]),
+        // The execution that is due anyway answers the trigger, with a fresh restart budget.
+        Input::Triggered => (State { restarts: 0, ..state }, vec![]),
+        Input::StopRequested => announce(policy, state, Afterwards::Complete),
+        Input::HaltRequested => announce(policy, state, Afterwards::Halt),
+        Input::KillRequested => kill(policy, announced(state)),
+        Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::SpawnFailed
+        | Input::Exited(_)
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed => stay(state),
+    }
+}
+
+/// `stopping` is published; the jobs that it started are at work while our process still serves.
+pub(super) fn holding(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::HoldEnded => withdraw(policy, state, vec![]),
+        Input::Exited(ended) => {
+            let state = State { process: Process::Leftover, ..state };
+            withdraw(policy, state, vec![publish_exit(ended.success)])
+        }
+        Input::KillRequested => kill(policy, (state, vec![])),
+        Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
+        Input::HaltRequested => halt_instead(state),
+        Input::StartRequested | Input::RestartRequested => resume_instead(state),
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::SpawnFailed
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed => stay(state),
+    }
+}
+
+pub(super) fn deregistering(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::DeregistrationEnded => drain(policy, State { withdrawn: true, ..state }),
+        Input::Exited(ended) => {
+            (State { process: Process::Leftover, ..state }, vec![publish_exit(ended.success)])
+        }
+        Input::GroupGone => (State { process: Process::None, ..state }, vec![]),
+        Input::KillRequested => kill(policy, (state, vec![])),
+        Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
+        Input::HaltRequested => halt_instead(state),
+        Input::StartRequested | Input::RestartRequested => resume_instead(state),
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::SpawnFailed
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed => stay(state),
+    }
+}
+
+pub(super) fn draining(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::DrainElapsed => terminate(policy, state, vec![]),
+        Input::Exited(ended) => end(state, ended),
+        Input::KillRequested => kill(policy, (state, vec![])),
+        Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
+        Input::HaltRequested => halt_instead(state),
+        Input::StartRequested | Input::RestartRequested => resume_instead(state),
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::SpawnFailed
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::KillTimeoutElapsed => stay(state),
+    }
+}
+
+pub(super) fn terminating(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::Exited(ended) => end(state, ended),
+        Input::KillTimeoutElapsed => (to(state, Phase::Killing), vec![Action::Kill]),
+        Input::KillRequested => kill(policy, (state, vec![])),
+        Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
+        Input::HaltRequested => halt_instead(state),
+        Input::StartRequested | Input::RestartRequested => resume_instead(state),
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::SpawnFailed
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed => stay(state),
+    }
+}
+
+pub(super) fn killing(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::Exited(ended) => end(state, ended),
+        // A process may have been forked into the group after the first kill.
+        Input::KillRequested => kill(policy, (state, vec![])),
+        Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
+        Input::HaltRequested => halt_instead(state),
+        Input::StartRequested | Input::RestartRequested => resume_instead(state),
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::SpawnFailed
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed => stay(state),
+    }
+}
+
+/// It stops; the main process ended, and what is left of its group is being ended.
+pub(super) fn ending(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::GroupGone => withdraw(policy, State { process: Process::None, ..state }, vec![]),
+        Input::KillRequested => kill(policy, (state, vec![])),
+        Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
+        Input::HaltRequested => halt_instead(state),
+        Input::StartRequested | Input::RestartRequested => resume_instead(state),
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::SpawnFailed
+        | Input::Exited(_)
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed => stay(state),
+    }
+}
+
+pub(super) fn halted(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::StartRequested | Input::RestartRequested => run(policy, State::new(), vec![]),
+        Input::StopRequested | Input::KillRequested => (to(state, Phase::Complete), vec![]),
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::SpawnFailed
+        | Input::Exited(_)
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed
+        | Input::HaltRequested => stay(state),
+    }
+}
+
+pub(super) fn complete(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::StartRequested | Input::RestartRequested => run(policy, State::new(), vec![]),
+        Input::HaltRequested => (to(state, Phase::Halted), vec![]),
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::SpawnFailed
+        | Input::Exited(_)
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed
+        | Input::StopRequested
+        | Input::KillRequested => stay(state),
+    }
+}

@@ -1,0 +1,254 @@
+//! Walks every state that any sequence of inputs can reach, and holds the invariants at each step.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::{INPUTS, policies};
+use crate::actors::job::lifecycle::{Action, Afterwards, Input, Policy, Process, State, step};
+use crate::messages::event::EventCode;
+use crate::messages::job::Phase;
+
+/// Counters are cut off where they no longer make a difference.
+pub(super) fn folded(state: State) -> State {
+    State { restarts: state.restarts.min(3), early_ends: state.early_ends.min(3), ..state }
+}
+
+/// Whether an input can happen in a state: exits need a process, a gone group needs leftovers.
+pub(super) fn can_happen(state: State, input: Input) -> bool {
+    match input {
+        Input::Exited(_) | Input::SpawnFailed => state.process == Process::Live,
+        Input::GroupGone => state.process == Process::Leftover,
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::RunTimeoutElapsed
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed
+        | Input::StopRequested
+        | Input::HaltRequested
+        | Input::StartRequested
+        | Input::RestartRequested
+        | Input::KillRequested => true,
+    }
+}
+
+pub(super) fn reachable(policy: &Policy, first: State, allowed: impl Fn(Input) -> bool) -> BTreeSet<State> {
+    let mut seen = BTreeSet::from([first]);
+    let mut queue = VecDeque::from([first]);
+    while let Some(state) = queue.pop_front() {
+        for input in INPUTS.into_iter().filter(|input| allowed(*input) && can_happen(state, *input)) {
+            let next = folded(step(policy, state, input).0);
+            if seen.insert(next) {
+                queue.push_back(next);
+            }
+        }
+    }
+    seen
+}
+
+fn every_step(mut check: impl FnMut(&Policy, State, Input, State, &[Action])) {
+    for policy in policies() {
+        for state in reachable(&policy, State::new(), |_| true) {
+            for input in INPUTS.into_iter().filter(|input| can_happen(state, *input)) {
+                let (next, actions) = step(&policy, state, input);
+                check(&policy, state, input, next, &actions);
+            }
+        }
+    }
+}
+
+fn position(actions: &[Action], wanted: &[Action]) -> Option<usize> {
+    actions.iter().position(|action| wanted.contains(action))
+}
+
+const STOPPING: [Action; 2] = [Action::Publish(EventCode::Stopping), Action::PublishStoppingAndHold];
+const STOPPED: [Action; 1] = [Action::Publish(EventCode::Stopped)];
+
+#[test]
+fn stopped_is_never_published_while_a_process_lives() {
+    every_step(|_, state, input, next, actions| {
+        if let Some(stopped) = position(actions, &STOPPED) {
+            let gone = next.process == Process::None
+                || position(actions, &[Action::Spawn]).is_some_and(|spawn| spawn > stopped);
+            assert!(gone, "{state:?} {input:?} {actions:?}");
+            let was_live = state.process == Process::Live && input != Input::SpawnFailed;
+            assert!(!was_live, "{state:?} {input:?}");
+        }
+    });
+}
+
+#[test]
+fn stopping_comes_exactly_once_and_before_stopped() {
+    every_step(|_, state, input, next, actions| {
+        let stopping = position(actions, &STOPPING);
+        let stopped = position(actions, &STOPPED);
+        assert!(stopping.is_none() || !state.phase.is_stopping(), "twice: {state:?} {input:?}");
+        if let Some(stopped) = stopped {
+            assert!(
+                state.phase.is_stopping() || stopping.is_some_and(|at| at < stopped),
+                "{state:?} {input:?}"
+            );
+        }
+        let entered = next.phase.is_stopping() && !state.phase.is_stopping();
+        assert!(!entered || stopping.is_some(), "silent stop: {state:?} {input:?}");
+        let left = state.phase.is_stopping() && !next.phase.is_stopping();
+        assert!(!left || stopped.is_some(), "silent end: {state:?} {input:?}");
+    });
+}
+
+#[test]
+fn no_two_processes_of_one_job_live_at_a_time() {
+    every_step(|_, state, input, next, actions| {
+        let spawns = actions.iter().filter(|action| **action == Action::Spawn).count();
+        assert!(spawns <= 1, "{state:?} {input:?}");
+        if spawns == 1 {
+            let free = state.process == Process::None
+                || input == Input::GroupGone
+                || (input == Input::SpawnFailed && state.process == Process::Live);
+            assert!(free, "{state:?} {input:?}");
+            assert_eq!((next.phase, next.process), (Phase::Running, Process::Live), "{state:?} {input:?}");
+        }
+    });
+}
+
+#[test]
+fn signals_go_only_to_what_exists() {
+    every_step(|_, state, input, _, actions| {
+        if position(actions, &[Action::Signal, Action::Kill]).is_some() {
+            assert_ne!(state.process, Process::None, "{state:?} {input:?}");
+        }
+        if position(actions, &[Action::Signal]).is_some() {
+            assert_eq!(state.process, Process::Live, "{state:?} {input:?}");
+        }
+    });
+}
+
+#[test]
+fn the_stop_signal_comes_after_stopping_and_after_deregistration() {
+    every_step(|policy, state, input, next, actions| {
+        if position(actions, &[Action::Signal]).is_some() {
+            assert!(state.phase.is_stopping(), "{state:?} {input:?}");
+            assert!(!policy.advertised || next.withdrawn, "{state:?} {input:?}");
+        }
+    });
+}
+
+#[test]
+fn an_advertised_job_is_deregistered_before_stopped() {
+    every_step(|policy, state, input, _, actions| {
+        if policy.advertised && position(actions, &STOPPED).is_some() {
+            let withdrawn = state.withdrawn
+                || state.phase == Phase::Deregistering
+                || position(actions, &[Action::Deregister]).is_some();
+            assert!(withdrawn, "{state:?} {input:?}");
+        }
+    });
+}
+
+#[test]
+fn each_end_of_a_process_is_published_exactly_once() {
+    every_step(|_, state, input, _, actions| {
+        let exits = actions
+            .iter()
+            .filter(|action| {
+                matches!(action, Action::Publish(EventCode::ExitSuccess | EventCode::ExitFailed))
+            })
+            .count();
+        let ends = matches!(input, Input::Exited(_) | Input::SpawnFailed);
+        // A spawn that failed is reported by the actor in the phase that asked for it.
+        let expected = usize::from(ends && (state.phase == Phase::Running || input != Input::SpawnFailed));
+        assert_eq!(exits, expected, "{state:?} {input:?} {actions:?}");
+    });
+}
+
+#[test]
+fn a_run_that_timed_out_has_failed_whatever_it_returned() {
+    every_step(|_, state, input, _, actions| {
+        if state.phase == Phase::TimedOut && matches!(input, Input::Exited(_)) {
+            assert!(actions.contains(&Action::Publish(EventCode::ExitFailed)));
+        }
+    });
+}
+
+#[test]
+fn what_exists_fits_the_phase() {
+    for policy in policies() {
+        for state in reachable(&policy, State::new(), |_| true) {
+            let fits = match state.phase {
+                Phase::Waiting | Phase::Delayed | Phase::Halted | Phase::Complete => {
+                    state.process == Process::None
+                }
+                Phase::Running | Phase::Holding => (state.process == Process::Live) == policy.has_process,
+                Phase::TimedOut | Phase::Draining | Phase::Terminating | Phase::Killing => {
+                    !policy.has_process || state.process == Process::Live
+                }
+                Phase::Sweeping | Phase::Ending => state.process == Process::Leftover,
+                Phase::Deregistering => true,
+            };
+            assert!(fits, "{state:?} {policy:?}");
+        }
+    }
+}
+
+fn by_hand(input: Input) -> bool {
+    matches!(input, Input::StartRequested | Input::RestartRequested | Input::HaltRequested)
+}
+
+#[test]
+fn a_job_told_to_stop_never_runs_again() {
+    for policy in policies() {
+        for state in reachable(&policy, State::new(), |_| true) {
+            let stopped = folded(step(&policy, state, Input::StopRequested).0);
+            for later in reachable(&policy, stopped, |input| !by_hand(input)) {
+                let stops = later.phase.is_stopping() || later.phase == Phase::Complete;
+                assert!(stops, "{state:?} led to {later:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_job_is_over_as_soon_as_its_processes_are() {
+    for policy in policies() {
+        for state in reachable(&policy, State::new(), |_| true) {
+            let mut state = step(&policy, state, Input::KillRequested).0;
+            if state.process == Process::Live {
+                state = step(&policy, state, super::FAILED).0;
+            }
+            if state.process == Process::Leftover {
+                state = step(&policy, state, Input::GroupGone).0;
+            }
+            assert_eq!(state.phase, Phase::Complete, "{policy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_halted_job_stays_so_until_it_is_started_by_hand() {
+    for policy in policies() {
+        let halted = State { phase: Phase::Halted, afterwards: Afterwards::Halt, ..State::new() };
+        let states = reachable(&policy, halted, |input| {
+            !by_hand(input) && !matches!(input, Input::StopRequested | Input::KillRequested)
+        });
+        assert_eq!(states.len(), 1);
+        assert_eq!(step(&policy, halted, Input::StartRequested).0.phase, Phase::Running);
+    }
+}
+
+#[test]
+fn inputs_that_cannot_happen_are_harmless() {
+    for policy in policies() {
+        for state in reachable(&policy, State::new(), |_| true) {
+            for input in INPUTS.into_iter().filter(|input| !can_happen(state, *input)) {
+                let (_, actions) = step(&policy, state, input);
+                assert!(
+                    !actions.contains(&Action::Spawn)
+                        || !policy.has_process
+                        || state.process == Process::None
+                );
+            }
+        }
+    }
+}

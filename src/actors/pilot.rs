@@ -1,0 +1,4 @@
+//! The Pilot actor.
+pub mod life;
+pub mod reach;
+pub mod view;

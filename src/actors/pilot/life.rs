@@ -1,0 +1,140 @@
+//! The decisions about the whole program, as pure functions over what is known of its jobs: who is given up,
+//! when we shut down, who is told to stop next, and the exit status.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::reach::{Outside, reachable};
+use super::view::JobView;
+use crate::config::spec::JobKind;
+use crate::messages::job::Phase;
+
+/// Why the program ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// SIGTERM or SIGINT.
+    Signal,
+    /// An essential job completed, with this status.
+    Essential(Arc<str>, u8),
+    /// Every job is complete.
+    Completed,
+}
+
+/// What is to be done while the program runs normally.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Course {
+    /// Jobs whose events can no longer come.
+    pub give_up: Vec<usize>,
+    /// The program is to end.
+    pub shut_down: Option<Reason>,
+}
+
+/// What to do now that some job changed, outside of a shutdown.
+pub fn course(jobs: &[JobView], startup_pending: bool) -> Course {
+    if let Some(job) = jobs.iter().find(|job| job.essential && job.is_complete()) {
+        let status = job.last_status.unwrap_or(0);
+        return Course { give_up: vec![], shut_down: Some(Reason::Essential(job.name.clone(), status)) };
+    }
+    let possible = Outside { startup: startup_pending, shutdown: true, world: true, coprocesses: true };
+    let give_up = indices(unreachable(jobs, possible));
+    let shut_down = (!startup_pending && !kept_alive(jobs)).then_some(Reason::Completed);
+    Course { give_up, shut_down }
+}
+
+/// Waiting jobs that nothing can start any more.
+fn unreachable(jobs: &[JobView], outside: Outside) -> Vec<bool> {
+    let alive = reachable(jobs, outside);
+    jobs.iter().zip(alive).map(|(job, alive)| job.phase == Phase::Waiting && !alive).collect()
+}
+
+fn indices(flags: impl IntoIterator<Item = bool>) -> Vec<usize> {
+    flags.into_iter().enumerate().filter_map(|(index, flag)| flag.then_some(index)).collect()
+}
+
+/// Whether some job is a reason to go on.
+fn kept_alive(jobs: &[JobView]) -> bool {
+    let ordinary = Outside { startup: false, shutdown: false, world: true, coprocesses: false };
+    let alive = reachable(jobs, ordinary);
+    let all = Outside { shutdown: true, coprocesses: true, ..ordinary };
+    let ever = reachable(jobs, all);
+    let nothing_executes = !jobs.iter().any(|job| job.has_process && job.kind == JobKind::Job);
+    jobs.iter().zip(alive.iter().zip(&ever)).any(|(job, (ordinary, ever))| {
+        let secondary = job.kind == JobKind::Coprocess || (!job.has_process && !nothing_executes);
+        // Only the shutdown itself, or the end of a coprocess, can start it: it waits for us, not we for it.
+        let dormant = job.phase == Phase::Waiting && !ordinary && *ever;
+        !job.is_complete() && !secondary && !dormant
+    })
+}
+
+/// The jobs to be told to stop now, and the waiting ones that nothing can start any more.
+///
+/// `told` are those told already, `started_before` those that ran when the shutdown began.
+pub fn next_to_stop(jobs: &[JobView], told: &[bool], started_before: &[bool]) -> Vec<usize> {
+    let closing = Outside { startup: false, shutdown: false, world: false, coprocesses: true };
+    let lost = unreachable(jobs, closing);
+    let candidates: Vec<Candidate<'_>> = jobs
+        .iter()
+        .zip(told.iter().zip(started_before.iter().zip(lost)))
+        .map(|(job, (told, (started_before, lost)))| {
+            let closer = job.closes && !started_before && !lost;
+            let remains = !job.is_complete() && !told && !closer;
+            Candidate { job, told: *told, closer, remains }
+        })
+        .collect();
+    let needed: HashSet<&str> = candidates
+        .iter()
+        .filter(|candidate| candidate.may_run())
+        .flat_map(|candidate| candidate.job.needs_healthy.iter().map(|name| &**name))
+        .collect();
+    let free = indices(candidates.iter().map(|candidate| {
+        let waits = candidate.job.phase == Phase::Waiting;
+        candidate.remains && (waits || !needed.contains(&*candidate.job.name))
+    }));
+    if free.is_empty() && !candidates.iter().any(Candidate::progresses) {
+        // They wait for each other: no order satisfies all.
+        return indices(candidates.iter().map(|candidate| candidate.remains));
+    }
+    free
+}
+
+/// A job during the shutdown.
+struct Candidate<'a> {
+    job: &'a JobView,
+    /// Told to stop already.
+    told: bool,
+    /// Listens for an end and may still do its work, or does it.
+    closer: bool,
+    /// Is still to be told.
+    remains: bool,
+}
+
+impl Candidate<'_> {
+    /// Lives, or can come to life during the shutdown.
+    fn may_run(&self) -> bool {
+        !self.job.is_complete() && (self.job.phase != Phase::Waiting || self.closer)
+    }
+
+    /// Will end without being told anything more.
+    fn progresses(&self) -> bool {
+        !self.job.is_complete() && (self.told || (self.closer && self.job.phase != Phase::Waiting))
+    }
+}
+
+/// The status that the program exits with.
+pub fn exit_status(jobs: &[JobView], reason: &Reason) -> u8 {
+    match reason {
+        Reason::Signal => 0,
+        Reason::Essential(_, status) => *status,
+        Reason::Completed => jobs
+            .iter()
+            .filter(|job| job.kind == JobKind::Job)
+            .filter_map(|job| {
+                job.last_status.filter(|status| *status != 0).map(|status| (job.last_end, status))
+            })
+            .min()
+            .map_or(0, |(_, status)| status),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! Which waiting jobs can still start: a least fixed point over the events that can still come.
+
+use std::collections::HashMap;
+
+use super::view::JobView;
+use crate::config::spec::JobKind;
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::job::{Missing, Phase};
+
+/// What may still come from outside the jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outside {
+    /// `startup` is still to be published.
+    pub startup: bool,
+    /// `shutdown` is still to be published.
+    pub shutdown: bool,
+    /// Signals, watches and maintenance.
+    pub world: bool,
+    /// Whether what coprocesses do counts.
+    pub coprocesses: bool,
+}
+
+/// For each job, whether it lives or can still come to life.
+///
+/// Each waiting job is looked at again only when a job that it waits for was found, so that the cost grows
+/// with the number of `when` entries and not with its square.
+pub fn reachable(jobs: &[JobView], outside: Outside) -> Vec<bool> {
+    let index = jobs.iter().enumerate().map(|(index, job)| (&*job.name, index)).collect();
+    let mut search = Search { jobs, outside, alive: vec![false; jobs.len()], index, waiters: waiters(jobs) };
+    let mut found: Vec<usize> = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let waits = job.phase == Phase::Waiting;
+        if (!waits && search.counts(job)) || (waits && search.can_start(job)) {
+            found.push(index);
+        }
+    }
+    while let Some(index) = found.pop() {
+        found.extend(search.mark(index));
+    }
+    search.alive
+}
+
+struct Search<'a> {
+    jobs: &'a [JobView],
+    outside: Outside,
+    alive: Vec<bool>,
+    /// Jobs by name.
+    index: HashMap<&'a str, usize>,
+    /// Waiting jobs by the name of a job that they wait for.
+    waiters: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Search<'a> {
+    fn counts(&self, job: &JobView) -> bool {
+        !job.is_complete() && (self.outside.coprocesses || job.kind == JobKind::Job)
+    }
+
+    /// Notes that a job can live, and returns the jobs that can therefore start.
+    fn mark(&mut self, index: usize) -> Vec<usize> {
+        match self.alive.get_mut(index) {
+            Some(alive) if !*alive => *alive = true,
+            Some(_) | None => return vec![],
+        }
+        let Some(job) = self.jobs.get(index) else { return vec![] };
+        let waiters = self.waiters.get(&*job.name).map(Vec::as_slice).unwrap_or_default();
+        let startable = |waiter: &&usize| {
+            !self.alive.get(**waiter).copied().unwrap_or(true)
+                && self.jobs.get(**waiter).is_some_and(|waiter| self.can_start(waiter))
+        };
+        waiters.iter().filter(startable).copied().collect()
+    }
+
+    fn can_start(&self, job: &JobView) -> bool {
+        if !self.counts(job) {
+            return false;
+        }
+        match &job.missing {
+            Missing::Nothing => true,
+            Missing::AnyOf(keys) => keys.iter().any(|key| self.can_come(key)),
+            Missing::AllOf(keys) => keys.iter().all(|key| self.can_come(key)),
+        }
+    }
+
+    fn can_come(&self, key: &EventKey) -> bool {
+        match (&key.source, key.code) {
+            (Source::Global, EventCode::Startup) => self.outside.startup,
+            (Source::Global, EventCode::Shutdown) => self.outside.shutdown,
+            (Source::Global | Source::Watch(_) | Source::Signal(_), _) => self.outside.world,
+            (Source::Job(name), code) => self.index.get(&**name).is_some_and(|index| {
+                self.alive.get(*index).copied().unwrap_or(false)
+                    && self.jobs.get(*index).is_some_and(|job| job.can_emit(code))
+            }),
+        }
+    }
+}
+
+fn waiters(jobs: &[JobView]) -> HashMap<&str, Vec<usize>> {
+    let mut waiters: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.phase == Phase::Waiting) {
+        let keys = match &job.missing {
+            Missing::Nothing => continue,
+            Missing::AnyOf(keys) | Missing::AllOf(keys) => keys,
+        };
+        for key in keys {
+            if let Source::Job(name) = &key.source {
+                waiters.entry(name).or_default().push(index);
+            }
+        }
+    }
+    waiters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    const OPEN: Outside = Outside { startup: false, shutdown: true, world: true, coprocesses: true };
+
+    fn event(job: &str, code: EventCode) -> EventKey {
+        EventKey { code, source: Source::Job(Arc::from(job)) }
+    }
+
+    fn job(name: &str, phase: Phase, missing: Missing) -> JobView {
+        JobView {
+            name: Arc::from(name),
+            kind: JobKind::Job,
+            has_process: true,
+            essential: false,
+            has_health: false,
+            needs_healthy: vec![],
+            closes: false,
+            phase,
+            missing,
+            last_status: None,
+            last_end: 0,
+        }
+    }
+
+    fn waits(name: &str, on: &str, code: EventCode) -> JobView {
+        job(name, Phase::Waiting, Missing::AnyOf(vec![event(on, code)]))
+    }
+
+    #[test]
+    fn a_chain_behind_a_running_job_can_start() {
+        let jobs = [
+            waits("c", "b", EventCode::ExitSuccess),
+            waits("b", "a", EventCode::Stopped),
+            job("a", Phase::Running, Missing::Nothing),
+        ];
+        assert_eq!(reachable(&jobs, OPEN), [true, true, true]);
+    }
+
+    #[test]
+    fn a_chain_behind_a_complete_job_cannot_start() {
+        let jobs = [
+            waits("c", "b", EventCode::ExitSuccess),
+            waits("b", "a", EventCode::Stopped),
+            job("a", Phase::Complete, Missing::Nothing),
+        ];
+        assert_eq!(reachable(&jobs, OPEN), [false, false, false]);
+    }
+
+    #[test]
+    fn a_cycle_cannot_start_itself() {
+        let jobs = [waits("a", "b", EventCode::ExitSuccess), waits("b", "a", EventCode::ExitSuccess)];
+        assert_eq!(reachable(&jobs, OPEN), [false, false]);
+    }
+
+    #[test]
+    fn a_job_cannot_be_started_by_its_own_events_alone() {
+        assert_eq!(reachable(&[waits("a", "a", EventCode::ExitFailed)], OPEN), [false]);
+    }
+
+    #[test]
+    fn healthy_needs_a_health_check() {
+        let jobs = [waits("b", "a", EventCode::Healthy), job("a", Phase::Running, Missing::Nothing)];
+        assert_eq!(reachable(&jobs, OPEN), [false, true]);
+    }
+
+    #[test]
+    fn all_needs_every_event() {
+        let missing =
+            Missing::AllOf(vec![event("a", EventCode::ExitSuccess), event("gone", EventCode::ExitSuccess)]);
+        let jobs = [
+            job("b", Phase::Waiting, missing),
+            job("a", Phase::Running, Missing::Nothing),
+            job("gone", Phase::Complete, Missing::Nothing),
+        ];
+        assert_eq!(reachable(&jobs, OPEN), [false, true, false]);
+    }
+
+    #[test]
+    fn a_stopping_job_still_ends_but_is_never_healthy_again() {
+        let mut stopping = job("a", Phase::Terminating, Missing::Nothing);
+        stopping.has_health = true;
+        let jobs = [
+            waits("healthy", "a", EventCode::Healthy),
+            waits("stopping", "a", EventCode::Stopping),
+            waits("exit", "a", EventCode::ExitFailed),
+            waits("stopped", "a", EventCode::Stopped),
+            stopping,
+        ];
+        assert_eq!(reachable(&jobs, OPEN), [false, false, true, true, true]);
+    }
+
+    #[test]
+    fn signals_and_watches_can_come_unless_we_shut_down() {
+        let key = EventKey { code: EventCode::Changed, source: Source::Watch(Arc::from("db")) };
+        let jobs = [job("a", Phase::Waiting, Missing::AnyOf(vec![key]))];
+        assert_eq!(reachable(&jobs, OPEN), [true]);
+        assert_eq!(reachable(&jobs, Outside { world: false, ..OPEN }), [false]);
+    }
+
+    #[test]
+    fn what_only_a_coprocess_can_start_counts_only_when_coprocesses_do() {
+        let mut coprocess = job("c", Phase::Running, Missing::Nothing);
+        coprocess.kind = JobKind::Coprocess;
+        let jobs = [waits("a", "c", EventCode::Stopped), coprocess];
+        assert_eq!(reachable(&jobs, OPEN), [true, true]);
+        assert_eq!(reachable(&jobs, Outside { coprocesses: false, ..OPEN }), [false, false]);
+    }
+}

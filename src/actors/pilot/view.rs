@@ -1,0 +1,98 @@
+//! What the Pilot knows of each job when it decides about the whole.
+
+use std::sync::Arc;
+
+use crate::config::spec::{JobKind, JobSpec, Trigger};
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::job::{Missing, Phase};
+
+/// One job as seen from above.
+#[derive(Debug, Clone)]
+pub struct JobView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Job or coprocess.
+    pub kind: JobKind,
+    /// Whether it executes anything.
+    pub has_process: bool,
+    /// Whether its end ends the program.
+    pub essential: bool,
+    /// Whether it has health checks.
+    pub has_health: bool,
+    /// The jobs whose `healthy` event it waits or waited for.
+    pub needs_healthy: Vec<Arc<str>>,
+    /// Whether it listens for the end of something, so that it may have to run while we shut down.
+    pub closes: bool,
+    /// What it is doing.
+    pub phase: Phase,
+    /// What it still waits for while it waits.
+    pub missing: Missing,
+    /// How its last execution ended: 0, a status, or 128 plus the signal.
+    pub last_status: Option<u8>,
+    /// When its last execution ended, in the order of all ends.
+    pub last_end: u64,
+}
+
+impl JobView {
+    /// A job that has not begun.
+    pub fn new(spec: &JobSpec, missing: Missing, keys: &[EventKey]) -> Self {
+        let needs_healthy = keys
+            .iter()
+            .filter_map(|key| match (&key.source, key.code) {
+                (Source::Job(name), EventCode::Healthy) if **name != *spec.name => Some(name.clone()),
+                _ => None,
+            })
+            .collect();
+        let ends = [EventCode::Shutdown, EventCode::Stopping, EventCode::Stopped];
+        Self {
+            name: spec.name.clone(),
+            kind: spec.kind,
+            has_process: spec.exec.is_some(),
+            essential: spec.essential,
+            has_health: !spec.health.is_empty(),
+            needs_healthy,
+            closes: !matches!(spec.when.trigger, Trigger::Interval(_))
+                && keys.iter().any(|key| ends.contains(&key.code)),
+            phase: Phase::Waiting,
+            missing,
+            last_status: None,
+            last_end: 0,
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_complete(&self) -> bool {
+        self.phase == Phase::Complete
+    }
+
+    /// Whether a job in this phase can still publish an event of this code.
+    pub fn can_emit(&self, code: EventCode) -> bool {
+        let whole_life_ahead = match self.phase {
+            Phase::Waiting
+            | Phase::Running
+            | Phase::TimedOut
+            | Phase::Sweeping
+            | Phase::Delayed
+            | Phase::Halted => true,
+            Phase::Holding
+            | Phase::Deregistering
+            | Phase::Draining
+            | Phase::Terminating
+            | Phase::Killing
+            | Phase::Ending => false,
+            Phase::Complete => return false,
+        };
+        match code {
+            EventCode::Stopped => true,
+            EventCode::Stopping => whole_life_ahead,
+            EventCode::ExitSuccess | EventCode::ExitFailed => self.has_process && self.phase != Phase::Ending,
+            EventCode::Healthy | EventCode::Unhealthy => self.has_health && whole_life_ahead,
+            EventCode::Startup
+            | EventCode::Shutdown
+            | EventCode::Changed
+            | EventCode::EnterMaintenance
+            | EventCode::ExitMaintenance
+            | EventCode::Signal => false,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What is said to and about jobs.
+
+use std::fmt;
+
+use super::event::EventKey;
+
+/// What a job is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Phase {
+    /// Waits for its trigger, or for the next one.
+    Waiting,
+    /// Runs.
+    Running,
+    /// Took too long; its process group is being killed, then the restart rules apply.
+    TimedOut,
+    /// Its process ended; what is left of the group is being ended before the next run.
+    Sweeping,
+    /// Waits out the delay before a restart.
+    Delayed,
+    /// Told to stop; the jobs that its `stopping` event started are working.
+    Holding,
+    /// Is being withdrawn from Consul.
+    Deregistering,
+    /// Pauses between deregistering and the stop signal.
+    Draining,
+    /// Got its stop signal.
+    Terminating,
+    /// Got SIGKILL.
+    Killing,
+    /// Stops: its process ended, what is left of the group is being ended.
+    Ending,
+    /// Stopped by hand.
+    Halted,
+    /// Over.
+    Complete,
+}
+
+impl Phase {
+    /// Every phase, in the order of a life.
+    pub const ALL: [Self; 13] = [
+        Self::Waiting,
+        Self::Running,
+        Self::TimedOut,
+        Self::Sweeping,
+        Self::Delayed,
+        Self::Holding,
+        Self::Deregistering,
+        Self::Draining,
+        Self::Terminating,
+        Self::Killing,
+        Self::Ending,
+        Self::Halted,
+        Self::Complete,
+    ];
+
+    /// The name that users read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::TimedOut => "timed-out",
+            Self::Sweeping => "sweeping",
+            Self::Delayed => "delayed",
+            Self::Holding => "holding",
+            Self::Deregistering => "deregistering",
+            Self::Draining => "draining",
+            Self::Terminating => "terminating",
+            Self::Killing => "killing",
+            Self::Ending => "ending",
+            Self::Halted => "halted",
+            Self::Complete => "complete",
+        }
+    }
+
+    /// Whether `stopping` was published and `stopped` was not yet.
+    pub const fn is_stopping(self) -> bool {
+        matches!(
+            self,
+            Self::Holding
+                | Self::Deregistering
+                | Self::Draining
+                | Self::Terminating
+                | Self::Killing
+                | Self::Ending
+        )
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a job still waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    /// Its only trigger has come.
+    Nothing,
+    /// One of these.
+    AnyOf(Vec<EventKey>),
+    /// Every one of these.
+    AllOf(Vec<EventKey>),
+}
