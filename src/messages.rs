@@ -1,4 +1,7 @@
 //! The vocabulary that actors share: types only, no behaviour.
+pub mod bus;
 pub mod event;
+pub mod health;
 pub mod job;
+pub mod process;
 pub mod signal;

@@ -1,4 +1,490 @@
-//! The Job actor: one job's life, performed.
+//! The Job actor: performs one job's life. What it does is decided in [`lifecycle`], [`trigger`], [`backoff`]
+//! and [`health`]; here messages become inputs and actions become effects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use slog::{Logger, debug, error, info, o, warn};
+use tokio::time::Instant;
+
+use crate::config::spec::{JobSpec, Trigger};
+use crate::messages::bus::{Bus, Hold, HoldReleased, Notice};
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::health::{CheckChanged, CheckCommand, Health};
+use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
+use crate::messages::process::{ExitStatus, GroupGone, Pid, ProcessEnded};
+use crate::messages::signal::Signal;
+use crate::process::{Launcher, Order, Owner};
+
 pub mod backoff;
+pub mod health;
 pub mod lifecycle;
+mod ticker;
 pub mod trigger;
+
+use health::Checks;
+use lifecycle::{Action, Ended, Input, Policy, State, Timer, step};
+use trigger::Listener;
+
+/// How long Consul may take to forget a job that stops.
+const DEREGISTRATION_LIMIT: Duration = Duration::from_secs(2);
+/// How long a step of a stop may take outside a shutdown, unless configured.
+const STEP_LIMIT: Duration = Duration::from_secs(5);
+
+/// What a job needs of the program around it.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Where it publishes.
+    pub bus: Bus,
+    /// What starts its processes.
+    pub launcher: Launcher,
+    /// Where it logs.
+    pub log: Logger,
+}
+
+/// One job.
+pub struct Job {
+    spec: Arc<JobSpec>,
+    generation: u64,
+    around: Surroundings,
+    log: Logger,
+    policy: Policy,
+    state: State,
+    listener: Listener,
+    checks: Checks,
+    execution: Option<Execution>,
+    /// The timer of the current phase.
+    timer: Option<SpawnHandle>,
+    /// The next tick, or the end of the wait for the first trigger.
+    schedule: Option<SpawnHandle>,
+    /// The last event in the chain that led here.
+    cause: Option<u64>,
+    /// The event that started the current execution.
+    occasion: Option<EventKey>,
+    /// Kept while we act on another job's `stopping`.
+    hold: Option<Arc<Hold>>,
+    /// The number of our own latest hold.
+    holds: u64,
+    in_shutdown: bool,
+    last_status: Option<u8>,
+    reported: Option<Phase>,
+}
+
+/// The process that runs, or ran last.
+struct Execution {
+    pid: Pid,
+    started: Instant,
+}
+
+/// The program could not be executed; told to ourselves so that a loop of failures leaves others their turn.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct SpawnFailed;
+
+/// Consul does not know us any more.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Deregistered;
+
+impl Job {
+    /// A job that waits for its trigger, with its checks already there.
+    pub fn new(spec: Arc<JobSpec>, generation: u64, around: Surroundings, checks: Vec<Recipient<CheckCommand>>) -> Self {
+        Self {
+            log: around.log.new(o!("job" => spec.name.to_string())),
+            policy: Policy::from(&*spec),
+            state: State::new(),
+            listener: Listener::new(spec.when.trigger.clone()),
+            checks: Checks::new(checks),
+            execution: None,
+            timer: None,
+            schedule: None,
+            cause: None,
+            occasion: None,
+            hold: None,
+            holds: 0,
+            in_shutdown: false,
+            last_status: None,
+            reported: None,
+            spec,
+            generation,
+            around,
+        }
+    }
+
+    /// The events that a job must be told of.
+    pub fn interests(spec: &JobSpec) -> Vec<EventKey> {
+        let mut keys = trigger::keys(&spec.when.trigger);
+        if spec.when.timeout.is_some() && !keys.contains(&trigger::startup()) {
+            keys.push(trigger::startup());
+        }
+        keys
+    }
+
+    /// What a job that has seen no event waits for.
+    pub fn first_missing(spec: &JobSpec) -> Missing {
+        Listener::new(spec.when.trigger.clone()).missing()
+    }
+
+    fn advance(&mut self, input: Input, ctx: &mut Context<Self>) {
+        let (next, actions) = step(&self.policy, self.state, input);
+        let before = self.state.phase;
+        if next.phase != before {
+            debug!(self.log, "{before} → {}", next.phase);
+            self.cancel_timer(ctx);
+        }
+        self.state = next;
+        if !self.policy.has_process {
+            self.follow_without_process(before);
+        }
+        for action in actions {
+            self.perform(action, ctx);
+        }
+        if matches!(self.state.phase, Phase::Complete | Phase::Halted) {
+            self.hold = None;
+            self.cancel_schedule(ctx);
+        }
+        self.report();
+    }
+
+    /// A job that something else executes is checked for as long as it serves.
+    fn follow_without_process(&mut self, before: Phase) {
+        match (before == Phase::Running, self.state.phase == Phase::Running) {
+            (false, true) => self.checks.begin(),
+            (true, false) => self.checks.pause(),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    fn perform(&mut self, action: Action, ctx: &mut Context<Self>) {
+        match action {
+            Action::Spawn => self.spawn(ctx),
+            Action::Publish(code) => self.publish(code),
+            Action::PublishStoppingAndHold => {
+                self.holds += 1;
+                let hold = Hold::new(ctx.address().recipient(), self.holds);
+                let key = self.key(EventCode::Stopping);
+                self.cause = Some(self.around.bus.publish_with_hold(key, self.cause, hold));
+            }
+            Action::Arm(timer) => self.arm(timer, ctx),
+            Action::Deregister => ctx.address().do_send(Deregistered),
+            Action::Signal => self.signal(self.spec.stop.signal),
+            Action::Kill => self.signal(Signal::KILL),
+        }
+    }
+
+    fn spawn(&mut self, ctx: &mut Context<Self>) {
+        let Some(command) = &self.spec.exec else { return };
+        let order = Order {
+            name: &self.spec.name,
+            command,
+            execution: &self.spec.execution,
+            raw_output: self.spec.raw_output,
+            occasion: self.occasion.as_ref(),
+        };
+        let owner = Owner { ended: ctx.address().recipient(), gone: ctx.address().recipient() };
+        match self.around.launcher.launch(&order, owner) {
+            Ok(pid) => {
+                debug!(self.log, "started"; "pid" => pid.number());
+                self.execution = Some(Execution { pid, started: Instant::now() });
+                self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, Some(pid));
+                self.checks.begin();
+            }
+            Err(error) => {
+                error!(self.log, "{error}");
+                self.execution = None;
+                self.last_status = Some(error.shell_code());
+                ctx.address().do_send(SpawnFailed);
+            }
+        }
+    }
+
+    fn key(&self, code: EventCode) -> EventKey {
+        EventKey { code, source: Source::Job(self.spec.name.clone()) }
+    }
+
+    fn publish(&mut self, code: EventCode) {
+        self.cause = Some(self.around.bus.publish(self.key(code), self.cause));
+    }
+
+    fn signal(&self, signal: Signal) {
+        let Some(execution) = &self.execution else { return };
+        debug!(self.log, "sends {signal}"; "pid" => execution.pid.number());
+        if let Err(error) = self.around.launcher.children.signal(execution.pid, signal) {
+            error!(self.log, "cannot send {signal}: {error}"; "pid" => execution.pid.number());
+        }
+    }
+
+    fn arm(&mut self, timer: Timer, ctx: &mut Context<Self>) {
+        self.cancel_timer(ctx);
+        let (limit, input) = self.limit(timer);
+        self.timer = limit.map(|limit| {
+            ctx.run_later(limit, move |job, ctx| {
+                job.timer = None;
+                if timer == Timer::RunTimeout {
+                    warn!(job.log, "ran longer than its timeout: it is killed"; "pid" => job.pid());
+                }
+                job.advance(input, ctx);
+            })
+        });
+    }
+
+    /// How long a timer lasts, and what its end means. In a shutdown its budget is what bounds the waits.
+    fn limit(&self, timer: Timer) -> (Option<Duration>, Input) {
+        let step_limit = (!self.in_shutdown).then_some(STEP_LIMIT);
+        match timer {
+            Timer::RunTimeout => (self.spec.timeout, Input::RunTimeoutElapsed),
+            Timer::Delay(delay) => {
+                let delay = backoff::jittered(&self.spec.backoff, delay, random());
+                info!(self.log, "restarts in {}", text(delay));
+                (Some(delay), Input::DelayElapsed)
+            }
+            Timer::Hold => (self.spec.stop.wait.or(step_limit), Input::HoldEnded),
+            Timer::Deregistration => (Some(DEREGISTRATION_LIMIT), Input::DeregistrationEnded),
+            Timer::Drain => (Some(self.spec.stop.drain), Input::DrainElapsed),
+            Timer::KillTimeout => (self.spec.stop.kill_timeout.or(step_limit), Input::KillTimeoutElapsed),
+        }
+    }
+
+    fn cancel_timer(&mut self, ctx: &mut Context<Self>) {
+        if let Some(timer) = self.timer.take() {
+            ctx.cancel_future(timer);
+        }
+    }
+
+    fn cancel_schedule(&mut self, ctx: &mut Context<Self>) {
+        if let Some(schedule) = self.schedule.take() {
+            ctx.cancel_future(schedule);
+        }
+    }
+
+    /// Startup is when all timers of `when` begin.
+    fn schedule_from_startup(&mut self, ctx: &mut Context<Self>) {
+        if let Trigger::Interval(interval) = self.spec.when.trigger {
+            self.schedule_tick(interval, Instant::now(), ctx);
+        } else if let Some(timeout) = self.spec.when.timeout {
+            self.schedule = Some(ctx.run_later(timeout, move |job, ctx| {
+                job.schedule = None;
+                if job.state.phase == Phase::Waiting {
+                    warn!(job.log, "gives up: what it waits for has not come within {}", text(timeout));
+                }
+                job.advance(Input::TriggerExpired, ctx);
+            }));
+        }
+    }
+
+    fn schedule_tick(&mut self, interval: Duration, first: Instant, ctx: &mut Context<Self>) {
+        let wait = ticker::until_next(interval, first.elapsed());
+        self.schedule = Some(ctx.run_later(wait, move |job, ctx| {
+            job.schedule_tick(interval, first, ctx);
+            job.advance(Input::IntervalElapsed, ctx);
+        }));
+    }
+
+    fn pid(&self) -> i32 {
+        self.execution.as_ref().map_or(0, |execution| execution.pid.number())
+    }
+
+    /// Tells the Pilot where the job is, if it is somewhere else than it was told last.
+    fn report(&mut self) {
+        let seen = seen_from_above(self.state.phase);
+        if self.reported == Some(seen) {
+            return;
+        }
+        self.reported = Some(seen);
+        self.around.bus.report(JobChanged {
+            name: self.spec.name.clone(),
+            generation: self.generation,
+            phase: seen,
+            missing: self.listener.missing(),
+            last_status: self.last_status,
+        });
+    }
+
+    fn log_end(&self, pid: Pid, status: ExitStatus) {
+        let asked = self.state.phase.is_stopping() || self.state.phase == Phase::TimedOut;
+        if status.is_success() || asked {
+            debug!(self.log, "{status}"; "pid" => pid.number());
+        } else {
+            warn!(self.log, "{status}"; "pid" => pid.number());
+        }
+    }
+}
+
+/// A run that ends and begins again is one run to the Pilot.
+fn seen_from_above(phase: Phase) -> Phase {
+    match phase {
+        Phase::Running | Phase::TimedOut | Phase::Sweeping | Phase::Delayed => Phase::Running,
+        Phase::Waiting
+        | Phase::Holding
+        | Phase::Deregistering
+        | Phase::Draining
+        | Phase::Terminating
+        | Phase::Killing
+        | Phase::Ending
+        | Phase::Halted
+        | Phase::Complete => phase,
+    }
+}
+
+/// A number in 0..1 that differs from job to job and from time to time; no more is asked of jitter.
+fn random() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let bits = RandomState::new().hash_one(0) >> 12;
+    bits as f64 / (1u64 << 52) as f64
+}
+
+fn text(duration: Duration) -> String {
+    let milliseconds = duration.as_millis();
+    if milliseconds < 1000 { format!("{milliseconds}ms") } else { format!("{:.1}s", duration.as_secs_f64()) }
+}
+
+impl Actor for Job {
+    type Context = Context<Self>;
+
+    fn started(&mut self, _: &mut Context<Self>) {
+        if let Some(advertise) = &self.spec.advertise {
+            let mut environ = self.around.launcher.environ.borrow_mut();
+            environ.set_address(&self.spec.name, advertise.address);
+        }
+    }
+}
+
+impl Handler<Notice> for Job {
+    type Result = ();
+
+    fn handle(&mut self, notice: Notice, ctx: &mut Context<Self>) {
+        let key = &notice.event.key;
+        if key.code == EventCode::Startup && self.schedule.is_none() {
+            self.schedule_from_startup(ctx);
+        }
+        if !self.listener.observe(key) {
+            return;
+        }
+        if !matches!(self.spec.when.trigger, Trigger::Interval(_)) {
+            self.cancel_schedule(ctx);
+        }
+        self.cause = Some(notice.event.sequence);
+        self.occasion = Some(key.clone());
+        self.advance(Input::Triggered, ctx);
+        if self.state.phase == Phase::Running || self.state.pending {
+            self.hold = notice.hold.or(self.hold.take());
+        }
+    }
+}
+
+impl Handler<ProcessEnded> for Job {
+    type Result = ();
+
+    fn handle(&mut self, ended: ProcessEnded, ctx: &mut Context<Self>) {
+        let Some(execution) = self.execution.as_ref().filter(|execution| execution.pid == ended.pid) else { return };
+        let lasted = execution.started.elapsed();
+        self.log_end(ended.pid, ended.status);
+        self.last_status = Some(ended.status.shell_code());
+        self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, None);
+        self.checks.pause();
+        if !self.state.pending {
+            self.hold = None;
+        }
+        self.advance(Input::Exited(Ended { success: ended.status.is_success(), lasted }), ctx);
+        if !ended.leftover {
+            self.advance(Input::GroupGone, ctx);
+        }
+    }
+}
+
+impl Handler<GroupGone> for Job {
+    type Result = ();
+
+    fn handle(&mut self, GroupGone(group): GroupGone, ctx: &mut Context<Self>) {
+        if self.execution.as_ref().is_some_and(|execution| execution.pid == group) {
+            self.advance(Input::GroupGone, ctx);
+        }
+    }
+}
+
+impl Handler<SpawnFailed> for Job {
+    type Result = ();
+
+    fn handle(&mut self, _: SpawnFailed, ctx: &mut Context<Self>) {
+        self.hold = None;
+        self.advance(Input::SpawnFailed, ctx);
+    }
+}
+
+impl Handler<Deregistered> for Job {
+    type Result = ();
+
+    fn handle(&mut self, _: Deregistered, ctx: &mut Context<Self>) {
+        self.advance(Input::DeregistrationEnded, ctx);
+    }
+}
+
+impl Handler<HoldReleased> for Job {
+    type Result = ();
+
+    fn handle(&mut self, HoldReleased(number): HoldReleased, ctx: &mut Context<Self>) {
+        if number == self.holds {
+            self.advance(Input::HoldEnded, ctx);
+        }
+    }
+}
+
+impl Handler<CheckChanged> for Job {
+    type Result = ();
+
+    fn handle(&mut self, change: CheckChanged, _: &mut Context<Self>) {
+        match self.checks.note(change) {
+            Some(Health::Healthy) => {
+                info!(self.log, "healthy");
+                self.publish(EventCode::Healthy);
+            }
+            Some(Health::Unhealthy) => {
+                warn!(self.log, "unhealthy");
+                self.publish(EventCode::Unhealthy);
+            }
+            Some(Health::Unknown | Health::Maintenance) | None => {}
+        }
+    }
+}
+
+impl Handler<JobCommand> for Job {
+    type Result = ();
+
+    fn handle(&mut self, command: JobCommand, ctx: &mut Context<Self>) {
+        match command {
+            JobCommand::Stop { cause, in_shutdown } => {
+                self.in_shutdown |= in_shutdown;
+                self.cause = cause.or(self.cause);
+                self.advance(Input::StopRequested, ctx);
+            }
+            JobCommand::GiveUp => self.advance(Input::TriggerExpired, ctx),
+            JobCommand::Hurry => {
+                self.advance(Input::HoldEnded, ctx);
+                self.advance(Input::DrainElapsed, ctx);
+            }
+            JobCommand::Kill => self.advance(Input::KillRequested, ctx),
+            JobCommand::Halt => self.advance(Input::HaltRequested, ctx),
+            JobCommand::Start => self.advance(Input::StartRequested, ctx),
+            JobCommand::Restart => self.advance(Input::RestartRequested, ctx),
+            JobCommand::Signal(signal) => self.signal(signal),
+        }
+    }
+}
+
+impl Drop for Job {
+    /// Nobody waits forever for a job whose actor died by a panic.
+    fn drop(&mut self) {
+        if matches!(self.state.phase, Phase::Complete | Phase::Halted) || self.reported.is_none() {
+            return;
+        }
+        error!(self.log, "the job's actor ended unexpectedly: its processes are killed");
+        self.signal(Signal::KILL);
+        if !self.state.phase.is_stopping() {
+            self.publish(EventCode::Stopping);
+        }
+        self.publish(EventCode::Stopped);
+        self.state.phase = Phase::Complete;
+        self.report();
+    }
+}

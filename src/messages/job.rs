@@ -1,8 +1,12 @@
 //! What is said to and about jobs.
 
 use std::fmt;
+use std::sync::Arc;
+
+use actix::prelude::Message;
 
 use super::event::EventKey;
+use super::signal::Signal;
 
 /// What a job is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,4 +105,47 @@ pub enum Missing {
     AnyOf(Vec<EventKey>),
     /// Every one of these.
     AllOf(Vec<EventKey>),
+}
+
+/// Command to one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub enum JobCommand {
+    /// Stop for good. In a shutdown nothing but the shutdown's own budget bounds the steps.
+    Stop {
+        /// The event that led to it.
+        cause: Option<u64>,
+        /// Whether the whole program stops.
+        in_shutdown: bool,
+    },
+    /// Complete, if what the job waits for has not come by now: it cannot come any more.
+    GiveUp,
+    /// Stop waiting for others before the stop signal.
+    Hurry,
+    /// End at once.
+    Kill,
+    /// Stop by hand and stay stopped.
+    Halt,
+    /// Run now, by hand.
+    Start,
+    /// Stop and run anew, by hand.
+    Restart,
+    /// Send a signal to the job's processes.
+    Signal(Signal),
+}
+
+/// A job's state changed in a way that the whole program may depend on.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct JobChanged {
+    /// Which job.
+    pub name: Arc<str>,
+    /// Which of the jobs that had this name: one per configuration that was loaded.
+    pub generation: u64,
+    /// What it is doing now.
+    pub phase: Phase,
+    /// What it still waits for.
+    pub missing: Missing,
+    /// How its last execution ended: 0, a status, or 128 plus the signal.
+    pub last_status: Option<u8>,
 }

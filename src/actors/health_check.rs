@@ -1,0 +1,242 @@
+//! The HealthCheck actor: tries one check of one job, one try at a time. When it tries and what the tries mean
+//! is decided in [`schedule`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use slog::{Logger, debug, error, o, warn};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::config::spec::{CheckSpec, CommandLine, JobSpec, Probe};
+use crate::messages::health::{CheckChanged, CheckCommand};
+use crate::messages::process::{GroupGone, Pid, ProcessEnded};
+use crate::messages::signal::Signal;
+use crate::process::{Launcher, Order, Owner};
+
+pub mod schedule;
+
+use schedule::{Progress, first_try};
+
+/// One check of a job.
+pub struct HealthCheck {
+    job: Arc<JobSpec>,
+    spec: CheckSpec,
+    /// Its place among the job's checks.
+    index: usize,
+    verdicts: Recipient<CheckChanged>,
+    launcher: Launcher,
+    log: Logger,
+    /// The name that its output is logged under.
+    label: Arc<str>,
+    round: u64,
+    /// When the job's process started; `None` while nothing is checked.
+    since: Option<Instant>,
+    progress: Progress,
+    /// The next try.
+    next: Option<SpawnHandle>,
+    attempt: Option<Attempt>,
+}
+
+/// A try under way.
+struct Attempt {
+    began: Instant,
+    /// Ends the try, or carries it out.
+    task: SpawnHandle,
+    /// The process that carries it out.
+    process: Option<Pid>,
+    /// The process group is ending; what the try showed is known.
+    over: bool,
+}
+
+impl HealthCheck {
+    /// The check at a place among a job's checks; it tells `verdicts` what it finds.
+    pub fn new(
+        job: Arc<JobSpec>,
+        index: usize,
+        spec: CheckSpec,
+        verdicts: Recipient<CheckChanged>,
+        launcher: Launcher,
+        log: &Logger,
+    ) -> Self {
+        let label: Arc<str> = format!("check.{}", job.name).into();
+        let log = log.new(o!("job" => label.to_string()));
+        Self {
+            job,
+            spec,
+            index,
+            verdicts,
+            launcher,
+            log,
+            label,
+            round: 0,
+            since: None,
+            progress: Progress::new(),
+            next: None,
+            attempt: None,
+        }
+    }
+
+    fn schedule(&mut self, wait: Duration, ctx: &mut Context<Self>) {
+        self.next = Some(ctx.run_later(wait, |check, ctx| {
+            check.next = None;
+            check.attempt(ctx);
+        }));
+    }
+
+    fn attempt(&mut self, ctx: &mut Context<Self>) {
+        if self.attempt.is_some() {
+            return; // what is left of the last one still ends; its end schedules the next
+        }
+        match self.spec.probe.clone() {
+            Probe::Exec(command) => self.attempt_exec(&command, ctx),
+            Probe::Tcp(address) => self.attempt_tcp(address, ctx),
+            Probe::Http(probe) => warn!(self.log, "http checks are not built yet: {} is not checked", probe.url),
+        }
+    }
+
+    fn attempt_exec(&mut self, command: &CommandLine, ctx: &mut Context<Self>) {
+        let order = Order {
+            name: &self.label,
+            command,
+            execution: &self.job.execution,
+            raw_output: self.spec.raw_output,
+            occasion: None,
+        };
+        let owner = Owner { ended: ctx.address().recipient(), gone: ctx.address().recipient() };
+        let began = Instant::now();
+        match self.launcher.launch(&order, owner) {
+            Ok(pid) => {
+                let task = ctx.run_later(self.spec.timeout, |check, _| check.time_out());
+                self.attempt = Some(Attempt { began, task, process: Some(pid), over: false });
+            }
+            Err(error) => {
+                error!(self.log, "{error}");
+                self.conclude(false, began, ctx);
+                self.schedule_after(began, ctx);
+            }
+        }
+    }
+
+    fn time_out(&mut self) {
+        debug!(self.log, "took longer than its timeout: it is killed");
+        self.kill();
+    }
+
+    fn attempt_tcp(&mut self, address: String, ctx: &mut Context<Self>) {
+        let connect = tokio::time::timeout(self.spec.timeout, TcpStream::connect(address));
+        let began = Instant::now();
+        let task = ctx.spawn(fut::wrap_future(connect).map(move |outcome, check: &mut Self, ctx| {
+            check.attempt = None;
+            check.conclude(matches!(outcome, Ok(Ok(_))), began, ctx);
+            check.schedule_after(began, ctx);
+        }));
+        self.attempt = Some(Attempt { began, task, process: None, over: false });
+    }
+
+    /// Takes the outcome of a try into account and tells the job if it changes the verdict.
+    fn conclude(&mut self, passed: bool, began: Instant, _: &mut Context<Self>) {
+        let Some(since) = self.since.filter(|since| began >= *since) else { return };
+        let before = self.progress.verdict;
+        self.progress = self.progress.after(&self.spec, passed, since.elapsed());
+        let verdict = self.progress.verdict;
+        if verdict != before {
+            debug!(self.log, "{} is {verdict:?}", self.spec.name);
+            self.verdicts.do_send(CheckChanged { check: self.index, round: self.round, verdict });
+        }
+    }
+
+    fn schedule_after(&mut self, began: Instant, ctx: &mut Context<Self>) {
+        let Some(since) = self.since else { return };
+        let wait = if began >= since {
+            self.progress.until_next(&self.spec, began - since, since.elapsed())
+        } else {
+            first_try(&self.spec).saturating_sub(since.elapsed()) // it was a try of an earlier round
+        };
+        self.schedule(wait, ctx);
+    }
+
+    fn kill(&self) {
+        if let Some(pid) = self.attempt.as_ref().and_then(|attempt| attempt.process) {
+            if let Err(error) = self.launcher.children.signal(pid, Signal::KILL) {
+                error!(self.log, "cannot kill the check's process: {error}"; "pid" => pid.number());
+            }
+        }
+    }
+
+    fn begin(&mut self, round: u64, ctx: &mut Context<Self>) {
+        self.pause(ctx);
+        self.round = round;
+        self.since = Some(Instant::now());
+        self.progress = Progress::new();
+        if self.attempt.is_none() {
+            self.schedule(first_try(&self.spec), ctx);
+        }
+    }
+
+    fn pause(&mut self, ctx: &mut Context<Self>) {
+        self.since = None;
+        if let Some(next) = self.next.take() {
+            ctx.cancel_future(next);
+        }
+        match &self.attempt {
+            Some(Attempt { process: Some(_), .. }) => self.kill(),
+            Some(Attempt { process: None, task, .. }) => {
+                ctx.cancel_future(*task);
+                self.attempt = None;
+            }
+            None => {}
+        }
+    }
+
+    /// The try's process group is gone.
+    fn finish(&mut self, ctx: &mut Context<Self>) {
+        if let Some(attempt) = self.attempt.take() {
+            self.schedule_after(attempt.began, ctx);
+        }
+    }
+}
+
+impl Actor for HealthCheck {
+    type Context = Context<Self>;
+}
+
+impl Handler<CheckCommand> for HealthCheck {
+    type Result = ();
+
+    fn handle(&mut self, command: CheckCommand, ctx: &mut Context<Self>) {
+        match command {
+            CheckCommand::Begin(round) => self.begin(round, ctx),
+            CheckCommand::Pause => self.pause(ctx),
+        }
+    }
+}
+
+impl Handler<ProcessEnded> for HealthCheck {
+    type Result = ();
+
+    fn handle(&mut self, ended: ProcessEnded, ctx: &mut Context<Self>) {
+        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.process == Some(ended.pid)) else {
+            return;
+        };
+        attempt.over = true;
+        let began = attempt.began;
+        let task = attempt.task;
+        ctx.cancel_future(task);
+        self.conclude(ended.status.is_success(), began, ctx);
+        if !ended.leftover {
+            self.finish(ctx);
+        }
+    }
+}
+
+impl Handler<GroupGone> for HealthCheck {
+    type Result = ();
+
+    fn handle(&mut self, GroupGone(group): GroupGone, ctx: &mut Context<Self>) {
+        if self.attempt.as_ref().is_some_and(|attempt| attempt.over && attempt.process == Some(group)) {
+            self.finish(ctx);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! When a check is tried and what its tries mean: pure functions of the settings and of what was seen.
+
+use std::time::Duration;
+
+use crate::config::spec::CheckSpec;
+use crate::messages::health::Verdict;
+
+/// The shortest time between tries of a job that has just started.
+const SOONEST: Duration = Duration::from_millis(50);
+
+/// What the tries of one execution have shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What they say.
+    pub verdict: Verdict,
+    /// Failures since the last pass.
+    pub failures: u32,
+    /// Whether one has passed.
+    pub passed: bool,
+}
+
+impl Progress {
+    /// Nothing was tried yet.
+    pub const fn new() -> Self {
+        Self { verdict: Verdict::Unknown, failures: 0, passed: false }
+    }
+
+    /// Takes a try into account that ended `age` after the job's process started.
+    #[must_use]
+    pub fn after(self, spec: &CheckSpec, passed: bool, age: Duration) -> Self {
+        if passed {
+            return Self { verdict: Verdict::Passing, failures: 0, passed: true };
+        }
+        if self.is_new(spec, age) {
+            return self; // it may just not be ready yet
+        }
+        let failures = self.failures.saturating_add(1);
+        let verdict = if failures >= spec.failures { Verdict::Failing } else { self.verdict };
+        Self { verdict, failures, ..self }
+    }
+
+    /// Whether the job is so new that a failure means nothing.
+    fn is_new(self, spec: &CheckSpec, age: Duration) -> bool {
+        !self.passed && age < spec.interval
+    }
+
+    /// How long to wait for the next try after one that began at `began` and is over at `age`, both counted
+    /// from the start of the job's process.
+    pub fn until_next(self, spec: &CheckSpec, began: Duration, age: Duration) -> Duration {
+        if self.is_new(spec, age) {
+            let step = (spec.interval / 10).max(SOONEST);
+            // The last try of the first window is at its end, so that there is a verdict then.
+            return (began + step).saturating_sub(age).min(spec.interval - age);
+        }
+        let due = began + spec.interval;
+        if due > age {
+            return due - age;
+        }
+        // Longer than an interval: the ticks that found it at work are skipped.
+        let late = (age - began).as_nanos() % spec.interval.as_nanos().max(1);
+        spec.interval - Duration::from_nanos(u64::try_from(late).unwrap_or(0))
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How long after the start of the job's process the first try is.
+pub fn first_try(spec: &CheckSpec) -> Duration {
+    SOONEST.min(spec.interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::spec::{CommandLine, Probe};
+    use std::sync::Arc;
+
+    fn spec(interval_ms: u64, failures: u32) -> CheckSpec {
+        CheckSpec {
+            name: Arc::from("check"),
+            probe: Probe::Exec(CommandLine { program: "true".into(), args: vec![] }),
+            interval: ms(interval_ms),
+            timeout: ms(interval_ms),
+            failures,
+            raw_output: false,
+        }
+    }
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn the_first_try_is_50_ms_after_the_start() {
+        assert_eq!(first_try(&spec(5000, 1)), ms(50));
+        assert_eq!(first_try(&spec(10, 1)), ms(10));
+    }
+
+    #[test]
+    fn a_new_job_is_tried_every_tenth_of_the_interval_until_it_passes() {
+        let check = spec(5000, 1);
+        let new = Progress::new();
+        assert_eq!(new.until_next(&check, ms(50), ms(60)), ms(490));
+        assert_eq!(new.until_next(&spec(200, 1), ms(50), ms(50)), ms(50));
+        let passed = new.after(&check, true, ms(60));
+        assert_eq!(passed.until_next(&check, ms(50), ms(60)), ms(4990));
+    }
+
+    #[test]
+    fn the_last_try_of_the_first_window_is_at_its_end() {
+        assert_eq!(Progress::new().until_next(&spec(5000, 1), ms(4900), ms(4910)), ms(90));
+    }
+
+    #[test]
+    fn a_failure_of_a_new_job_leaves_its_health_unknown() {
+        let check = spec(5000, 1);
+        let early = Progress::new().after(&check, false, ms(4999));
+        assert_eq!(early, Progress::new());
+        assert_eq!(early.after(&check, false, ms(5000)).verdict, Verdict::Failing);
+    }
+
+    #[test]
+    fn a_job_that_has_passed_once_is_no_longer_new() {
+        let check = spec(5000, 1);
+        let passed = Progress::new().after(&check, true, ms(50));
+        assert_eq!(passed.after(&check, false, ms(60)).verdict, Verdict::Failing);
+    }
+
+    #[test]
+    fn as_many_failures_in_a_row_as_configured_make_it_fail() {
+        let check = spec(1000, 3);
+        let mut progress = Progress::new().after(&check, true, ms(50));
+        for expected in [Verdict::Passing, Verdict::Passing, Verdict::Failing] {
+            progress = progress.after(&check, false, ms(9000));
+            assert_eq!(progress.verdict, expected);
+        }
+        assert_eq!(progress.after(&check, true, ms(9000)).verdict, Verdict::Passing);
+    }
+
+    #[test]
+    fn a_pass_starts_the_count_of_failures_over() {
+        let check = spec(1000, 2);
+        let progress = [false, true, false]
+            .into_iter()
+            .fold(Progress { passed: true, ..Progress::new() }, |p, pass| p.after(&check, pass, ms(9000)));
+        assert_eq!((progress.verdict, progress.failures), (Verdict::Passing, 1));
+    }
+
+    #[test]
+    fn tries_keep_their_rhythm_and_skip_what_a_slow_one_missed() {
+        let check = spec(1000, 1);
+        let old = Progress { passed: true, ..Progress::new() };
+        assert_eq!(old.until_next(&check, ms(3000), ms(3200)), ms(800));
+        assert_eq!(old.until_next(&check, ms(3000), ms(5300)), ms(700));
+    }
+}

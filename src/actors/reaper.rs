@@ -1,0 +1,81 @@
+//! The Reaper: the only place that waits for children, ours and the orphans that the kernel gives us.
+
+use std::time::Duration;
+
+use actix::prelude::*;
+use slog::{Logger, error};
+use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
+
+use crate::process::Children;
+
+/// Children reaped before other actors have their turn.
+const PER_TURN: usize = 256;
+/// How often the remains of a group are looked at: a member whose parent lives elsewhere ends silently.
+const SWEEP_EVERY: Duration = Duration::from_millis(25);
+
+/// Waits for children.
+pub struct Reaper {
+    children: Children,
+    log: Logger,
+    deaths: Option<SignalStream>,
+    sweeping: bool,
+}
+
+/// SIGCHLD arrived: one or more children ended.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct ChildrenDied;
+
+impl Reaper {
+    /// A reaper that hears of every child that ends from now on: to be made before the first one is started.
+    pub fn new(children: Children, log: Logger) -> std::io::Result<Self> {
+        Ok(Self { children, log, deaths: Some(signal(SignalKind::child())?), sweeping: false })
+    }
+
+    fn reap(&mut self, ctx: &mut Context<Self>) {
+        match self.children.reap(PER_TURN) {
+            Ok(false) => {}
+            Ok(true) => self.reap_in_next_turn(ctx),
+            Err(error) => error!(self.log, "cannot wait for children: {error}"),
+        }
+        self.sweep(ctx);
+    }
+
+    fn reap_in_next_turn(&self, ctx: &mut Context<Self>) {
+        ctx.spawn(fut::wrap_future(tokio::task::yield_now()).map(|(), reaper: &mut Self, ctx| reaper.reap(ctx)));
+    }
+
+    fn sweep(&mut self, ctx: &mut Context<Self>) {
+        if self.children.sweep() && !self.sweeping {
+            self.sweeping = true;
+            ctx.run_later(SWEEP_EVERY, |reaper, ctx| {
+                reaper.sweeping = false;
+                reaper.reap(ctx);
+            });
+        }
+    }
+}
+
+impl Actor for Reaper {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        if let Some(mut deaths) = self.deaths.take() {
+            let reaper = ctx.address();
+            ctx.spawn(fut::wrap_future(async move {
+                while deaths.recv().await.is_some() {
+                    reaper.do_send(ChildrenDied);
+                }
+            }));
+        }
+        self.reap(ctx); // what our parent left us with
+    }
+}
+
+impl Handler<ChildrenDied> for Reaper {
+    type Result = ();
+
+    fn handle(&mut self, _: ChildrenDied, ctx: &mut Context<Self>) {
+        self.reap(ctx);
+    }
+}

@@ -1,0 +1,131 @@
+//! How events travel: published once, given one place in the order of all, delivered to those who listen.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use actix::prelude::{Message, Recipient};
+
+use super::event::{Event, EventKey};
+use super::job::JobChanged;
+
+/// Command to the Registry: deliver this to everybody who listens.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Publish(pub Notice);
+
+/// An event on its way to a subscriber.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct Notice {
+    /// What happened.
+    pub event: Arc<Event>,
+    /// To be kept by whoever acts on the event, for as long as it acts.
+    pub hold: Option<Arc<Hold>>,
+}
+
+/// Command to the Registry: from now on deliver these events to that recipient, in the order of subscription.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Subscribe {
+    /// What to deliver.
+    pub interest: Interest,
+    /// Whom to deliver it to.
+    pub recipient: Recipient<Notice>,
+}
+
+/// What a subscriber listens for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Interest {
+    /// These events.
+    Keys(Vec<EventKey>),
+    /// Every event.
+    Everything,
+}
+
+/// Command to the Registry: deliver nothing more to that recipient.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Unsubscribe(pub Recipient<Notice>);
+
+/// Command to the Registry: pass this on to the Pilot once all that was published before is delivered.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Report(pub JobChanged);
+
+/// Keeps a stopping job from being signalled while somebody acts on its `stopping` event.
+///
+/// The last one to drop it tells the job. Nobody can forget to: a panic drops it too.
+#[derive(Debug)]
+pub struct Hold {
+    job: Recipient<HoldReleased>,
+    number: u64,
+}
+
+impl Hold {
+    /// A hold whose end is told to `job`, with a number to know it by.
+    pub fn new(job: Recipient<HoldReleased>, number: u64) -> Arc<Self> {
+        Arc::new(Self { job, number })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.job.do_send(HoldReleased(self.number));
+    }
+}
+
+/// Nobody acts on that `stopping` event of the receiving job any more.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct HoldReleased(pub u64);
+
+/// The publishing side of the Registry; numbers events in the order in which they are published.
+#[derive(Clone)]
+pub struct Bus {
+    publish: Recipient<Publish>,
+    report: Recipient<Report>,
+    last: Rc<Cell<u64>>,
+}
+
+impl Bus {
+    /// A bus to the Registry that these recipients belong to.
+    pub fn new(publish: Recipient<Publish>, report: Recipient<Report>) -> Self {
+        Self { publish, report, last: Rc::default() }
+    }
+
+    /// Publishes an event and returns its place in the order of all.
+    pub fn publish(&self, key: EventKey, cause: Option<u64>) -> u64 {
+        self.send(key, cause, None)
+    }
+
+    /// Publishes an event together with a hold for those who act on it.
+    pub fn publish_with_hold(&self, key: EventKey, cause: Option<u64>, hold: Arc<Hold>) -> u64 {
+        self.send(key, cause, Some(hold))
+    }
+
+    /// Tells the Pilot about a job, after everything published before.
+    pub fn report(&self, change: JobChanged) {
+        self.report.do_send(Report(change));
+    }
+
+    /// An event with a place in the order that only some are told: `startup`, to jobs that come later.
+    pub fn private(&self, key: EventKey) -> Notice {
+        let event = Event { sequence: self.next(), time: SystemTime::now(), cause: None, key };
+        Notice { event: Arc::new(event), hold: None }
+    }
+
+    fn send(&self, key: EventKey, cause: Option<u64>, hold: Option<Arc<Hold>>) -> u64 {
+        let sequence = self.next();
+        let event = Event { sequence, time: SystemTime::now(), cause, key };
+        self.publish.do_send(Publish(Notice { event: Arc::new(event), hold }));
+        sequence
+    }
+
+    fn next(&self) -> u64 {
+        let next = self.last.get() + 1;
+        self.last.set(next);
+        next
+    }
+}

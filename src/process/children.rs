@@ -1,0 +1,167 @@
+//! The table of live children: who is told about each, and what is left of the groups of those that ended.
+//!
+//! Spawning and the entry into the table are one synchronous call, so that no exit can come in between.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::prelude::Recipient;
+
+use super::{Exited, Kernel, Launch, Output, Pipes, SpawnError};
+use crate::logging::{ChildStream, Label, Log};
+use crate::messages::process::{GroupGone, Pid, ProcessEnded};
+use crate::messages::signal::Signal;
+
+/// How long the rest of a group has between SIGTERM and SIGKILL.
+pub const SWEEP_GRACE: Duration = Duration::from_secs(1);
+/// How long after SIGKILL a group is waited for: only a process stuck in the kernel survives that.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
+
+/// Who is told about a process.
+#[derive(Clone)]
+pub struct Owner {
+    /// Told how it ended.
+    pub ended: Recipient<ProcessEnded>,
+    /// Told when nothing of its group is left.
+    pub gone: Recipient<GroupGone>,
+}
+
+/// All live children of the program, shared by those who start them and the Reaper.
+#[derive(Clone)]
+pub struct Children(Rc<Shared>);
+
+struct Shared {
+    kernel: Box<dyn Kernel>,
+    log: Log,
+    table: RefCell<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    live: HashMap<Pid, Child>,
+    swept: HashMap<Pid, Remains>,
+}
+
+struct Child {
+    owner: Owner,
+    output: Vec<ChildStream>,
+}
+
+/// A group whose leader ended.
+struct Remains {
+    owner: Owner,
+    since: Instant,
+    killed: bool,
+}
+
+impl Children {
+    /// An empty table over a kernel; the output of children goes to `log`.
+    pub fn new(kernel: Box<dyn Kernel>, log: Log) -> Self {
+        Self(Rc::new(Shared { kernel, log, table: RefCell::default() }))
+    }
+
+    /// Starts a process for `owner`, its output logged under `name`.
+    pub fn spawn(&self, launch: &Launch<'_>, name: &Arc<str>, owner: Owner) -> Result<Pid, SpawnError> {
+        let spawned = self.0.kernel.spawn(launch)?;
+        let output = spawned.pipes.map(|pipes| self.forward(pipes, name, spawned.pid)).unwrap_or_default();
+        self.0.table.borrow_mut().live.insert(spawned.pid, Child { owner, output });
+        Ok(spawned.pid)
+    }
+
+    fn forward(&self, pipes: Pipes, name: &Arc<str>, pid: Pid) -> Vec<ChildStream> {
+        let label = Label { job: Arc::clone(name), pid: u32::try_from(pid.number()).unwrap_or_default() };
+        let mut streams = Vec::with_capacity(2);
+        for pipe in [pipes.stdout, pipes.stderr] {
+            match ChildStream::start(pipe, label.clone(), &self.0.log) {
+                Ok(stream) => streams.push(stream),
+                Err(error) => {
+                    slog::error!(self.0.log.logger(), "cannot read its output: {error}"; "job" => &**name, "pid" => pid.number());
+                }
+            }
+        }
+        streams
+    }
+
+    /// Sends a signal to the group of a child that is known to live, or to what is left of it.
+    pub fn signal(&self, group: Pid, signal: Signal) -> io::Result<()> {
+        let table = self.0.table.borrow();
+        if table.live.contains_key(&group) || table.swept.contains_key(&group) {
+            self.0.kernel.signal_group(group, signal)?;
+        }
+        Ok(())
+    }
+
+    /// Reaps at most `limit` children that have ended and tells their owners; true if there may be more.
+    pub fn reap(&self, limit: usize) -> io::Result<bool> {
+        for _ in 0..limit {
+            match self.0.kernel.peek_exited()? {
+                Some(exited) => self.collect(exited)?,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn collect(&self, exited: Exited) -> io::Result<()> {
+        let child = self.0.table.borrow_mut().live.remove(&exited.pid);
+        let Some(child) = child else {
+            return self.0.kernel.reap(exited.pid); // an orphan that the kernel gave us
+        };
+        for stream in &child.output {
+            stream.drain();
+        }
+        // The leader is still a zombie: its number cannot belong to anybody else.
+        let _ = self.0.kernel.signal_group(exited.pid, Signal::TERM);
+        self.0.kernel.reap(exited.pid)?;
+        let leftover = self.0.kernel.group_is_alive(exited.pid);
+        if leftover {
+            let remains = Remains { owner: child.owner.clone(), since: Instant::now(), killed: false };
+            self.0.table.borrow_mut().swept.insert(exited.pid, remains);
+        }
+        child.owner.ended.do_send(ProcessEnded { pid: exited.pid, status: exited.status, leftover });
+        Ok(())
+    }
+
+    /// Ends what is left of groups whose leader ended, and tells the owners of those that are gone.
+    /// True while some group is left, and so should be looked at again soon.
+    pub fn sweep(&self) -> bool {
+        let groups: Vec<Pid> = self.0.table.borrow().swept.keys().copied().collect();
+        for group in groups {
+            self.sweep_group(group);
+        }
+        !self.0.table.borrow().swept.is_empty()
+    }
+
+    fn sweep_group(&self, group: Pid) {
+        let mut table = self.0.table.borrow_mut();
+        let Some(remains) = table.swept.get_mut(&group) else { return };
+        let age = remains.since.elapsed();
+        let alive = self.0.kernel.group_is_alive(group);
+        if alive && age >= SWEEP_GRACE + GIVE_UP_AFTER {
+            slog::error!(self.0.log.logger(), "a process of the ended group {group} does not die: it is left alone");
+        } else if alive {
+            if age >= SWEEP_GRACE && !remains.killed {
+                remains.killed = true;
+                let _ = self.0.kernel.signal_group(group, Signal::KILL);
+            }
+            return;
+        }
+        if let Some(remains) = table.swept.remove(&group) {
+            remains.owner.gone.do_send(GroupGone(group));
+        }
+    }
+
+    /// How many children live that were started here.
+    pub fn len(&self) -> usize {
+        self.0.table.borrow().live.len()
+    }
+
+    /// Whether no child lives that was started here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
