@@ -1,3 +1,4 @@
 //! The vocabulary that actors share: types only, no behaviour.
 pub mod event;
+pub mod process;
 pub mod signal;
