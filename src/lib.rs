@@ -22,3 +22,4 @@ pub mod actors;
 pub mod cli;
 pub mod config;
 pub mod messages;
+pub mod process;

@@ -1,0 +1,106 @@
+//! What is said about processes: which one, and how it ended. Types only: the system calls are in
+//! `crate::process`.
+
+use std::fmt;
+
+use super::signal::Signal;
+
+/// A process, or the process group that it leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pid(i32);
+
+impl Pid {
+    /// A process by its number; `None` for 0 and below, which kill(2) and waitid(2) give other meanings.
+    pub const fn new(number: i32) -> Option<Self> {
+        if number > 0 { Some(Self(number)) } else { None }
+    }
+
+    /// The number that the kernel uses.
+    pub const fn number(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ExitStatus {
+    /// By itself, with this status.
+    Code(u8),
+    /// By a signal.
+    Signal {
+        /// The signal that killed it.
+        signal: Signal,
+        /// Whether it left a core dump.
+        core_dumped: bool,
+    },
+}
+
+impl ExitStatus {
+    /// Whether it ended by itself with status 0.
+    pub const fn is_success(self) -> bool {
+        matches!(self, Self::Code(0))
+    }
+
+    /// The status as a shell tells it: 128 + N for signal N.
+    pub fn shell_code(self) -> u8 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal { signal, .. } => u8::try_from(signal.number()).unwrap_or(127).saturating_add(128),
+        }
+    }
+}
+
+impl fmt::Display for ExitStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exited with status {code}"),
+            Self::Signal { signal, core_dumped: false } => write!(f, "killed by {signal}"),
+            Self::Signal { signal, core_dumped: true } => write!(f, "killed by {signal} (core dumped)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn killed(signal: Signal, core_dumped: bool) -> ExitStatus {
+        ExitStatus::Signal { signal, core_dumped }
+    }
+
+    #[test]
+    fn only_status_zero_is_a_success() {
+        assert!(ExitStatus::Code(0).is_success());
+        assert!(!ExitStatus::Code(1).is_success());
+        assert!(!killed(Signal::TERM, false).is_success());
+    }
+
+    #[test]
+    fn a_signal_is_told_as_shells_do() {
+        assert_eq!(ExitStatus::Code(255).shell_code(), 255);
+        assert_eq!(killed(Signal::KILL, false).shell_code(), 137);
+        assert_eq!(killed(Signal::TERM, true).shell_code(), 143);
+    }
+
+    #[test]
+    fn a_status_reads_as_a_sentence() {
+        assert_eq!(ExitStatus::Code(3).to_string(), "exited with status 3");
+        assert_eq!(killed(Signal::KILL, false).to_string(), "killed by SIGKILL");
+        assert_eq!(killed(Signal::HUP, true).to_string(), "killed by SIGHUP (core dumped)");
+        let real_time = Signal::parse("SIGRTMIN+3").unwrap();
+        assert_eq!(killed(real_time, false).to_string(), "killed by SIGRTMIN+3");
+    }
+
+    #[test]
+    fn numbers_with_another_meaning_are_no_processes() {
+        assert_eq!(Pid::new(0), None);
+        assert_eq!(Pid::new(-7), None);
+        assert_eq!(Pid::new(7).map(Pid::number), Some(7));
+    }
+}

@@ -1,0 +1,140 @@
+//! Processes: the only place that starts, waits for and signals them, behind one seam to the kernel.
+//! Plain synchronous calls that never block, all made from one thread; no decisions about jobs.
+//!
+//! How a child starts: in a new process group that it leads, with stdin from `/dev/null`. Signals that we
+//! handle have their default action in it, and so has SIGPIPE; those that were ignored when we were
+//! started and that we leave alone stay ignored. Its signal mask is ours: empty after [`reset_signals`].
+//! None of our descriptors reach it, those that were given to us by our parent do, as without us.
+
+mod diagnosis;
+mod error;
+mod execution;
+mod group;
+mod image;
+mod init;
+mod resolve;
+mod spawn;
+mod wait;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::config::spec::{CommandLine, ExecutionSpec};
+use crate::messages::process::{ExitStatus, Pid};
+use crate::messages::signal::Signal;
+
+pub use error::SpawnError;
+pub use execution::login_environment;
+pub use init::{become_subreaper, is_pid_one, reset_signals};
+
+/// The seam to the kernel; tests put a fake here.
+///
+/// The life of a group, and when its number may be used: [`spawn`](Self::spawn) makes it; when its leader
+/// ends, [`peek_exited`](Self::peek_exited) tells so and the leader stays a zombie, so the number cannot be
+/// given to another process: signal what is left of the group now, then [`reap`](Self::reap). The
+/// kernel does not reuse the number while the group has members, so it may be signalled later too, until
+/// [`signal_group`](Self::signal_group) or [`group_is_alive`](Self::group_is_alive) has once said that
+/// nothing is left; never after that. Members whose parents died become our children and are
+/// peeked and reaped like any other; one whose parent lives elsewhere ends without a SIGCHLD for us.
+pub trait Kernel {
+    /// Starts a process that leads a new process group.
+    fn spawn(&self, launch: &Launch<'_>) -> Result<Spawned, SpawnError>;
+
+    /// A child, adopted orphans included, that has ended and is still a zombie; the same one again until it
+    /// is reaped.
+    fn peek_exited(&self) -> io::Result<Option<Exited>>;
+
+    /// Lets a child go that [`peek_exited`](Self::peek_exited) has told; its number is free after that.
+    fn reap(&self, pid: Pid) -> io::Result<()>;
+
+    /// Sends a signal to every process of a group.
+    fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery>;
+
+    /// Whether a group has a process that still runs: zombies do not count.
+    fn group_is_alive(&self, group: Pid) -> bool;
+}
+
+/// What to start, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Launch<'a> {
+    /// The program and its arguments.
+    pub command: &'a CommandLine,
+    /// Directory, user, limits and so on; its `env` is not read here.
+    pub execution: &'a ExecutionSpec,
+    /// The whole environment of the process; the last of two equal names wins.
+    pub environment: &'a [(OsString, OsString)],
+    /// Where stdout and stderr go.
+    pub output: Output,
+}
+
+/// Where a child's stdout and stderr go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// To us, through one pipe each.
+    Piped,
+    /// Where ours go.
+    Inherited,
+}
+
+/// A process that was started.
+#[derive(Debug)]
+pub struct Spawned {
+    /// The process, and the group that it leads.
+    pub pid: Pid,
+    /// What it writes to stdout and stderr, if piped.
+    pub pipes: Option<Pipes>,
+}
+
+/// The read ends of a child's output: non-blocking, closed on exec.
+#[derive(Debug)]
+pub struct Pipes {
+    /// From its stdout.
+    pub stdout: OwnedFd,
+    /// From its stderr.
+    pub stderr: OwnedFd,
+}
+
+/// A child that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exited {
+    /// Which one.
+    pub pid: Pid,
+    /// How it ended.
+    pub status: ExitStatus,
+}
+
+/// What became of a signal to a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// At least one process, perhaps a zombie, got it.
+    Sent,
+    /// The group has no process left, not even a zombie: its number must not be used again.
+    NoSuchGroup,
+}
+
+/// The real kernel.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Linux;
+
+impl Kernel for Linux {
+    fn spawn(&self, launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
+        spawn::spawn(launch)
+    }
+
+    fn peek_exited(&self) -> io::Result<Option<Exited>> {
+        wait::peek_exited()
+    }
+
+    fn reap(&self, pid: Pid) -> io::Result<()> {
+        wait::reap(pid)
+    }
+
+    fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery> {
+        group::signal(group, signal)
+    }
+
+    fn group_is_alive(&self, group: Pid) -> bool {
+        group::is_alive(group)
+    }
+}

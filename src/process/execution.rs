@@ -1,0 +1,277 @@
+//! The slow path: execution settings that the child must make itself between fork and exec. Everything that
+//! allocates or looks something up happens before the fork; after it only system calls are safe.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::sys::prctl;
+use nix::sys::resource::{self, RLIM_INFINITY, rlim_t, setrlimit};
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist, getuid, setgid, setgroups, setuid, write};
+
+use super::error::SpawnError;
+use super::image::Image;
+use crate::config::spec::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
+
+/// `HOME`, `USER` and `LOGNAME` of a job's user as the user database has them, if it is not the one we run
+/// as; to be applied over what the job inherits and under what its configuration sets.
+pub fn login_environment(user: &UserSpec) -> Vec<(OsString, OsString)> {
+    let uid = Uid::from_raw(user.uid);
+    if uid == geteuid() {
+        return Vec::new();
+    }
+    let (home, name) = match User::from_uid(uid) {
+        Ok(Some(entry)) => (entry.dir.into_os_string(), OsString::from(entry.name)),
+        // Better than the home and name of another user, which it would inherit.
+        Ok(None) | Err(_) => (OsString::from("/"), OsString::from(user.uid.to_string())),
+    };
+    vec![("HOME".into(), home), ("USER".into(), name.clone()), ("LOGNAME".into(), name)]
+}
+
+/// What the child does between fork and exec, in this order; nothing on the fast path.
+pub(super) struct Steps(Arc<[Step]>);
+
+/// One setting, ready to be made by a system call.
+enum Step {
+    OomScoreAdj { value: i32, text: String },
+    Limit(ResourceLimit),
+    Nice(i32),
+    Groups { user: String, groups: Vec<Gid> },
+    Group(Gid),
+    User { user: String, uid: Uid },
+    NoNewPrivileges,
+    Umask(Mode),
+}
+
+impl Steps {
+    /// What needs privileges comes before they are given up, the group before the user, and the umask last,
+    /// since nothing is created here.
+    pub(super) fn plan(execution: &ExecutionSpec) -> Result<Self, SpawnError> {
+        let mut steps = Vec::new();
+        if let Some(value) = execution.oom_score_adj {
+            steps.push(Step::OomScoreAdj { value, text: value.to_string() });
+        }
+        steps.extend(execution.rlimits.iter().copied().map(Step::Limit));
+        steps.extend(execution.nice.map(Step::Nice));
+        identity(execution, &mut steps)?;
+        if execution.no_new_privileges {
+            steps.push(Step::NoNewPrivileges);
+        }
+        steps.extend(execution.umask.map(|mask| Step::Umask(Mode::from_bits_truncate(mask))));
+        Ok(Self(steps.into()))
+    }
+
+    /// Whether the command can stay on the fast path.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Has the child make the settings and then become the program.
+    pub(super) fn attach(&self, command: &mut Command, image: Image) {
+        let steps = Arc::clone(&self.0);
+        let make = move || {
+            for (index, step) in steps.iter().enumerate() {
+                step.make().map_err(|errno| io::Error::from_raw_os_error(encode(index, errno)))?;
+            }
+            Err(image.execute().into())
+        };
+        // SAFETY: the closure makes system calls with data prepared above; it takes no lock and does not allocate.
+        unsafe { command.pre_exec(make) };
+    }
+
+    /// The error of the step that failed, if it was a step.
+    pub(super) fn failed(&self, error: &io::Error) -> Option<SpawnError> {
+        let (index, errno) = decode(error.raw_os_error()?)?;
+        Some(SpawnError::new(self.0.get(index)?.describe(), errno.into()))
+    }
+}
+
+/// std carries one error number from child to parent and no more: the number of the step, counted from 1,
+/// travels in its upper half.
+fn encode(index: usize, errno: Errno) -> i32 {
+    let step = i32::try_from(index + 1).unwrap_or(i32::MAX) & 0x7fff;
+    (step << 16) | (errno as i32 & 0xffff)
+}
+
+fn decode(number: i32) -> Option<(usize, Errno)> {
+    let index = usize::try_from(number >> 16).ok()?.checked_sub(1)?;
+    Some((index, Errno::from_raw(number & 0xffff)))
+}
+
+/// The steps that change user and groups. With a group alone, the supplementary groups stay ours.
+fn identity(execution: &ExecutionSpec, steps: &mut Vec<Step>) -> Result<(), SpawnError> {
+    let Some(user) = &execution.user else {
+        steps.extend(execution.group.map(|gid| Step::Group(Gid::from_raw(gid))));
+        return Ok(());
+    };
+    let uid = Uid::from_raw(user.uid);
+    let gid = Gid::from_raw(execution.group.unwrap_or(user.gid));
+    let label = match &user.name {
+        Some(name) => format!("{name:?} (uid {uid})"),
+        None => uid.to_string(),
+    };
+    // Without privileges we can only stay who we are, and then the groups are right already.
+    if geteuid().is_root() || uid != getuid() {
+        steps.push(Step::Groups { user: label.clone(), groups: groups_of(user, gid)? });
+    }
+    steps.push(Step::Group(gid));
+    steps.push(Step::User { user: label, uid });
+    Ok(())
+}
+
+fn groups_of(user: &UserSpec, gid: Gid) -> Result<Vec<Gid>, SpawnError> {
+    let Some(name) = &user.name else { return Ok(vec![gid]) };
+    let look_up = || -> io::Result<Vec<Gid>> { Ok(getgrouplist(&CString::new(name.as_bytes())?, gid)?) };
+    look_up().map_err(|error| SpawnError::new(format!("look up the groups of user {name:?}"), error))
+}
+
+impl Step {
+    /// Runs in the forked child: system calls only, no allocation, no lock.
+    fn make(&self) -> Result<(), Errno> {
+        match self {
+            Self::OomScoreAdj { text, .. } => {
+                let file =
+                    open(c"/proc/self/oom_score_adj", OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+                write(&file, text.as_bytes()).map(drop)
+            }
+            Self::Limit(ResourceLimit { resource, soft, hard }) => {
+                setrlimit(kernel_resource(*resource), kernel_limit(*soft), kernel_limit(*hard))
+            }
+            Self::Nice(value) => {
+                // SAFETY: takes and returns plain numbers.
+                Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, *value) }).map(drop)
+            }
+            Self::Groups { groups, .. } => setgroups(groups),
+            Self::Group(gid) => setgid(*gid),
+            Self::User { uid, .. } => setuid(*uid),
+            Self::NoNewPrivileges => prctl::set_no_new_privs(),
+            Self::Umask(mask) => {
+                umask(*mask);
+                Ok(())
+            }
+        }
+    }
+
+    /// Completes "cannot …".
+    fn describe(&self) -> String {
+        match self {
+            Self::OomScoreAdj { value, .. } => format!("set oomScoreAdj {value}"),
+            Self::Limit(ResourceLimit { resource, soft, hard }) => {
+                let name = format!("{resource:?}").to_lowercase();
+                format!("set the limit {name} to soft {}, hard {}", limit_text(*soft), limit_text(*hard))
+            }
+            Self::Nice(value) => format!("set nice {value}"),
+            Self::Groups { user, .. } => format!("set the groups of user {user}"),
+            Self::Group(gid) => format!("set group {gid}"),
+            Self::User { user, .. } => format!("set user {user}"),
+            Self::NoNewPrivileges => "set noNewPrivileges".to_owned(),
+            Self::Umask(mask) => format!("set umask {:04o}", mask.bits()),
+        }
+    }
+}
+
+fn limit_text(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "unlimited".to_owned(), |value| value.to_string())
+}
+
+fn kernel_limit(limit: Option<u64>) -> rlim_t {
+    limit.unwrap_or(RLIM_INFINITY)
+}
+
+const fn kernel_resource(resource: Resource) -> resource::Resource {
+    match resource {
+        Resource::As => resource::Resource::RLIMIT_AS,
+        Resource::Core => resource::Resource::RLIMIT_CORE,
+        Resource::Cpu => resource::Resource::RLIMIT_CPU,
+        Resource::Data => resource::Resource::RLIMIT_DATA,
+        Resource::Fsize => resource::Resource::RLIMIT_FSIZE,
+        Resource::Locks => resource::Resource::RLIMIT_LOCKS,
+        Resource::Memlock => resource::Resource::RLIMIT_MEMLOCK,
+        Resource::Msgqueue => resource::Resource::RLIMIT_MSGQUEUE,
+        Resource::Nice => resource::Resource::RLIMIT_NICE,
+        Resource::Nofile => resource::Resource::RLIMIT_NOFILE,
+        Resource::Nproc => resource::Resource::RLIMIT_NPROC,
+        Resource::Rss => resource::Resource::RLIMIT_RSS,
+        Resource::Rtprio => resource::Resource::RLIMIT_RTPRIO,
+        Resource::Rttime => resource::Resource::RLIMIT_RTTIME,
+        Resource::Sigpending => resource::Resource::RLIMIT_SIGPENDING,
+        Resource::Stack => resource::Resource::RLIMIT_STACK,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_and_its_error_survive_the_way_to_the_parent() {
+        for index in [0, 1, 30] {
+            assert_eq!(decode(encode(index, Errno::EPERM)), Some((index, Errno::EPERM)));
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_execution_is_no_step() {
+        assert_eq!(decode(libc::ENOENT), None);
+        let steps = Steps::plan(&ExecutionSpec { nice: Some(5), ..Default::default() }).unwrap();
+        assert!(steps.failed(&io::Error::from_raw_os_error(libc::ENOENT)).is_none());
+    }
+
+    #[test]
+    fn a_failed_step_names_the_setting_and_its_value() {
+        let execution = ExecutionSpec {
+            user: Some(UserSpec { name: Some("root".into()), uid: 0, gid: 0 }),
+            group: Some(7),
+            umask: Some(0o27),
+            nice: Some(-5),
+            rlimits: vec![ResourceLimit { resource: Resource::Nofile, soft: Some(9), hard: None }],
+            oom_score_adj: Some(-900),
+            no_new_privileges: true,
+            ..Default::default()
+        };
+        let steps = Steps::plan(&execution).unwrap();
+        let told: Vec<String> = (0..steps.0.len())
+            .filter_map(|index| steps.failed(&io::Error::from_raw_os_error(encode(index, Errno::EPERM))))
+            .map(|error| error.to_string().replace(": Operation not permitted", ""))
+            .filter(|text| !text.contains("groups"))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "cannot set oomScoreAdj -900",
+                "cannot set the limit nofile to soft 9, hard unlimited",
+                "cannot set nice -5",
+                "cannot set group 7",
+                "cannot set user \"root\" (uid 0)",
+                "cannot set noNewPrivileges",
+                "cannot set umask 0027",
+            ]
+        );
+    }
+
+    #[test]
+    fn no_settings_keep_the_fast_path() {
+        let execution = ExecutionSpec { cwd: Some("/".into()), ..Default::default() };
+        assert!(Steps::plan(&execution).unwrap().is_empty());
+    }
+
+    #[test]
+    fn our_own_user_keeps_its_environment() {
+        let user = UserSpec { name: None, uid: geteuid().as_raw(), gid: 0 };
+        assert_eq!(login_environment(&user), []);
+    }
+
+    #[test]
+    fn a_user_without_an_entry_gets_no_other_users_home() {
+        let environment = login_environment(&UserSpec { name: None, uid: 3_999_999_999, gid: 0 });
+        let text = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+        let number = "3999999999";
+        assert_eq!(environment, [text("HOME", "/"), text("USER", number), text("LOGNAME", number)]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Waiting for children, without blocking. `waitid` directly: safe wrappers cannot tell that a child was
+//! killed by a real-time signal.
+#![allow(unsafe_code)]
+
+use std::{io, mem};
+
+use super::Exited;
+use crate::messages::process::{ExitStatus, Pid};
+use crate::messages::signal::Signal;
+
+pub(super) fn peek_exited() -> io::Result<Option<Exited>> {
+    match wait(libc::P_ALL, 0, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)? {
+        None => Ok(None),
+        Some(Ended { pid, code, status }) => {
+            let status = exit_status(code, status)
+                .ok_or_else(|| io::Error::other(format!("waitid told {code}/{status} of process {pid}")))?;
+            Ok(Some(Exited { pid, status }))
+        }
+    }
+}
+
+pub(super) fn reap(pid: Pid) -> io::Result<()> {
+    match wait(libc::P_PID, pid.number().unsigned_abs(), libc::WEXITED | libc::WNOHANG)? {
+        Some(_) => Ok(()),
+        None => Err(io::Error::other(format!("process {pid} is no child of ours that has ended"))),
+    }
+}
+
+/// What `waitid` tells about a child.
+struct Ended {
+    pid: Pid,
+    code: i32,
+    status: i32,
+}
+
+/// One `waitid`; `None` if there is no such child or none that has ended.
+fn wait(kind: libc::idtype_t, id: libc::id_t, options: libc::c_int) -> io::Result<Option<Ended>> {
+    // SAFETY: all zeroes is a valid `siginfo_t`, a C struct of integers; and no answer leaves the pid zero.
+    let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+    // SAFETY: `info` is valid for writes for the whole call.
+    while unsafe { libc::waitid(kind, id, &raw mut info, options) } != 0 {
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::ECHILD) => return Ok(None),
+            Some(_) | None => return Err(error),
+        }
+    }
+    // SAFETY: `waitid` succeeded, so the fields of a SIGCHLD are filled in, or zero.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    Ok(Pid::new(pid).map(|pid| Ended { pid, code: info.si_code, status }))
+}
+
+fn exit_status(code: i32, status: i32) -> Option<ExitStatus> {
+    match code {
+        libc::CLD_EXITED => u8::try_from(status).ok().map(ExitStatus::Code),
+        libc::CLD_KILLED | libc::CLD_DUMPED => Signal::from_number(status)
+            .map(|signal| ExitStatus::Signal { signal, core_dumped: code == libc::CLD_DUMPED }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_tells_becomes_a_status() {
+        assert_eq!(exit_status(libc::CLD_EXITED, 255), Some(ExitStatus::Code(255)));
+        let killed = |signal, core_dumped| Some(ExitStatus::Signal { signal, core_dumped });
+        assert_eq!(exit_status(libc::CLD_KILLED, 9), killed(Signal::KILL, false));
+        assert_eq!(exit_status(libc::CLD_DUMPED, 1), killed(Signal::HUP, true));
+    }
+
+    #[test]
+    fn a_stopped_child_has_not_ended() {
+        assert_eq!(exit_status(libc::CLD_STOPPED, libc::SIGSTOP), None);
+    }
+}
