@@ -21,5 +21,6 @@
 pub mod actors;
 pub mod cli;
 pub mod config;
+pub mod logging;
 pub mod messages;
 pub mod process;

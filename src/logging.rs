@@ -1,0 +1,87 @@
+//! The log: our own records through slog, the output of children through a faster path, both in one of three
+//! formats, into one bounded buffer that a thread of its own writes out.
+
+mod child;
+mod drain;
+mod format;
+mod json;
+mod lines;
+mod logfmt;
+mod output;
+mod repeat;
+mod settings;
+mod sink;
+mod time;
+mod writer;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use child::ChildStream;
+pub use lines::{Label, LineFormatter};
+pub use settings::Settings;
+pub use sink::{DEFAULT_BOUND, LogSink};
+pub use time::TimeText;
+
+use crate::config::spec::LoggingSpec;
+use drain::LogDrain;
+
+/// The job that our own records name.
+pub const OWN_NAME: &str = "containerpilot";
+
+/// The log of the program: a slog logger and the sink behind it; clones share both.
+///
+/// A record's `job` and `pid` keys replace our own name and process id.
+#[derive(Debug, Clone)]
+pub struct Log {
+    logger: slog::Logger,
+    drain: Arc<LogDrain>,
+}
+
+impl Log {
+    /// Opens the log that a configuration asks for; an error names the file.
+    pub fn open(spec: &LoggingSpec) -> io::Result<Self> {
+        Ok(Self::over(LogSink::open(&spec.output, Settings::new(spec.level, spec.format))?))
+    }
+
+    /// A log that goes to a given descriptor, whatever `spec.output` says, with room for about `bound` bytes.
+    pub fn to_descriptor(descriptor: OwnedFd, spec: &LoggingSpec, bound: usize) -> io::Result<Self> {
+        let settings = Settings::new(spec.level, spec.format);
+        Ok(Self::over(LogSink::to_descriptor(descriptor, settings, bound)?))
+    }
+
+    fn over(sink: LogSink) -> Self {
+        let drain = Arc::new(LogDrain::new(sink));
+        Self { logger: slog::Logger::root(Arc::clone(&drain), slog::o!()), drain }
+    }
+
+    /// The logger for our own records.
+    pub fn logger(&self) -> &slog::Logger {
+        &self.logger
+    }
+
+    /// The sink that everything is written through.
+    pub fn sink(&self) -> &LogSink {
+        self.drain.sink()
+    }
+
+    /// Takes over the settings of a reloaded configuration. On an error, which names the file, nothing changes.
+    pub fn apply(&self, spec: &LoggingSpec) -> io::Result<()> {
+        self.sink().set_output(&spec.output)?;
+        self.sink().settings().apply(spec);
+        Ok(())
+    }
+
+    /// Opens a log file again, after everything logged so far.
+    pub fn reopen(&self) {
+        self.sink().reopen();
+    }
+
+    /// Blocks until everything logged so far is written, at most for `timeout`; false if that failed.
+    pub fn flush(&self, timeout: Duration) -> bool {
+        self.drain.write_summaries();
+        self.sink().flush(timeout)
+    }
+}

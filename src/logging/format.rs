@@ -1,0 +1,331 @@
+//! The three formats of a record. Pure: a `Frame` is everything of a record but its time and message, so that
+//! the many lines of one child share it; our own records are framed by the same code and thus look the same.
+
+use std::io::Write;
+
+use super::time::TimeText;
+use super::{json, logfmt};
+use crate::config::spec::{LogFormat, LogLevel};
+
+/// Who a record is from, and what it says besides its message.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin<'a> {
+    /// How important it is.
+    pub level: LogLevel,
+    /// The job that it is about, or `containerpilot`.
+    pub job: &'a str,
+    /// The process that it is about, or our own.
+    pub pid: u32,
+    /// More about it, sorted by key, no key twice.
+    pub fields: &'a [Field],
+}
+
+/// A key with its value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Field {
+    /// What the value is.
+    pub key: &'static str,
+    /// The value.
+    pub value: Value,
+}
+
+/// A value of a field.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// Text, quoted as the format wants it.
+    Text(String),
+    /// A number, a boolean or null: the same in every format, never quoted.
+    Literal(String),
+}
+
+impl Value {
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) | Self::Literal(text) => text.as_bytes(),
+        }
+    }
+}
+
+/// The name of a level, as logrus writes it.
+pub const fn level_name(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Debug => "debug",
+        LogLevel::Info => "info",
+        LogLevel::Warn => "warning",
+        LogLevel::Error => "error",
+        LogLevel::Fatal => "fatal",
+        LogLevel::Panic => "panic",
+    }
+}
+
+/// All bytes of a record but its time and message, in one of the formats.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    format: LogFormat,
+    head: Vec<u8>,
+    middle: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Frame {
+    /// The frame of records from `origin`.
+    pub fn new(format: LogFormat, origin: &Origin<'_>) -> Self {
+        match format {
+            LogFormat::Default => Self::plain(origin),
+            LogFormat::Text => Self::text(origin),
+            LogFormat::Json => Self::json(origin),
+        }
+    }
+
+    /// The format that it was made for.
+    pub fn format(&self) -> LogFormat {
+        self.format
+    }
+
+    /// Appends one whole record, its newline included.
+    pub fn write(&self, time: &TimeText, message: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        match self.format {
+            LogFormat::Default => {
+                out.extend_from_slice(time.as_bytes());
+                out.extend_from_slice(&self.middle);
+                out.extend_from_slice(message);
+            }
+            LogFormat::Text => {
+                out.extend_from_slice(time.as_bytes());
+                out.extend_from_slice(&self.middle);
+                // logrus leaves an empty message out.
+                if !message.is_empty() {
+                    out.extend_from_slice(b" msg=");
+                    logfmt::write_value(message, out);
+                }
+            }
+            LogFormat::Json => {
+                json::write_string(message, out);
+                out.extend_from_slice(&self.middle);
+                out.extend_from_slice(time.as_bytes());
+            }
+        }
+        out.extend_from_slice(&self.tail);
+    }
+
+    /// `TIME JOB PID MESSAGE key=value`
+    fn plain(origin: &Origin<'_>) -> Self {
+        let mut middle = Vec::new();
+        write_into(&mut middle, format_args!(" {} {} ", origin.job, origin.pid));
+        let mut tail = Vec::new();
+        for field in origin.fields {
+            write_pair(field.key, field.value.as_bytes(), &mut tail);
+        }
+        tail.push(b'\n');
+        Self { format: LogFormat::Default, head: Vec::new(), middle, tail }
+    }
+
+    /// `time="TIME" level=LEVEL msg=MESSAGE job=JOB pid=PID key=value`
+    fn text(origin: &Origin<'_>) -> Self {
+        let mut middle = Vec::new();
+        write_into(&mut middle, format_args!("\" level={}", level_name(origin.level)));
+        let mut tail = Vec::new();
+        write_pair("job", origin.job.as_bytes(), &mut tail);
+        write_into(&mut tail, format_args!(" pid={}", origin.pid));
+        for field in origin.fields {
+            write_pair(unclashed(field.key), field.value.as_bytes(), &mut tail);
+        }
+        tail.push(b'\n');
+        Self { format: LogFormat::Text, head: b"time=\"".to_vec(), middle, tail }
+    }
+
+    /// `{"job":"JOB","level":"LEVEL","msg":"MESSAGE","pid":PID,"time":"TIME"}`, fields at their sorted place.
+    fn json(origin: &Origin<'_>) -> Self {
+        let pid = Value::Literal(origin.pid.to_string());
+        let mut members = vec![
+            ("job", Member::Text(origin.job)),
+            ("level", Member::Text(level_name(origin.level))),
+            ("msg", Member::Message),
+            ("pid", Member::Value(&pid)),
+            ("time", Member::Time),
+        ];
+        members.extend(origin.fields.iter().map(|field| (unclashed(field.key), Member::Value(&field.value))));
+        members.sort_by_key(|(key, _)| *key);
+
+        let mut frame =
+            Self { format: LogFormat::Json, head: Vec::new(), middle: Vec::new(), tail: Vec::new() };
+        let mut part = &mut frame.head;
+        let mut separator = b'{';
+        for (key, member) in members {
+            part.push(separator);
+            separator = b',';
+            json::write_string(key.as_bytes(), part);
+            part.push(b':');
+            match member {
+                Member::Text(text) => json::write_string(text.as_bytes(), part),
+                Member::Value(Value::Text(text)) => json::write_string(text.as_bytes(), part),
+                Member::Value(Value::Literal(literal)) => part.extend_from_slice(literal.as_bytes()),
+                Member::Message => part = &mut frame.middle,
+                Member::Time => {
+                    part.push(b'"');
+                    part = &mut frame.tail;
+                    part.push(b'"');
+                }
+            }
+        }
+        frame.tail.extend_from_slice(b"}\n");
+        frame
+    }
+}
+
+/// What stands behind a key of a JSON record.
+enum Member<'a> {
+    Text(&'a str),
+    Value(&'a Value),
+    Message,
+    Time,
+}
+
+/// A key that does not collide with those of every record; logrus renames them in the same way.
+fn unclashed(key: &'static str) -> &'static str {
+    match key {
+        "time" => "fields.time",
+        "level" => "fields.level",
+        "msg" => "fields.msg",
+        _ => key,
+    }
+}
+
+fn write_pair(key: &str, value: &[u8], out: &mut Vec<u8>) {
+    out.push(b' ');
+    out.extend_from_slice(key.as_bytes());
+    out.push(b'=');
+    logfmt::write_value(value, out);
+}
+
+fn write_into(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Writing into a vector cannot fail.
+    let _ = out.write_fmt(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    const FORMATS: [LogFormat; 3] = [LogFormat::Default, LogFormat::Text, LogFormat::Json];
+
+    fn shown(format: LogFormat, origin: &Origin<'_>, message: impl AsRef<[u8]>) -> String {
+        let time = TimeText::new(UNIX_EPOCH + Duration::new(1_794_710_580, 123_456_789));
+        let mut out = Vec::new();
+        Frame::new(format, origin).write(&time, message.as_ref(), &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    fn from_app(fields: &[Field]) -> Origin<'_> {
+        Origin { level: LogLevel::Info, job: "app", pid: 7, fields }
+    }
+
+    fn text(key: &'static str, value: &str) -> Field {
+        Field { key, value: Value::Text(value.to_owned()) }
+    }
+
+    fn literal(key: &'static str, value: &str) -> Field {
+        Field { key, value: Value::Literal(value.to_owned()) }
+    }
+
+    #[test]
+    fn a_line_of_a_child_looks_as_the_contract_shows_it() {
+        let app = from_app(&[]);
+        assert_eq!(shown(LogFormat::Default, &app, "hello"), "2026-11-15T02:43:00.123456789Z app 7 hello\n");
+        assert_eq!(
+            shown(LogFormat::Text, &app, "hello, world"),
+            "time=\"2026-11-15T02:43:00.123456789Z\" level=info msg=\"hello, world\" job=app pid=7\n"
+        );
+        assert_eq!(
+            shown(LogFormat::Json, &app, "hello"),
+            "{\"job\":\"app\",\"level\":\"info\",\"msg\":\"hello\",\"pid\":7,\
+             \"time\":\"2026-11-15T02:43:00.123456789Z\"}\n"
+        );
+    }
+
+    #[test]
+    fn fields_follow_the_message_or_the_job_and_are_sorted_into_json() {
+        let fields = [text("code", "exit failed"), literal("restarts", "3"), text("zone", "b")];
+        let app = from_app(&fields);
+        assert_eq!(
+            shown(LogFormat::Default, &app, "over"),
+            "2026-11-15T02:43:00.123456789Z app 7 over code=\"exit failed\" restarts=3 zone=b\n"
+        );
+        assert_eq!(
+            shown(LogFormat::Text, &app, "over"),
+            "time=\"2026-11-15T02:43:00.123456789Z\" level=info msg=over job=app pid=7 \
+             code=\"exit failed\" restarts=3 zone=b\n"
+        );
+        assert_eq!(
+            shown(LogFormat::Json, &app, "over"),
+            "{\"code\":\"exit failed\",\"job\":\"app\",\"level\":\"info\",\"msg\":\"over\",\"pid\":7,\
+             \"restarts\":3,\"time\":\"2026-11-15T02:43:00.123456789Z\",\"zone\":\"b\"}\n"
+        );
+    }
+
+    #[test]
+    fn fields_named_like_parts_of_every_record_are_renamed() {
+        let fields = [text("level", "x"), text("msg", "y"), text("time", "z")];
+        let app = from_app(&fields);
+        assert!(shown(LogFormat::Text, &app, "m").ends_with(" fields.level=x fields.msg=y fields.time=z\n"));
+        let json: serde_json::Value = serde_json::from_str(&shown(LogFormat::Json, &app, "m")).unwrap();
+        assert_eq!(json["msg"], "m");
+        assert_eq!(json["fields.msg"], "y");
+    }
+
+    #[test]
+    fn an_empty_message_is_left_out_of_text_only() {
+        let app = from_app(&[]);
+        assert_eq!(shown(LogFormat::Default, &app, ""), "2026-11-15T02:43:00.123456789Z app 7 \n");
+        assert_eq!(
+            shown(LogFormat::Text, &app, ""),
+            "time=\"2026-11-15T02:43:00.123456789Z\" level=info job=app pid=7\n"
+        );
+        assert!(shown(LogFormat::Json, &app, "").contains("\"msg\":\"\""));
+    }
+
+    #[test]
+    fn a_job_name_is_quoted_as_the_format_wants_it() {
+        let origin = Origin { job: "my \"app\"", ..from_app(&[]) };
+        assert!(shown(LogFormat::Default, &origin, "m").contains(" my \"app\" 7 m"));
+        assert!(shown(LogFormat::Text, &origin, "m").contains(" job=\"my \\\"app\\\"\" pid=7"));
+        assert!(shown(LogFormat::Json, &origin, "m").contains("{\"job\":\"my \\\"app\\\"\","));
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_pass_untouched_in_the_default_format_only() {
+        let app = from_app(&[]);
+        let time = TimeText::default();
+        let mut out = Vec::new();
+        Frame::new(LogFormat::Default, &app).write(&time, b"a\xff\x00\x1bb", &mut out);
+        assert!(out.ends_with(b" app 7 a\xff\x00\x1bb\n"));
+        assert!(shown(LogFormat::Text, &app, b"a\xff").contains(r#"msg="a\xff""#));
+        assert!(shown(LogFormat::Json, &app, b"a\xff").contains(r#""msg":"a\ufffd""#));
+    }
+
+    #[test]
+    fn levels_are_named_as_logrus_names_them() {
+        let names = [
+            (LogLevel::Debug, "debug"),
+            (LogLevel::Info, "info"),
+            (LogLevel::Warn, "warning"),
+            (LogLevel::Error, "error"),
+            (LogLevel::Fatal, "fatal"),
+            (LogLevel::Panic, "panic"),
+        ];
+        for (level, name) in names {
+            let origin = Origin { level, ..from_app(&[]) };
+            assert!(shown(LogFormat::Text, &origin, "m").contains(&format!(" level={name} ")));
+        }
+    }
+
+    #[test]
+    fn every_record_ends_with_one_newline() {
+        for format in FORMATS {
+            assert_eq!(shown(format, &from_app(&[]), "m").matches('\n').count(), 1);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Strings as Go's `encoding/json` writes them by default, HTML escaping included.
+
+use std::io::Write;
+
+/// Appends `text` as a JSON string; invalid UTF-8 becomes `\ufffd`, once for each byte.
+pub fn write_string(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    // A fold without an early end, because compilers turn it into vector instructions.
+    if text.iter().fold(false, |any, &byte| any | is_special(byte)) {
+        write_escaped(text, out);
+    } else {
+        out.extend_from_slice(text);
+    }
+    out.push(b'"');
+}
+
+/// Whether a byte cannot be copied without a closer look.
+const fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte >= 0x80 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
+}
+
+fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            write_character(character, out);
+        }
+        for _ in chunk.invalid() {
+            out.extend_from_slice(b"\\ufffd");
+        }
+    }
+}
+
+fn write_character(character: char, out: &mut Vec<u8>) {
+    match character {
+        '"' => out.extend_from_slice(b"\\\""),
+        '\\' => out.extend_from_slice(b"\\\\"),
+        '\n' => out.extend_from_slice(b"\\n"),
+        '\r' => out.extend_from_slice(b"\\r"),
+        '\t' => out.extend_from_slice(b"\\t"),
+        '\0'..='\x1f' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+            // Writing into a vector cannot fail.
+            let _ = write!(out, "\\u{:04x}", u32::from(character));
+        }
+        ' '..='\x7f' => out.push(character as u8),
+        _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(text: impl AsRef<[u8]>) -> String {
+        let mut out = Vec::new();
+        write_string(text.as_ref(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn plain_text_is_only_quoted() {
+        assert_eq!(shown(""), r#""""#);
+        assert_eq!(shown("hello, world"), r#""hello, world""#);
+        assert_eq!(shown("naïve 日本 😀 \x7f"), "\"naïve 日本 😀 \x7f\"");
+    }
+
+    #[test]
+    fn control_characters_have_a_short_form_only_where_go_has_one() {
+        assert_eq!(shown("\n\r\t\"\\"), r#""\n\r\t\"\\""#);
+        assert_eq!(shown("\0\x08\x0c\x1f"), r#""\u0000\u0008\u000c\u001f""#);
+    }
+
+    #[test]
+    fn html_and_javascript_line_ends_are_escaped() {
+        assert_eq!(shown("<a href='x'>&</a>"), r#""\u003ca href='x'\u003e\u0026\u003c/a\u003e""#);
+        assert_eq!(shown("\u{2028}\u{2029}\u{2027}"), "\"\\u2028\\u2029\u{2027}\"");
+    }
+
+    #[test]
+    fn each_byte_of_invalid_utf_8_is_replaced() {
+        assert_eq!(shown(b"a\xffb"), r#""a\ufffdb""#);
+        assert_eq!(shown(b"\xe2\x82"), r#""\ufffd\ufffd""#);
+    }
+
+    proptest! {
+        #[test]
+        fn a_json_reader_gets_the_text_back(text in any::<String>()) {
+            prop_assert_eq!(serde_json::from_str::<String>(&shown(&text)).unwrap(), text);
+        }
+
+        #[test]
+        fn any_bytes_give_valid_json(bytes in any::<Vec<u8>>()) {
+            prop_assert!(serde_json::from_str::<String>(&shown(&bytes)).is_ok());
+        }
+    }
+}

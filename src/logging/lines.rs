@@ -1,0 +1,144 @@
+//! Turns the bytes that a child writes into records, whole chunks at a time. Pure: no descriptors, no clock.
+
+use std::mem;
+use std::sync::Arc;
+
+use memchr::{memchr, memchr_iter};
+
+use super::format::{Frame, Origin};
+use super::time::TimeText;
+use crate::config::spec::{LogFormat, LogLevel};
+
+/// The level of all records of children.
+pub const LEVEL: LogLevel = LogLevel::Info;
+/// The longest message of one record.
+pub const LONGEST: usize = 64 * 1024;
+/// Ends the message of a record whose line goes on in the next record of the same process.
+pub const CONTINUED: &[u8] = b" [continued]";
+/// A larger buffer is given back once its line is over.
+const KEPT_CAPACITY: usize = 1024;
+
+/// Whose output it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// The job.
+    pub job: Arc<str>,
+    /// The process of this execution.
+    pub pid: u32,
+}
+
+/// Makes one record of each line of one stream.
+///
+/// A line end is `\n` or `\r\n`. Lines of more than 64 KiB are split into records of 64 KiB (up to three bytes
+/// less where a UTF-8 sequence would be cut), each but the last ending with ` [continued]`: without that
+/// marker and joined, they are the line. How the bytes are cut into chunks does not change the records.
+#[derive(Debug)]
+pub struct LineFormatter {
+    label: Label,
+    frame: Frame,
+    /// The start of a line whose end has not come yet.
+    partial: Vec<u8>,
+}
+
+impl LineFormatter {
+    /// A formatter for a new stream.
+    pub fn new(label: Label, format: LogFormat) -> Self {
+        let frame = frame_of(&label, format);
+        Self { label, frame, partial: Vec::new() }
+    }
+
+    /// Uses another format from the next record on.
+    pub fn set_format(&mut self, format: LogFormat) {
+        if self.frame.format() != format {
+            self.frame = frame_of(&self.label, format);
+        }
+    }
+
+    /// Appends the records of all lines that `chunk` completes, and keeps the rest.
+    pub fn feed(&mut self, chunk: &[u8], time: &TimeText, out: &mut Vec<u8>) {
+        let rest = if self.partial.is_empty() { chunk } else { self.complete_partial(chunk, time, out) };
+        let mut start = 0;
+        for newline in memchr_iter(b'\n', rest) {
+            let line = rest.get(start..newline).unwrap_or_default();
+            self.write_line(line, time, out);
+            start = newline + 1;
+        }
+        let rest = rest.get(start..).unwrap_or_default();
+        if !rest.is_empty() {
+            let cut = self.write_pieces(rest, time, out);
+            self.partial.extend_from_slice(rest.get(cut..).unwrap_or_default());
+        }
+    }
+
+    /// Appends the record of a last line without a line end.
+    pub fn finish(&mut self, time: &TimeText, out: &mut Vec<u8>) {
+        if !self.partial.is_empty() {
+            let line = mem::take(&mut self.partial);
+            self.write_line(&line, time, out);
+        }
+    }
+
+    /// Forgets a line whose end has not come yet.
+    pub fn discard_partial(&mut self) {
+        self.partial = Vec::new();
+    }
+
+    /// Adds the start of `chunk` to the kept line; what is left of the chunk begins a line.
+    fn complete_partial<'a>(&mut self, chunk: &'a [u8], time: &TimeText, out: &mut Vec<u8>) -> &'a [u8] {
+        let mut partial = mem::take(&mut self.partial);
+        let end = memchr(b'\n', chunk).unwrap_or(chunk.len());
+        let (line, rest) = chunk.split_at(end);
+        partial.extend_from_slice(line);
+        match rest.split_first() {
+            Some((_newline, rest)) => {
+                self.write_line(&partial, time, out);
+                if partial.capacity() <= KEPT_CAPACITY {
+                    partial.clear();
+                    self.partial = partial;
+                }
+                rest
+            }
+            None => {
+                let cut = self.write_pieces(&partial, time, out);
+                partial.drain(..cut);
+                self.partial = partial;
+                rest
+            }
+        }
+    }
+
+    /// Writes a whole line, without its newline.
+    fn write_line(&self, line: &[u8], time: &TimeText, out: &mut Vec<u8>) {
+        let cut = if line.len() > LONGEST { self.write_pieces(line, time, out) } else { 0 };
+        let last = line.get(cut..).unwrap_or_default();
+        self.frame.write(time, last.strip_suffix(b"\r").unwrap_or(last), out);
+    }
+
+    /// Writes what of `line` must go into records that are continued; says how many bytes that was.
+    fn write_pieces(&self, line: &[u8], time: &TimeText, out: &mut Vec<u8>) -> usize {
+        // A carriage return at the end may belong to the line end: it does not make a line too long.
+        let length = line.strip_suffix(b"\r").unwrap_or(line).len();
+        let mut done = 0;
+        while length - done > LONGEST {
+            let rest = line.get(done..).unwrap_or_default();
+            let cut = cut_of(rest);
+            let piece = rest.get(..cut).unwrap_or_default();
+            self.frame.write(time, &[piece, CONTINUED].concat(), out);
+            done += cut;
+        }
+        done
+    }
+}
+
+fn frame_of(label: &Label, format: LogFormat) -> Frame {
+    Frame::new(format, &Origin { level: LEVEL, job: &label.job, pid: label.pid, fields: &[] })
+}
+
+/// Where to cut a line of more than `LONGEST` bytes: not within a UTF-8 sequence, if it is UTF-8.
+fn cut_of(line: &[u8]) -> usize {
+    let starts_character = |at: &usize| line.get(*at).is_some_and(|byte| byte & 0b1100_0000 != 0b1000_0000);
+    (LONGEST - 3..=LONGEST).rev().find(starts_character).unwrap_or(LONGEST)
+}
+
+#[cfg(test)]
+mod tests;

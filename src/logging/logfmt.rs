@@ -1,0 +1,136 @@
+//! Values as logrus' text formatter writes them: bare when every character is harmless, else quoted by the
+//! rules of Go's `%q`.
+
+use std::io::Write;
+
+/// Appends `value`, in quotes if it needs them. An empty value stays empty, as with logrus.
+pub fn write_value(value: &[u8], out: &mut Vec<u8>) {
+    if value.iter().all(|&byte| is_plain(byte)) {
+        out.extend_from_slice(value);
+    } else {
+        write_quoted(value, out);
+    }
+}
+
+/// The characters that logrus leaves without quotes.
+const fn is_plain(byte: u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'/' | b'@' | b'^' | b'+')
+}
+
+/// Whether a byte cannot be copied without a closer look.
+const fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte >= 0x7f || byte == b'"' || byte == b'\\'
+}
+
+fn write_quoted(value: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    // A fold without an early end, because compilers turn it into vector instructions.
+    if value.iter().fold(false, |any, &byte| any | is_special(byte)) {
+        write_escaped(value, out);
+    } else {
+        out.extend_from_slice(value);
+    }
+    out.push(b'"');
+}
+
+fn write_escaped(value: &[u8], out: &mut Vec<u8>) {
+    for chunk in value.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            write_character(character, out);
+        }
+        for &byte in chunk.invalid() {
+            write_hex(format_args!("\\x{byte:02x}"), out);
+        }
+    }
+}
+
+fn write_character(character: char, out: &mut Vec<u8>) {
+    match character {
+        '"' => out.extend_from_slice(b"\\\""),
+        '\\' => out.extend_from_slice(b"\\\\"),
+        ' '..='~' => out.push(character as u8),
+        '\x07' => out.extend_from_slice(b"\\a"),
+        '\x08' => out.extend_from_slice(b"\\b"),
+        '\x0c' => out.extend_from_slice(b"\\f"),
+        '\n' => out.extend_from_slice(b"\\n"),
+        '\r' => out.extend_from_slice(b"\\r"),
+        '\t' => out.extend_from_slice(b"\\t"),
+        '\x0b' => out.extend_from_slice(b"\\v"),
+        '\0'..='\x1f' | '\x7f' => write_hex(format_args!("\\x{:02x}", u32::from(character)), out),
+        _ if is_printable(character) => {
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        '\u{80}'..='\u{ffff}' => write_hex(format_args!("\\u{:04x}", u32::from(character)), out),
+        _ => write_hex(format_args!("\\U{:08x}", u32::from(character)), out),
+    }
+}
+
+fn write_hex(escape: std::fmt::Arguments<'_>, out: &mut Vec<u8>) {
+    // Writing into a vector cannot fail.
+    let _ = out.write_fmt(escape);
+}
+
+/// Go's `strconv.IsPrint` for characters beyond ASCII: letters, marks, numbers, punctuation and symbols.
+///
+/// The standard library knows the same classes, but shows them only through `escape_debug`, which escapes
+/// what is not printable and, at the start of a string only, combining marks; so another letter goes first.
+fn is_printable(character: char) -> bool {
+    let mut buffer = [b'a'; 5];
+    let Some(rest) = buffer.get_mut(1..) else { return false };
+    let length = 1 + character.encode_utf8(rest).len();
+    let text = buffer.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+    text.escape_debug().nth(1) == Some(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(value: impl AsRef<[u8]>) -> String {
+        let mut out = Vec::new();
+        write_value(value.as_ref(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn harmless_values_stay_bare() {
+        assert_eq!(shown("hello"), "hello");
+        assert_eq!(shown("AZaz09-._/@^+"), "AZaz09-._/@^+");
+        assert_eq!(shown(""), "");
+    }
+
+    #[test]
+    fn anything_else_is_quoted() {
+        assert_eq!(shown("hello world"), r#""hello world""#);
+        assert_eq!(shown("a=b"), r#""a=b""#);
+        assert_eq!(shown("12:30"), r#""12:30""#);
+        assert_eq!(shown("(x)*~#"), r#""(x)*~#""#);
+        assert_eq!(shown("é"), "\"é\"");
+    }
+
+    #[test]
+    fn quotes_backslashes_and_control_characters_are_escaped_as_go_does() {
+        assert_eq!(shown(r#"say "hi" \o/"#), r#""say \"hi\" \\o/""#);
+        assert_eq!(shown("\x07\x08\x0c\n\r\t\x0b"), r#""\a\b\f\n\r\t\v""#);
+        assert_eq!(shown("\0\x01\x1b[31m\x1f\x7f"), r#""\x00\x01\x1b[31m\x1f\x7f""#);
+    }
+
+    #[test]
+    fn printable_unicode_stays_and_the_rest_is_escaped() {
+        assert_eq!(shown("naïve ☃ 日本 😀"), "\"naïve ☃ 日本 😀\"");
+        assert_eq!(shown("e\u{301}"), "\"e\u{301}\"", "a combining mark is printable");
+        assert_eq!(shown("\u{301}"), "\"\u{301}\"");
+        assert_eq!(shown("\u{80}\u{a0}\u{ad}"), r#""\u0080\u00a0\u00ad""#);
+        assert_eq!(shown("\u{200b}\u{2028}\u{feff}\u{e000}"), r#""\u200b\u2028\ufeff\ue000""#);
+        assert_eq!(shown("\u{e0001}\u{10ffff}"), r#""\U000e0001\U0010ffff""#);
+        assert_eq!(shown("\u{fffd}"), "\"\u{fffd}\"");
+    }
+
+    #[test]
+    fn each_byte_of_invalid_utf_8_is_shown_in_hexadecimal() {
+        assert_eq!(shown(b"a\xff\xfeb"), r#""a\xff\xfeb""#);
+        assert_eq!(shown(b"\xe2\x82"), r#""\xe2\x82""#, "a cut sequence");
+        assert_eq!(shown(b"\xed\xa0\x80"), r#""\xed\xa0\x80""#, "a surrogate");
+        assert_eq!(shown(b"\xc0\x80\xc3\xa9"), "\"\\xc0\\x80é\"", "an overlong form");
+    }
+}

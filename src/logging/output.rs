@@ -1,0 +1,122 @@
+//! Where the log goes: an open stdout, stderr or file. The only system calls of the log are here.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::libc::O_NONBLOCK;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::config::spec::LogOutput;
+
+/// An open destination of the log.
+#[derive(Debug)]
+pub struct Output {
+    file: File,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    Stdout,
+    Stderr,
+    File(PathBuf),
+    Descriptor,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("stdout"),
+            Self::Stderr => f.write_str("stderr"),
+            Self::File(path) => write!(f, "{path:?}"),
+            Self::Descriptor => f.write_str("its descriptor"),
+        }
+    }
+}
+
+impl Output {
+    /// Opens what the configuration names; an error names the file.
+    pub fn open(output: &LogOutput) -> io::Result<Self> {
+        match output {
+            LogOutput::Stdout => {
+                let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
+                Ok(Self { file: descriptor.into(), target: Target::Stdout })
+            }
+            LogOutput::Stderr => {
+                let descriptor = io::stderr().as_fd().try_clone_to_owned()?;
+                Ok(Self { file: descriptor.into(), target: Target::Stderr })
+            }
+            LogOutput::File(path) => Ok(Self { file: open_file(path)?, target: Target::File(path.clone()) }),
+        }
+    }
+
+    /// Writes to a descriptor that is open already.
+    pub fn descriptor(descriptor: OwnedFd) -> Self {
+        Self { file: descriptor.into(), target: Target::Descriptor }
+    }
+
+    /// Opens the same path again; `None` where there is no path.
+    pub fn reopen(&self) -> io::Result<Option<Self>> {
+        match &self.target {
+            Target::File(path) => {
+                Ok(Some(Self { file: open_file(path)?, target: Target::File(path.clone()) }))
+            }
+            Target::Stdout | Target::Stderr | Target::Descriptor => Ok(None),
+        }
+    }
+
+    /// One write(2), which may block and may write less.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match (&self.file).write(bytes) {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            result => result,
+        }
+    }
+
+    /// Waits until a non-blocking descriptor takes bytes again (or is broken, which the next write tells).
+    pub fn wait_writable(&self) {
+        let mut descriptors = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
+        match poll(&mut descriptors, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            // Out of kernel memory: the caller tries again, but must not spin.
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+
+    /// How messages call it.
+    pub fn name(&self) -> impl fmt::Display + '_ {
+        &self.target
+    }
+
+    /// Says on stderr that the log is broken, if stderr is something else and takes it without blocking.
+    pub fn announce(&self, message: &str) {
+        match self.target {
+            Target::Stdout | Target::File(_) => {}
+            Target::Stderr | Target::Descriptor => return,
+        }
+        let stderr = io::stderr();
+        let mut descriptors = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+        if matches!(poll(&mut descriptors, PollTimeout::ZERO), Ok(ready) if ready > 0) {
+            // Nobody is left to hear of a failure here.
+            let _ = writeln!(stderr.lock(), "containerpilot: {message}");
+        }
+    }
+}
+
+/// Opens for appending. Without O_NONBLOCK a FIFO that nobody reads would hold up the program.
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o644)
+        .custom_flags(O_NONBLOCK)
+        .open(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot open the log file {path:?}: {error}")))
+}

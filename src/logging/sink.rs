@@ -1,0 +1,312 @@
+//! The end of the log that the program sees: a bounded buffer that a thread of its own writes out (`writer`).
+//! Nothing here blocks on the destination, `flush` aside.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::Notify;
+
+use super::format::{Frame, Origin};
+use super::output::Output;
+use super::settings::Settings;
+use super::time::TimeText;
+use super::writer;
+use crate::config::spec::{LogLevel, LogOutput};
+
+/// Bytes that may wait for the writer, besides those that it is writing.
+pub const DEFAULT_BOUND: usize = 1024 * 1024;
+/// Buffers above this size are given back when the log is idle.
+const KEPT_CAPACITY: usize = 256 * 1024;
+
+/// Takes records and has them written in order by a thread named `log`; clones share it.
+///
+/// When the last clone is dropped, the thread writes what it has and ends. It never keeps the process alive.
+#[derive(Debug, Clone)]
+pub struct LogSink {
+    shared: Arc<Shared>,
+    _closer: Arc<Closer>,
+}
+
+/// Tells the writer when the last sink is gone; the writer itself holds only `Shared`.
+#[derive(Debug)]
+struct Closer(Arc<Shared>);
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.work.notify_one();
+    }
+}
+
+/// What the program and the writer share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    queue: Mutex<Queue>,
+    /// The writer waits here.
+    work: Condvar,
+    /// `flush` waits here.
+    progress: Condvar,
+    /// Readers of children wait here.
+    room: Notify,
+    bound: usize,
+    settings: Settings,
+}
+
+#[derive(Debug)]
+struct Queue {
+    /// Whole records.
+    pending: Vec<u8>,
+    /// What to do at places in `pending`.
+    changes: VecDeque<Change>,
+    /// Where records go once all changes are made; `None`: to a given descriptor.
+    target: Option<LogOutput>,
+    /// Own records that found no room, not yet reported.
+    lost: u64,
+    /// The writer is writing.
+    busy: bool,
+    /// The last write failed.
+    broken: bool,
+    /// The writer shall not wait before it tries again.
+    hurry: bool,
+    /// The last sink is gone.
+    closed: bool,
+}
+
+/// A change of the output, due when the bytes before `at` are written.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) at: usize,
+    pub(super) action: Action,
+}
+
+#[derive(Debug)]
+pub(super) enum Action {
+    Reopen,
+    Use(Output),
+}
+
+/// What a writer that met a passing failure does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum AfterFailure {
+    Retry,
+    Discard,
+}
+
+impl LogSink {
+    /// Opens the output and starts the writer; an error names the file.
+    pub fn open(output: &LogOutput, settings: Settings) -> io::Result<Self> {
+        Self::start(Output::open(output)?, Some(output.clone()), settings, DEFAULT_BOUND)
+    }
+
+    /// Starts a writer to a given descriptor, with room for about `bound` bytes.
+    pub fn to_descriptor(descriptor: OwnedFd, settings: Settings, bound: usize) -> io::Result<Self> {
+        Self::start(Output::descriptor(descriptor), None, settings, bound)
+    }
+
+    fn start(
+        output: Output,
+        target: Option<LogOutput>,
+        settings: Settings,
+        bound: usize,
+    ) -> io::Result<Self> {
+        let queue = Queue {
+            pending: Vec::new(),
+            changes: VecDeque::new(),
+            target,
+            lost: 0,
+            busy: false,
+            broken: false,
+            hurry: false,
+            closed: false,
+        };
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(queue),
+            work: Condvar::new(),
+            progress: Condvar::new(),
+            room: Notify::new(),
+            bound,
+            settings,
+        });
+        writer::start(Arc::clone(&shared), output)?;
+        Ok(Self { _closer: Arc::new(Closer(Arc::clone(&shared))), shared })
+    }
+
+    /// Level and format of records.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// Queues one of our own records, or counts it as lost if there is no room.
+    pub fn push(&self, record: &[u8]) {
+        let mut queue = self.shared.lock();
+        if queue.pending.is_empty() || queue.pending.len() + record.len() <= self.shared.bound {
+            queue.pending.extend_from_slice(record);
+            self.shared.tell_writer(&queue);
+        } else {
+            queue.lost += 1;
+        }
+    }
+
+    /// Queues what `write` appends, room or not: for output of children that is read already. `write` must
+    /// append whole records and must not log.
+    pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut queue = self.shared.lock();
+        let before = queue.pending.len();
+        write(&mut queue.pending);
+        if queue.pending.len() > before {
+            self.shared.tell_writer(&queue);
+        }
+    }
+
+    /// Whether more output of children should be read. A part of the buffer is kept for our own records.
+    pub fn has_room(&self) -> bool {
+        !self.shared.is_crowded(&self.shared.lock())
+    }
+
+    /// Waits until there is room.
+    pub async fn room(&self) {
+        loop {
+            // Made before the question, so that room made in between is not missed.
+            let notified = self.shared.room.notified();
+            if self.has_room() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Has a file opened again once everything queued so far is written to the old one, as logrotate needs it.
+    pub fn reopen(&self) {
+        self.shared.change(Action::Reopen);
+    }
+
+    /// Sends later records to another output. On an error, which names the file, nothing changes.
+    pub fn set_output(&self, output: &LogOutput) -> io::Result<()> {
+        if self.shared.lock().target.as_ref() != Some(output) {
+            self.shared.change(Action::Use(Output::open(output)?));
+            self.shared.lock().target = Some(output.clone());
+        }
+        Ok(())
+    }
+
+    /// Blocks until everything queued is written, at most for `timeout`; false if that failed.
+    pub fn flush(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        let mut queue = self.shared.lock();
+        if queue.broken {
+            queue.hurry = true;
+            self.shared.work.notify_one();
+        }
+        loop {
+            if queue.pending.is_empty() && queue.changes.is_empty() && !queue.busy {
+                return !queue.broken;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || (queue.broken && !queue.hurry) {
+                return false;
+            }
+            queue = self.shared.progress.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Shared {
+    /// A panic elsewhere leaves whole records behind: the log goes on.
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_crowded(&self, queue: &Queue) -> bool {
+        queue.pending.len() >= self.bound / 4 * 3
+    }
+
+    /// Wakes the writer where it would not look by itself; a needless wake-up is a system call.
+    fn tell_writer(&self, queue: &Queue) {
+        if !queue.busy || (queue.broken && self.is_crowded(queue)) {
+            self.work.notify_one();
+        }
+    }
+
+    fn change(&self, action: Action) {
+        let mut queue = self.lock();
+        let at = queue.pending.len();
+        queue.changes.push_back(Change { at, action });
+        self.work.notify_one();
+    }
+
+    /// For the writer: trades its empty buffer for what is pending. Waits for work; false: there will be none.
+    pub(super) fn take(&self, batch: &mut Vec<u8>, due: &mut VecDeque<Change>) -> bool {
+        let mut queue = self.lock();
+        queue.busy = false;
+        while queue.pending.is_empty() && queue.changes.is_empty() {
+            self.progress.notify_all();
+            if queue.closed {
+                return false;
+            }
+            batch.shrink_to(KEPT_CAPACITY);
+            queue.pending.shrink_to(KEPT_CAPACITY);
+            queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.busy = true;
+        mem::swap(&mut queue.pending, batch);
+        mem::swap(&mut queue.changes, due);
+        let lost = mem::take(&mut queue.lost);
+        if lost > 0 {
+            self.write_report(LogLevel::Warn, &lost_text(lost), &mut queue.pending);
+        }
+        drop(queue);
+        self.room.notify_waiters();
+        true
+    }
+
+    /// For the writer, after a failure that may pass: waits before the next try, but not while children are
+    /// kept waiting, nor for a change that may help. Such changes are moved to `due`.
+    pub(super) fn wait_to_retry(&self, delay: Duration, due: &mut VecDeque<Change>) -> AfterFailure {
+        let deadline = Instant::now() + delay;
+        let mut queue = self.lock();
+        queue.hurry = false;
+        self.progress.notify_all();
+        loop {
+            if !queue.changes.is_empty() {
+                due.append(&mut queue.changes);
+                return AfterFailure::Retry;
+            }
+            if queue.closed || self.is_crowded(&queue) {
+                return AfterFailure::Discard;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if queue.hurry || left.is_zero() {
+                return AfterFailure::Retry;
+            }
+            queue = self.work.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// For the writer: whether the last write failed.
+    pub(super) fn set_broken(&self, broken: bool) {
+        self.lock().broken = broken;
+    }
+
+    /// For the writer: queues a record about the log itself, whatever the level and the room.
+    pub(super) fn report(&self, level: LogLevel, message: &str) {
+        self.write_report(level, message, &mut self.lock().pending);
+    }
+
+    fn write_report(&self, level: LogLevel, message: &str, out: &mut Vec<u8>) {
+        let origin = Origin { level, job: super::OWN_NAME, pid: std::process::id(), fields: &[] };
+        let time = TimeText::new(SystemTime::now());
+        Frame::new(self.settings.format(), &origin).write(&time, message.as_bytes(), out);
+    }
+}
+
+fn lost_text(lost: u64) -> String {
+    let records = if lost == 1 { "record was" } else { "records were" };
+    format!("{lost} log {records} lost because the log could not be written fast enough")
+}
+
+#[cfg(test)]
+mod tests;

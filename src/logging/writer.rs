@@ -1,0 +1,181 @@
+//! The thread that writes the log out. It alone may block on the destination. A destination that fails costs
+//! records, which are counted and reported when it works again; it never costs a panic or a busy loop.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memchr::memchr_iter;
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, SigmaskHow};
+
+use super::output::Output;
+use super::sink::{Action, AfterFailure, Change, Shared};
+use crate::config::spec::LogLevel;
+
+const FIRST_DELAY: Duration = Duration::from_millis(50);
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
+
+/// Starts the thread. Signals are for the program's own thread, so this one never takes any.
+pub(super) fn start(shared: Arc<Shared>, output: Output) -> io::Result<()> {
+    let writer = Writer { shared, output, due: VecDeque::new(), torn: false, outage: None };
+    // Blocked before the thread exists: it inherits the mask, and there is no moment without it.
+    let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let started = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run());
+    mask.thread_set_mask()?;
+    started.map(drop)
+}
+
+struct Writer {
+    shared: Arc<Shared>,
+    output: Output,
+    /// Changes that lie ahead in the batch being written.
+    due: VecDeque<Change>,
+    /// The output ends within a record whose rest was discarded.
+    torn: bool,
+    outage: Option<Outage>,
+}
+
+/// A time in which the output fails.
+struct Outage {
+    since: Instant,
+    text: String,
+    next_delay: Duration,
+    lost_records: usize,
+    lost_bytes: usize,
+}
+
+impl Writer {
+    fn run(mut self) {
+        let mut batch = Vec::new();
+        while self.shared.take(&mut batch, &mut self.due) {
+            self.write(&batch);
+            batch.clear();
+        }
+    }
+
+    fn write(&mut self, batch: &[u8]) {
+        let mut written = 0;
+        loop {
+            let end = self.due.front().map_or(batch.len(), |change| change.at);
+            let now = batch.get(written..end).unwrap_or_default();
+            if now.is_empty() {
+                match self.due.pop_front() {
+                    Some(change) => self.carry_out(change.action),
+                    None => return,
+                }
+                continue;
+            }
+            let next: &[u8] = if self.torn { b"\n" } else { now };
+            match self.output.write(next) {
+                Ok(_) if self.torn => self.torn = false,
+                Ok(length) => {
+                    self.recover();
+                    written += length;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.output.wait_writable(),
+                Err(error) => match self.endure(&error) {
+                    AfterFailure::Retry => {}
+                    AfterFailure::Discard => {
+                        self.torn |= is_within_record(batch, written);
+                        self.lose(now);
+                        written = end;
+                    }
+                },
+            }
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Use(output) => self.replace(output),
+            Action::Reopen => match self.output.reopen() {
+                Ok(Some(output)) => self.replace(output),
+                Ok(None) => {}
+                Err(error) => {
+                    self.shared.report(LogLevel::Error, &format!("{error}; the old one stays in use"));
+                }
+            },
+        }
+    }
+
+    fn replace(&mut self, output: Output) {
+        self.output = output;
+        self.torn = false;
+    }
+
+    /// Notes a failed write and says what to do with the bytes. A full disk may get space again, and losing
+    /// records is better than stopping the children; any other failure will not pass by waiting.
+    fn endure(&mut self, error: &io::Error) -> AfterFailure {
+        let outage = match &mut self.outage {
+            Some(outage) => outage,
+            None => {
+                self.shared.set_broken(true);
+                let text = format!("cannot write the log to {}: {error}", self.output.name());
+                self.output.announce(&format!("{text}; its records are lost until this works again"));
+                self.outage.insert(Outage::begin(text))
+            }
+        };
+        if !may_pass(error) {
+            return AfterFailure::Discard;
+        }
+        if self.due.is_empty() {
+            let next = self.shared.wait_to_retry(outage.delay(), &mut self.due);
+            if next == AfterFailure::Discard {
+                return next;
+            }
+        }
+        while let Some(change) = self.due.pop_front() {
+            self.carry_out(change.action);
+        }
+        AfterFailure::Retry
+    }
+
+    fn lose(&mut self, bytes: &[u8]) {
+        if let Some(outage) = &mut self.outage {
+            outage.lost_records += memchr_iter(b'\n', bytes).count();
+            outage.lost_bytes += bytes.len();
+        }
+    }
+
+    fn recover(&mut self) {
+        if let Some(outage) = self.outage.take() {
+            self.shared.set_broken(false);
+            self.shared.report(LogLevel::Error, &outage.report());
+        }
+    }
+}
+
+impl Outage {
+    fn begin(text: String) -> Self {
+        Self { since: Instant::now(), text, next_delay: FIRST_DELAY, lost_records: 0, lost_bytes: 0 }
+    }
+
+    fn delay(&mut self) -> Duration {
+        let delay = self.next_delay;
+        self.next_delay = (delay * 2).min(LONGEST_DELAY);
+        delay
+    }
+
+    fn report(&self) -> String {
+        let Self { since, text, lost_records, lost_bytes, .. } = self;
+        let seconds = since.elapsed().as_secs_f64();
+        format!(
+            "{text}; after {seconds:.1}s it works again, {lost_records} records ({lost_bytes} bytes) were lost"
+        )
+    }
+}
+
+/// Whether the byte at `at` is not the first of its record.
+fn is_within_record(batch: &[u8], at: usize) -> bool {
+    at.checked_sub(1).and_then(|before| batch.get(before)).is_some_and(|&byte| byte != b'\n')
+}
+
+/// Whether a failure may pass while we wait.
+fn may_pass(error: &io::Error) -> bool {
+    let full = [Errno::ENOSPC, Errno::EDQUOT];
+    error.raw_os_error().is_some_and(|code| full.contains(&Errno::from_raw(code)))
+}
