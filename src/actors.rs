@@ -1,3 +1,8 @@
-//! The actors: thin engines around pure decisions.
+//! The actors: thin engines around pure decisions. They do not know each other; [`assembly`] puts them together.
+
+pub mod assembly;
+pub mod health_check;
 pub mod job;
 pub mod pilot;
+pub mod reaper;
+pub mod registry;

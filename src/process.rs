@@ -6,12 +6,16 @@
 //! started and that we leave alone stay ignored. Its signal mask is ours: empty after [`reset_signals`].
 //! None of our descriptors reach it, those that were given to us by our parent do, as without us.
 
+mod adopted;
+mod children;
 mod diagnosis;
+mod environment;
 mod error;
 mod execution;
 mod group;
 mod image;
 mod init;
+mod launcher;
 mod resolve;
 mod spawn;
 mod wait;
@@ -24,9 +28,13 @@ use crate::config::spec::{CommandLine, ExecutionSpec};
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
 
+pub use adopted::{has_adopted, signal_adopted};
+pub use children::{Children, Owner};
+pub use environment::Environ;
 pub use error::SpawnError;
 pub use execution::login_environment;
 pub use init::{become_subreaper, is_pid_one, reset_signals};
+pub use launcher::{Launcher, Order};
 
 /// The seam to the kernel; tests put a fake here.
 ///

@@ -92,7 +92,9 @@ impl HealthCheck {
         match self.spec.probe.clone() {
             Probe::Exec(command) => self.attempt_exec(&command, ctx),
             Probe::Tcp(address) => self.attempt_tcp(address, ctx),
-            Probe::Http(probe) => warn!(self.log, "http checks are not built yet: {} is not checked", probe.url),
+            Probe::Http(probe) => {
+                warn!(self.log, "http checks are not built yet: {} is not checked", probe.url)
+            }
         }
     }
 

@@ -89,7 +89,12 @@ struct Deregistered;
 
 impl Job {
     /// A job that waits for its trigger, with its checks already there.
-    pub fn new(spec: Arc<JobSpec>, generation: u64, around: Surroundings, checks: Vec<Recipient<CheckCommand>>) -> Self {
+    pub fn new(
+        spec: Arc<JobSpec>,
+        generation: u64,
+        around: Surroundings,
+        checks: Vec<Recipient<CheckCommand>>,
+    ) -> Self {
         Self {
             log: around.log.new(o!("job" => spec.name.to_string())),
             policy: Policy::from(&*spec),
@@ -341,13 +346,6 @@ fn text(duration: Duration) -> String {
 
 impl Actor for Job {
     type Context = Context<Self>;
-
-    fn started(&mut self, _: &mut Context<Self>) {
-        if let Some(advertise) = &self.spec.advertise {
-            let mut environ = self.around.launcher.environ.borrow_mut();
-            environ.set_address(&self.spec.name, advertise.address);
-        }
-    }
 }
 
 impl Handler<Notice> for Job {
@@ -377,7 +375,9 @@ impl Handler<ProcessEnded> for Job {
     type Result = ();
 
     fn handle(&mut self, ended: ProcessEnded, ctx: &mut Context<Self>) {
-        let Some(execution) = self.execution.as_ref().filter(|execution| execution.pid == ended.pid) else { return };
+        let Some(execution) = self.execution.as_ref().filter(|execution| execution.pid == ended.pid) else {
+            return;
+        };
         let lasted = execution.started.elapsed();
         self.log_end(ended.pid, ended.status);
         self.last_status = Some(ended.status.shell_code());

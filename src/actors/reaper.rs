@@ -42,7 +42,9 @@ impl Reaper {
     }
 
     fn reap_in_next_turn(&self, ctx: &mut Context<Self>) {
-        ctx.spawn(fut::wrap_future(tokio::task::yield_now()).map(|(), reaper: &mut Self, ctx| reaper.reap(ctx)));
+        ctx.spawn(
+            fut::wrap_future(tokio::task::yield_now()).map(|(), reaper: &mut Self, ctx| reaper.reap(ctx)),
+        );
     }
 
     fn sweep(&mut self, ctx: &mut Context<Self>) {

@@ -2,14 +2,14 @@
 //!
 //! It decides nothing. A flood of events is delivered in turns, so that timers and control stay served.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
-use std::cell::Cell;
 
 use actix::prelude::*;
 use slog::{Logger, debug};
 
-use crate::messages::bus::{Interest, Notice, Publish, Report, Subscribe, Unsubscribe};
+use crate::messages::bus::{Interest, Mark, Marked, Notice, Publish, Report, Subscribe, Unsubscribe};
 use crate::messages::event::EventKey;
 use crate::messages::job::JobChanged;
 
@@ -23,7 +23,7 @@ pub struct Registry {
     listeners: HashMap<EventKey, Vec<Recipient<Notice>>>,
     /// Subscribers to everything.
     observers: Vec<Recipient<Notice>>,
-    pilot: Recipient<JobChanged>,
+    pilot: Overseer,
     queue: VecDeque<Queued>,
     delivering: bool,
     depth: Rc<Cell<usize>>,
@@ -33,11 +33,20 @@ pub struct Registry {
 enum Queued {
     Notice(Notice),
     Report(JobChanged),
+    Mark,
+}
+
+/// Where reports about jobs go.
+pub struct Overseer {
+    /// What jobs report.
+    pub reports: Recipient<JobChanged>,
+    /// That everything up to a mark is delivered.
+    pub marks: Recipient<Marked>,
 }
 
 impl Registry {
     /// A registry without subscribers that passes reports on to `pilot`; `depth` shows the length of its queue.
-    pub fn new(log: Logger, pilot: Recipient<JobChanged>, depth: Rc<Cell<usize>>) -> Self {
+    pub fn new(log: Logger, pilot: Overseer, depth: Rc<Cell<usize>>) -> Self {
         Self {
             log,
             listeners: HashMap::new(),
@@ -68,7 +77,8 @@ impl Registry {
         for item in self.queue.drain(..self.queue.len().min(PER_TURN)).collect::<Vec<_>>() {
             match item {
                 Queued::Notice(notice) => self.broadcast(notice),
-                Queued::Report(change) => self.pilot.do_send(change),
+                Queued::Report(change) => self.pilot.reports.do_send(change),
+                Queued::Mark => self.pilot.marks.do_send(Marked),
             }
         }
         self.depth.set(self.queue.len());
@@ -104,6 +114,14 @@ impl Handler<Report> for Registry {
 
     fn handle(&mut self, Report(change): Report, ctx: &mut Context<Self>) {
         self.enqueue(Queued::Report(change), ctx);
+    }
+}
+
+impl Handler<Mark> for Registry {
+    type Result = ();
+
+    fn handle(&mut self, _: Mark, ctx: &mut Context<Self>) {
+        self.enqueue(Queued::Mark, ctx);
     }
 }
 

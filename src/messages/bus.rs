@@ -1,8 +1,7 @@
 //! How events travel: published once, given one place in the order of all, delivered to those who listen.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use actix::prelude::{Message, Recipient};
@@ -54,6 +53,16 @@ pub struct Unsubscribe(pub Recipient<Notice>);
 #[rtype(result = "()")]
 pub struct Report(pub JobChanged);
 
+/// Command to the Registry: tell the Pilot once all that was published before is delivered.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Mark;
+
+/// Everything that was published before the last [`Mark`] is delivered.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Marked;
+
 /// Keeps a stopping job from being signalled while somebody acts on its `stopping` event.
 ///
 /// The last one to drop it tells the job. Nobody can forget to: a panic drops it too.
@@ -86,13 +95,14 @@ pub struct HoldReleased(pub u64);
 pub struct Bus {
     publish: Recipient<Publish>,
     report: Recipient<Report>,
-    last: Rc<Cell<u64>>,
+    mark: Recipient<Mark>,
+    last: Arc<AtomicU64>,
 }
 
 impl Bus {
     /// A bus to the Registry that these recipients belong to.
-    pub fn new(publish: Recipient<Publish>, report: Recipient<Report>) -> Self {
-        Self { publish, report, last: Rc::default() }
+    pub fn new(publish: Recipient<Publish>, report: Recipient<Report>, mark: Recipient<Mark>) -> Self {
+        Self { publish, report, mark, last: Arc::default() }
     }
 
     /// Publishes an event and returns its place in the order of all.
@@ -110,6 +120,11 @@ impl Bus {
         self.report.do_send(Report(change));
     }
 
+    /// Has the Pilot told when everything published before is delivered.
+    pub fn mark(&self) {
+        self.mark.do_send(Mark);
+    }
+
     /// An event with a place in the order that only some are told: `startup`, to jobs that come later.
     pub fn private(&self, key: EventKey) -> Notice {
         let event = Event { sequence: self.next(), time: SystemTime::now(), cause: None, key };
@@ -124,8 +139,6 @@ impl Bus {
     }
 
     fn next(&self) -> u64 {
-        let next = self.last.get() + 1;
-        self.last.set(next);
-        next
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 }

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use actix::prelude::Message;
+
 use super::signal::Signal;
 
 /// A process, or the process group that it leads.
@@ -65,6 +67,23 @@ impl fmt::Display for ExitStatus {
         }
     }
 }
+
+/// A process that its receiver started has ended, and all that it wrote is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct ProcessEnded {
+    /// Which one.
+    pub pid: Pid,
+    /// How.
+    pub status: ExitStatus,
+    /// Whether others of its group are left; then [`GroupGone`] follows once they are not.
+    pub leftover: bool,
+}
+
+/// Nothing is left of the group of a process that its receiver started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct GroupGone(pub Pid);
 
 #[cfg(test)]
 mod tests {

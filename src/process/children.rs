@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::Recipient;
 
-use super::{Exited, Kernel, Launch, Output, Pipes, SpawnError};
+use super::{Exited, Kernel, Launch, Pipes, SpawnError};
 use crate::logging::{ChildStream, Label, Log};
 use crate::messages::process::{GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
@@ -142,7 +142,10 @@ impl Children {
         let age = remains.since.elapsed();
         let alive = self.0.kernel.group_is_alive(group);
         if alive && age >= SWEEP_GRACE + GIVE_UP_AFTER {
-            slog::error!(self.0.log.logger(), "a process of the ended group {group} does not die: it is left alone");
+            slog::error!(
+                self.0.log.logger(),
+                "a process of the ended group {group} does not die: it is left alone"
+            );
         } else if alive {
             if age >= SWEEP_GRACE && !remains.killed {
                 remains.killed = true;

@@ -48,9 +48,15 @@ impl Environ {
     }
 
     /// The whole environment of a process that an event started, with the job's own changes last.
-    pub fn build(&self, login: &[(OsString, OsString)], own: &Environment, occasion: Option<&EventKey>) -> Vec<(OsString, OsString)> {
+    pub fn build(
+        &self,
+        login: &[(OsString, OsString)],
+        own: &Environment,
+        occasion: Option<&EventKey>,
+    ) -> Vec<(OsString, OsString)> {
         let mut all: BTreeMap<&OsStr, OsString> = BTreeMap::new();
-        for (name, value) in self.inherited.iter().chain(&self.told).chain(login.iter().map(|(n, v)| (n, v))) {
+        for (name, value) in self.inherited.iter().chain(&self.told).chain(login.iter().map(|(n, v)| (n, v)))
+        {
             all.insert(name, value.clone());
         }
         if let Some(key) = occasion {
@@ -81,7 +87,9 @@ mod tests {
     use std::sync::Arc;
 
     fn environ() -> Environ {
-        Environ::new([("HOME", "/root"), ("A", "inherited"), ("B", "inherited")].map(|(n, v)| (n.into(), v.into())))
+        Environ::new(
+            [("HOME", "/root"), ("A", "inherited"), ("B", "inherited")].map(|(n, v)| (n.into(), v.into())),
+        )
     }
 
     fn get(all: &[(OsString, OsString)], name: &str) -> Option<String> {

@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn a_verdict_about_an_earlier_execution_means_nothing() {
-        let mut checks = Checks { checks: vec![], verdicts: vec![Verdict::Unknown], round: 2, health: Health::Unknown };
+        let mut checks =
+            Checks { checks: vec![], verdicts: vec![Verdict::Unknown], round: 2, health: Health::Unknown };
         assert_eq!(checks.note(CheckChanged { check: 0, round: 1, verdict: Verdict::Passing }), None);
         let passing = CheckChanged { check: 0, round: 2, verdict: Verdict::Passing };
         assert_eq!(checks.note(passing), Some(Health::Healthy));

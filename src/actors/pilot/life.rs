@@ -66,19 +66,29 @@ fn kept_alive(jobs: &[JobView]) -> bool {
     })
 }
 
-/// The jobs to be told to stop now, and the waiting ones that nothing can start any more.
+/// Who hears what during a shutdown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Orders {
+    /// To be told to stop.
+    pub stop: Vec<usize>,
+    /// To complete if what they wait for has not come by now: it cannot come any more.
+    pub give_up: Vec<usize>,
+}
+
+/// The jobs to be told something now, in a shutdown.
 ///
-/// `told` are those told already, `started_before` those that ran when the shutdown began.
-pub fn next_to_stop(jobs: &[JobView], told: &[bool], started_before: &[bool]) -> Vec<usize> {
+/// `told` are those told to stop already, `started_before` those that ran when the shutdown began.
+pub fn orders(jobs: &[JobView], told: &[bool], started_before: &[bool]) -> Orders {
     let closing = Outside { startup: false, shutdown: false, world: false, coprocesses: true };
     let lost = unreachable(jobs, closing);
     let candidates: Vec<Candidate<'_>> = jobs
         .iter()
         .zip(told.iter().zip(started_before.iter().zip(lost)))
-        .map(|(job, (told, (started_before, lost)))| {
-            let closer = job.closes && !started_before && !lost;
-            let remains = !job.is_complete() && !told && !closer;
-            Candidate { job, told: *told, closer, remains }
+        .map(|(job, (told, (started_before, lost)))| Candidate {
+            job,
+            told: *told,
+            closer: job.closes && !started_before,
+            lost,
         })
         .collect();
     let needed: HashSet<&str> = candidates
@@ -88,13 +98,13 @@ pub fn next_to_stop(jobs: &[JobView], told: &[bool], started_before: &[bool]) ->
         .collect();
     let free = indices(candidates.iter().map(|candidate| {
         let waits = candidate.job.phase == Phase::Waiting;
-        candidate.remains && (waits || !needed.contains(&*candidate.job.name))
+        candidate.remains() && (waits || !needed.contains(&*candidate.job.name))
     }));
-    if free.is_empty() && !candidates.iter().any(Candidate::progresses) {
-        // They wait for each other: no order satisfies all.
-        return indices(candidates.iter().map(|candidate| candidate.remains));
-    }
-    free
+    let give_up = indices(candidates.iter().map(|candidate| candidate.closer && candidate.lost));
+    let stuck = free.is_empty() && give_up.is_empty() && !candidates.iter().any(Candidate::progresses);
+    // Those who wait for each other: no order satisfies all.
+    let stop = if stuck { indices(candidates.iter().map(Candidate::remains)) } else { free };
+    Orders { stop, give_up }
 }
 
 /// A job during the shutdown.
@@ -102,16 +112,21 @@ struct Candidate<'a> {
     job: &'a JobView,
     /// Told to stop already.
     told: bool,
-    /// Listens for an end and may still do its work, or does it.
+    /// Listens for an end, and so may still have work to do.
     closer: bool,
-    /// Is still to be told.
-    remains: bool,
+    /// Waits for what can no longer come.
+    lost: bool,
 }
 
 impl Candidate<'_> {
+    /// Is still to be told to stop.
+    fn remains(&self) -> bool {
+        !self.job.is_complete() && !self.told && !self.closer
+    }
+
     /// Lives, or can come to life during the shutdown.
     fn may_run(&self) -> bool {
-        !self.job.is_complete() && (self.job.phase != Phase::Waiting || self.closer)
+        !self.job.is_complete() && (self.job.phase != Phase::Waiting || (self.closer && !self.lost))
     }
 
     /// Will end without being told anything more.

@@ -43,7 +43,7 @@ fn ended(name: &str, status: u8, order: u64) -> JobView {
 fn told(jobs: &[JobView], already: &[&str]) -> Vec<String> {
     let before: Vec<bool> = jobs.iter().map(|job| job.phase != Phase::Waiting).collect();
     let already: Vec<bool> = jobs.iter().map(|job| already.contains(&&*job.name)).collect();
-    next_to_stop(jobs, &already, &before).into_iter().map(|index| jobs[index].name.to_string()).collect()
+    orders(jobs, &already, &before).stop.into_iter().map(|index| jobs[index].name.to_string()).collect()
 }
 
 #[test]
@@ -139,13 +139,14 @@ fn a_job_that_waits_for_the_end_of_another_gets_to_run() {
     assert_eq!(told(&[job("app", Phase::Running), post_stop.clone()], &[]), ["app"]);
     let running = JobView { phase: Phase::Running, ..post_stop };
     let jobs = [job("app", Phase::Complete), running];
-    assert!(next_to_stop(&jobs, &[true, false], &[true, false]).is_empty());
+    assert_eq!(orders(&jobs, &[true, false], &[true, false]), Orders::default());
 }
 
 #[test]
-fn a_closing_job_whose_event_can_no_longer_come_is_told() {
+fn a_closing_job_whose_event_can_no_longer_come_is_given_up() {
     let jobs = [job("app", Phase::Complete), waits("postStop", event("app", EventCode::Stopped))];
-    assert_eq!(told(&jobs, &["app"]), ["postStop"]);
+    let orders = orders(&jobs, &[true, false], &[true, false]);
+    assert_eq!(orders, Orders { stop: vec![], give_up: vec![1] });
 }
 
 #[test]
