@@ -6,3 +6,5 @@ pub mod job;
 pub mod pilot;
 pub mod reaper;
 pub mod registry;
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,7 @@ mod wait;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::task::{Context, Poll};
 
 use crate::config::spec::{CommandLine, ExecutionSpec};
 use crate::messages::process::{ExitStatus, Pid};
@@ -53,6 +54,9 @@ pub trait Kernel {
     /// is reaped.
     fn peek_exited(&self) -> io::Result<Option<Exited>>;
 
+    /// Wakes whenever children may have ended; to be asked for before the first one is started.
+    fn deaths(&self) -> io::Result<Deaths>;
+
     /// Lets a child go that [`peek_exited`](Self::peek_exited) has told; its number is free after that.
     fn reap(&self, pid: Pid) -> io::Result<()>;
 
@@ -62,6 +66,9 @@ pub trait Kernel {
     /// Whether a group has a process that still runs: zombies do not count.
     fn group_is_alive(&self, group: Pid) -> bool;
 }
+
+/// Is ready whenever children may have ended, several at once included; `None` means that no more will be told.
+pub type Deaths = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<()>>>;
 
 /// What to start, and how.
 #[derive(Debug, Clone, Copy)]
@@ -132,6 +139,11 @@ impl Kernel for Linux {
 
     fn peek_exited(&self) -> io::Result<Option<Exited>> {
         wait::peek_exited()
+    }
+
+    fn deaths(&self) -> io::Result<Deaths> {
+        let mut stream = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child())?;
+        Ok(Box::new(move |context| stream.poll_recv(context)))
     }
 
     fn reap(&self, pid: Pid) -> io::Result<()> {

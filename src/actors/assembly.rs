@@ -26,29 +26,36 @@ const SIGNALS: [Signal; 5] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::US
 
 /// Supervises until everything is over; returns the status to exit with.
 pub fn run(spec: Spec, log: &Log, kernel: Box<dyn Kernel>, environ: Environ) -> io::Result<u8> {
-    System::new().block_on(supervise(spec, log, kernel, environ))
+    System::new().block_on(async {
+        let program = assemble(spec, log, kernel, environ)?;
+        forward_signals(&program.pilot)?;
+        program.exited.await.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
+    })
 }
 
-/// The same, within a running actix system.
-pub async fn supervise(
-    spec: Spec,
-    log: &Log,
-    kernel: Box<dyn Kernel>,
-    mut environ: Environ,
-) -> io::Result<u8> {
+/// The program, put together and about to publish `startup`.
+pub struct Program {
+    /// The root actor.
+    pub pilot: Addr<Pilot>,
+    /// Where events can be listened for.
+    pub registry: Addr<Registry>,
+    /// Tells the status to exit with.
+    pub exited: oneshot::Receiver<u8>,
+}
+
+/// Puts the actors together, within a running actix system.
+pub fn assemble(spec: Spec, log: &Log, kernel: Box<dyn Kernel>, mut environ: Environ) -> io::Result<Program> {
     environ.configure(spec.env.clone());
     for job in &spec.jobs {
         if let Some(advertise) = &job.advertise {
             environ.set_address(&job.name, advertise.address);
         }
     }
-    let spec = Rc::new(spec);
     let (exit, exited) = oneshot::channel();
     let children = Children::new(kernel, log.clone());
-    let reaper = Reaper::new(children.clone(), log.logger().clone())?;
+    Reaper::new(children.clone(), log.logger().clone())?.start();
+    let spec = Rc::new(spec);
     let pilot = Pilot::new(Rc::clone(&spec), log.clone(), exit).start();
-    forward_signals(&pilot)?;
-    reaper.start();
     let overseer = Overseer { reports: pilot.clone().recipient(), marks: pilot.clone().recipient() };
     let registry = Registry::new(log.logger().clone(), overseer, Rc::new(Cell::new(0))).start();
     let bus =
@@ -60,7 +67,7 @@ pub async fn supervise(
     };
     let members = spec.jobs.iter().map(|job| hire(job, &around, &registry)).collect();
     pilot.do_send(Begin { bus, members });
-    exited.await.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
+    Ok(Program { pilot, registry, exited })
 }
 
 /// Starts a job's actors and subscribes it to what it listens for.

@@ -1,12 +1,12 @@
 //! The Reaper: the only place that waits for children, ours and the orphans that the kernel gives us.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use actix::prelude::*;
 use slog::{Logger, error};
-use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 
-use crate::process::Children;
+use crate::process::{Children, Deaths};
 
 /// Children reaped before other actors have their turn.
 const PER_TURN: usize = 256;
@@ -17,7 +17,7 @@ const SWEEP_EVERY: Duration = Duration::from_millis(25);
 pub struct Reaper {
     children: Children,
     log: Logger,
-    deaths: Option<SignalStream>,
+    deaths: Option<Deaths>,
     sweeping: bool,
 }
 
@@ -29,7 +29,8 @@ struct ChildrenDied;
 impl Reaper {
     /// A reaper that hears of every child that ends from now on: to be made before the first one is started.
     pub fn new(children: Children, log: Logger) -> std::io::Result<Self> {
-        Ok(Self { children, log, deaths: Some(signal(SignalKind::child())?), sweeping: false })
+        let deaths = Some(children.deaths()?);
+        Ok(Self { children, log, deaths, sweeping: false })
     }
 
     fn reap(&mut self, ctx: &mut Context<Self>) {
@@ -65,7 +66,7 @@ impl Actor for Reaper {
         if let Some(mut deaths) = self.deaths.take() {
             let reaper = ctx.address();
             ctx.spawn(fut::wrap_future(async move {
-                while deaths.recv().await.is_some() {
+                while poll_fn(&mut deaths).await.is_some() {
                     reaper.do_send(ChildrenDied);
                 }
             }));

@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use actix::prelude::Recipient;
+use tokio::time::Instant;
 
-use super::{Exited, Kernel, Launch, Pipes, SpawnError};
+use super::{Deaths, Exited, Kernel, Launch, Pipes, SpawnError};
 use crate::logging::{ChildStream, Label, Log};
 use crate::messages::process::{GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
@@ -62,6 +63,11 @@ impl Children {
     /// An empty table over a kernel; the output of children goes to `log`.
     pub fn new(kernel: Box<dyn Kernel>, log: Log) -> Self {
         Self(Rc::new(Shared { kernel, log, table: RefCell::default() }))
+    }
+
+    /// Wakes whenever children may have ended.
+    pub fn deaths(&self) -> io::Result<Deaths> {
+        self.0.kernel.deaths()
     }
 
     /// Starts a process for `owner`, its output logged under `name`.

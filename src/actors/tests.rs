@@ -1,0 +1,137 @@
+//! The actors together, over a fake kernel and paused time: stories of several jobs, in milliseconds.
+
+mod fake;
+mod health;
+mod order;
+mod running;
+mod stopping;
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::time::Instant;
+
+use self::fake::{Fake, Manner};
+use super::assembly::{Program, assemble};
+use super::pilot::SignalArrived;
+use crate::config::spec::{CommandLine, JobSpec, LoggingSpec, Spec, Trigger};
+use crate::logging::Log;
+use crate::messages::bus::{Interest, Notice, Subscribe};
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::signal::Signal;
+use crate::process::Environ;
+
+/// A job that executes a program of its own name.
+fn job(name: &str) -> JobSpec {
+    let command = CommandLine { program: name.into(), args: vec![] };
+    JobSpec::new(Arc::from(name), Some(command))
+}
+
+/// A job that an event starts.
+fn triggered(name: &str, trigger: Trigger) -> JobSpec {
+    let mut job = job(name);
+    job.when.trigger = trigger;
+    job
+}
+
+fn event(source: &str, code: EventCode) -> EventKey {
+    EventKey { code, source: Source::Job(Arc::from(source)) }
+}
+
+fn spec(jobs: Vec<JobSpec>) -> Spec {
+    Spec { jobs, ..Spec::default() }
+}
+
+/// A program under test: what it published, and the processes that it believes to have.
+#[derive(Clone)]
+struct Scene {
+    fake: Fake,
+    pilot: Addr<super::pilot::Pilot>,
+    events: Rc<RefCell<Vec<String>>>,
+    began: Instant,
+}
+
+/// Writes down every event.
+struct Scribe(Rc<RefCell<Vec<String>>>);
+
+impl Actor for Scribe {
+    type Context = Context<Self>;
+}
+
+impl Handler<Notice> for Scribe {
+    type Result = ();
+
+    fn handle(&mut self, notice: Notice, _: &mut Context<Self>) {
+        self.0.borrow_mut().push(notice.event.key.to_string());
+    }
+}
+
+impl Scene {
+    fn signal(&self, signal: Signal) {
+        self.pilot.do_send(SignalArrived(signal));
+    }
+
+    /// Lets everything happen that needs no time to pass.
+    async fn settle(&self) {
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn wait(&self, milliseconds: u64) {
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        self.settle().await;
+    }
+
+    fn events(&self) -> Vec<String> {
+        self.events.borrow().clone()
+    }
+
+    /// The events of one source, without its name.
+    fn events_of(&self, source: &str) -> Vec<String> {
+        let prefix = format!("{source} ");
+        self.events().iter().filter_map(|event| event.strip_prefix(&prefix)).map(str::to_owned).collect()
+    }
+
+    fn at(&self, event: &str) -> usize {
+        let events = self.events();
+        events.iter().position(|seen| seen == event).unwrap_or_else(|| panic!("no {event} in {events:?}"))
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+}
+
+/// Runs a story against a program to its end; returns the exit status and what was published.
+fn play<Story, Told>(spec: Spec, manners: &[(&str, Manner)], story: Story) -> (u8, Scene)
+where
+    Story: FnOnce(Scene) -> Told,
+    Told: Future<Output = ()> + 'static,
+{
+    let manners: Vec<(String, Manner)> = manners.iter().map(|(name, manner)| ((*name).into(), *manner)).collect();
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+    };
+    System::with_tokio_rt(runtime).block_on(async move {
+        let sink = File::options().write(true).open("/dev/null").unwrap();
+        let log = Log::to_descriptor(sink.into(), &LoggingSpec::default(), 1 << 20).unwrap();
+        let fake = Fake::new(manners);
+        let events = Rc::<RefCell<Vec<String>>>::default();
+        let environ = Environ::new([]);
+        let Program { pilot, registry, exited } = assemble(spec, &log, Box::new(fake.clone()), environ).unwrap();
+        let scribe = Scribe(Rc::clone(&events)).start();
+        registry.do_send(Subscribe { interest: Interest::Everything, recipient: scribe.recipient() });
+        let scene = Scene { fake, pilot, events, began: Instant::now() };
+        actix_rt::spawn(story(scene.clone()));
+        let status = tokio::time::timeout(Duration::from_secs(86_400), exited).await;
+        let status = status.expect("the program never ended").expect("the program died");
+        assert_eq!(scene.fake.living(), 0, "processes survived the program");
+        (status, scene)
+    })
+}

@@ -1,0 +1,203 @@
+//! A kernel without processes.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::OsString;
+use std::io;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::messages::process::{ExitStatus, Pid};
+use crate::messages::signal::Signal;
+use crate::process::{Deaths, Delivery, Exited, Kernel, Launch, SpawnError, Spawned};
+
+/// How a program behaves.
+#[derive(Debug, Clone, Copy)]
+pub enum Manner {
+    /// Runs until a signal ends it.
+    Serves,
+    /// Ends by itself with a status after some milliseconds.
+    Ends(u8, u64),
+    /// Ends only by SIGKILL.
+    Stubborn,
+    /// Ends some milliseconds after SIGTERM, with status 0.
+    Slow(u64),
+    /// Cannot be executed.
+    Missing,
+    /// Ends at once and leaves a process behind that ends some milliseconds after SIGTERM.
+    Litters(u64),
+}
+
+/// A process that was started.
+#[derive(Debug, Clone)]
+pub struct Started {
+    pub name: String,
+    pub at: Instant,
+    pub environment: BTreeMap<OsString, OsString>,
+}
+
+#[derive(Default)]
+struct World {
+    manners: HashMap<String, Manner>,
+    next: i32,
+    live: HashMap<Pid, Manner>,
+    remains: HashMap<Pid, u64>,
+    dead: VecDeque<Exited>,
+    waker: Option<Waker>,
+    news: bool,
+    started: Vec<Started>,
+    signals: Vec<(Pid, Signal)>,
+    most: usize,
+}
+
+/// Shared by the test and the program.
+#[derive(Clone)]
+pub struct Fake(Rc<RefCell<World>>);
+
+impl Fake {
+    pub fn new(manners: Vec<(String, Manner)>) -> Self {
+        let world = World { manners: manners.into_iter().collect(), next: 100, ..World::default() };
+        Self(Rc::new(RefCell::new(world)))
+    }
+
+    pub fn living(&self) -> usize {
+        let world = self.0.borrow();
+        world.live.len() + world.remains.len()
+    }
+
+    pub fn started(&self, name: &str) -> Vec<Started> {
+        self.0.borrow().started.iter().filter(|started| started.name == name).cloned().collect()
+    }
+
+    pub fn runs(&self, name: &str) -> usize {
+        self.started(name).len()
+    }
+
+    /// Whether a process of that name lives now.
+    pub fn runs_now(&self, name: &str) -> bool {
+        self.pid_of(name).is_some_and(|pid| self.0.borrow().live.contains_key(&pid))
+    }
+
+    fn pid_of(&self, name: &str) -> Option<Pid> {
+        let world = self.0.borrow();
+        let index = world.started.iter().rposition(|started| started.name == name)?;
+        Pid::new(100 + i32::try_from(index).ok()?)
+    }
+
+    pub fn signals_to(&self, name: &str) -> Vec<Signal> {
+        let Some(pid) = self.pid_of(name) else { return vec![] };
+        self.0.borrow().signals.iter().filter(|(to, _)| *to == pid).map(|(_, signal)| *signal).collect()
+    }
+
+    /// The most processes that lived at a time.
+    pub fn most_at_once(&self) -> usize {
+        self.0.borrow().most
+    }
+
+    /// Changes how a program behaves when it is started next.
+    pub fn set(&self, name: &str, manner: Manner) {
+        self.0.borrow_mut().manners.insert(name.into(), manner);
+    }
+
+    fn end(&self, pid: Pid, status: ExitStatus) {
+        let mut world = self.0.borrow_mut();
+        let Some(manner) = world.live.remove(&pid) else { return };
+        if let Manner::Litters(after) = manner {
+            world.remains.insert(pid, after);
+        }
+        world.dead.push_back(Exited { pid, status });
+        world.news = true;
+        if let Some(waker) = world.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn end_later(&self, pid: Pid, status: ExitStatus, milliseconds: u64) {
+        let fake = self.clone();
+        actix_rt::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+            fake.end(pid, status);
+        });
+    }
+}
+
+fn killed(signal: Signal) -> ExitStatus {
+    ExitStatus::Signal { signal, core_dumped: false }
+}
+
+impl Kernel for Fake {
+    fn spawn(&self, launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
+        let name = launch.command.program.clone();
+        let mut world = self.0.borrow_mut();
+        let manner = world.manners.get(&name).copied().unwrap_or(Manner::Serves);
+        let environment = launch.environment.iter().cloned().collect();
+        world.started.push(Started { name, at: Instant::now(), environment });
+        let pid = Pid::new(world.next).unwrap();
+        world.next += 1;
+        if let Manner::Missing = manner {
+            return Err(SpawnError::new("execute it".into(), io::Error::from_raw_os_error(libc::ENOENT)));
+        }
+        world.live.insert(pid, manner);
+        world.most = world.most.max(world.live.len());
+        drop(world);
+        match manner {
+            Manner::Ends(code, after) => self.end_later(pid, ExitStatus::Code(code), after),
+            Manner::Litters(_) => self.end_later(pid, ExitStatus::Code(0), 0),
+            Manner::Serves | Manner::Stubborn | Manner::Slow(_) | Manner::Missing => {}
+        }
+        Ok(Spawned { pid, pipes: None })
+    }
+
+    fn peek_exited(&self) -> io::Result<Option<Exited>> {
+        Ok(self.0.borrow().dead.front().copied())
+    }
+
+    fn deaths(&self) -> io::Result<Deaths> {
+        let fake = self.clone();
+        Ok(Box::new(move |context| {
+            let mut world = fake.0.borrow_mut();
+            if std::mem::take(&mut world.news) {
+                return Poll::Ready(Some(()));
+            }
+            world.waker = Some(context.waker().clone());
+            Poll::Pending
+        }))
+    }
+
+    fn reap(&self, pid: Pid) -> io::Result<()> {
+        self.0.borrow_mut().dead.retain(|exited| exited.pid != pid);
+        Ok(())
+    }
+
+    fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery> {
+        let mut world = self.0.borrow_mut();
+        world.signals.push((group, signal));
+        let manner = world.live.get(&group).copied();
+        let remains = world.remains.get(&group).copied();
+        drop(world);
+        if let Some(after) = remains {
+            let fake = self.clone();
+            let after = if signal == Signal::KILL { 0 } else { after };
+            actix_rt::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(after)).await;
+                fake.0.borrow_mut().remains.remove(&group);
+            });
+        }
+        match (manner, signal) {
+            (None, _) => return Ok(Delivery::NoSuchGroup),
+            (Some(_), Signal::KILL) => self.end_later(group, killed(signal), 0),
+            (Some(Manner::Stubborn), _) => {}
+            (Some(Manner::Slow(after)), _) => self.end_later(group, ExitStatus::Code(0), after),
+            (Some(_), _) => self.end_later(group, killed(signal), 0),
+        }
+        Ok(Delivery::Sent)
+    }
+
+    fn group_is_alive(&self, group: Pid) -> bool {
+        let world = self.0.borrow();
+        world.live.contains_key(&group) || world.remains.contains_key(&group)
+    }
+}
