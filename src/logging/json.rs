@@ -15,7 +15,7 @@ struct Json;
 
 impl Escape for Json {
     fn is_special(byte: u8) -> bool {
-        byte < 0x20 || byte >= 0x80 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
+        matches!(byte, 0..0x20 | 0x80.. | b'"' | b'\\' | b'<' | b'>' | b'&')
     }
 
     fn write_character(character: char, out: &mut Vec<u8>) {

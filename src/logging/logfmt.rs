@@ -30,7 +30,7 @@ struct Quoted;
 
 impl Escape for Quoted {
     fn is_special(byte: u8) -> bool {
-        byte < 0x20 || byte >= 0x7f || byte == b'"' || byte == b'\\'
+        matches!(byte, 0..0x20 | 0x7f.. | b'"' | b'\\')
     }
 
     fn write_character(character: char, out: &mut Vec<u8>) {
