@@ -8,25 +8,36 @@ use containerpilot::config::spec::LogFormat;
 use containerpilot::logging::{Label, LineFormatter, TimeText};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-const LINE: &[u8] =
-    b"10.0.0.1 - - [15/Nov/2026:02:43:00 +0000] GET /index.html HTTP/1.1 200 612 curl/8.5.0 rt=0.001 up=0\n";
+/// 100 bytes that need no escape, and 100 that do.
+const LINES: [(&str, &[u8]); 2] = [
+    (
+        "clean",
+        b"10.0.0.1 - - [15/Nov/2026:02:43:00 +0000] GET /index.html HTTP/1.1 200 612 curl/8.5.0 rt=0.001 up=0\n",
+    ),
+    (
+        "quoted",
+        b"10.0.0.1 - - [15/Nov/2026:02:43:00 +0000] \"GET /index.html HTTP/1.1\" 200 612 \"-\" \"curl/8.5.0\" 0.1\n",
+    ),
+];
 
 fn formats(criterion: &mut Criterion) {
-    let chunk = LINE.repeat(64 * 1024 / LINE.len());
     let mut group = criterion.benchmark_group("lines");
-    group.throughput(Throughput::Bytes(chunk.len() as u64));
-    for format in [LogFormat::Default, LogFormat::Text, LogFormat::Json] {
-        let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7 }, format);
-        let mut time = TimeText::default();
-        let mut out = Vec::new();
-        group.bench_function(format!("{format:?}"), |bencher| {
-            bencher.iter(|| {
-                out.clear();
-                time.set(SystemTime::now());
-                lines.feed(black_box(&chunk), &time, &mut out);
-                black_box(&out);
+    for (name, line) in LINES {
+        let chunk = line.repeat(64 * 1024 / line.len());
+        group.throughput(Throughput::Bytes(chunk.len() as u64));
+        for format in [LogFormat::Default, LogFormat::Text, LogFormat::Json] {
+            let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7 }, format);
+            let mut time = TimeText::default();
+            let mut out = Vec::new();
+            group.bench_function(format!("{name}/{format:?}"), |bencher| {
+                bencher.iter(|| {
+                    out.clear();
+                    time.set(SystemTime::now());
+                    lines.feed(black_box(&chunk), &time, &mut out);
+                    black_box(&out);
+                });
             });
-        });
+        }
     }
     group.finish();
 }

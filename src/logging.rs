@@ -3,6 +3,7 @@
 
 mod child;
 mod drain;
+mod escape;
 mod format;
 mod json;
 mod lines;

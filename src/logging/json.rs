@@ -2,47 +2,39 @@
 
 use std::io::Write;
 
+use super::escape::{Escape, write_escaped};
+
 /// Appends `text` as a JSON string; invalid UTF-8 becomes `\ufffd`, once for each byte.
 pub fn write_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    // A fold without an early end, because compilers turn it into vector instructions.
-    if text.iter().fold(false, |any, &byte| any | is_special(byte)) {
-        write_escaped(text, out);
-    } else {
-        out.extend_from_slice(text);
-    }
+    write_escaped::<Json>(text, out);
     out.push(b'"');
 }
 
-/// Whether a byte cannot be copied without a closer look.
-const fn is_special(byte: u8) -> bool {
-    byte < 0x20 || byte >= 0x80 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
-}
+struct Json;
 
-fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
-    for chunk in text.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            write_character(character, out);
-        }
-        for _ in chunk.invalid() {
-            out.extend_from_slice(b"\\ufffd");
+impl Escape for Json {
+    fn is_special(byte: u8) -> bool {
+        matches!(byte, 0..0x20 | 0x80.. | b'"' | b'\\' | b'<' | b'>' | b'&')
+    }
+
+    fn write_character(character: char, out: &mut Vec<u8>) {
+        match character {
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\r' => out.extend_from_slice(b"\\r"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            '\0'..='\x7f' | '\u{2028}' | '\u{2029}' => {
+                // Writing into a vector cannot fail.
+                let _ = write!(out, "\\u{:04x}", u32::from(character));
+            }
+            _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
         }
     }
-}
 
-fn write_character(character: char, out: &mut Vec<u8>) {
-    match character {
-        '"' => out.extend_from_slice(b"\\\""),
-        '\\' => out.extend_from_slice(b"\\\\"),
-        '\n' => out.extend_from_slice(b"\\n"),
-        '\r' => out.extend_from_slice(b"\\r"),
-        '\t' => out.extend_from_slice(b"\\t"),
-        '\0'..='\x1f' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-            // Writing into a vector cannot fail.
-            let _ = write!(out, "\\u{:04x}", u32::from(character));
-        }
-        ' '..='\x7f' => out.push(character as u8),
-        _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+    fn write_invalid(_byte: u8, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"\\ufffd");
     }
 }
 

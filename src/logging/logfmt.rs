@@ -3,6 +3,8 @@
 
 use std::io::Write;
 
+use super::escape::{Escape, write_escaped};
+
 /// Appends `value`, in quotes if it needs them. An empty value stays empty, as with logrus.
 pub fn write_value(value: &[u8], out: &mut Vec<u8>) {
     if value.iter().all(|&byte| is_plain(byte)) {
@@ -17,51 +19,42 @@ const fn is_plain(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'/' | b'@' | b'^' | b'+')
 }
 
-/// Whether a byte cannot be copied without a closer look.
-const fn is_special(byte: u8) -> bool {
-    byte < 0x20 || byte >= 0x7f || byte == b'"' || byte == b'\\'
-}
-
 fn write_quoted(value: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    // A fold without an early end, because compilers turn it into vector instructions.
-    if value.iter().fold(false, |any, &byte| any | is_special(byte)) {
-        write_escaped(value, out);
-    } else {
-        out.extend_from_slice(value);
-    }
+    write_escaped::<Quoted>(value, out);
     out.push(b'"');
 }
 
-fn write_escaped(value: &[u8], out: &mut Vec<u8>) {
-    for chunk in value.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            write_character(character, out);
-        }
-        for &byte in chunk.invalid() {
-            write_hex(format_args!("\\x{byte:02x}"), out);
+/// The rules of `%q`.
+struct Quoted;
+
+impl Escape for Quoted {
+    fn is_special(byte: u8) -> bool {
+        matches!(byte, 0..0x20 | 0x7f.. | b'"' | b'\\')
+    }
+
+    fn write_character(character: char, out: &mut Vec<u8>) {
+        match character {
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\x07' => out.extend_from_slice(b"\\a"),
+            '\x08' => out.extend_from_slice(b"\\b"),
+            '\x0c' => out.extend_from_slice(b"\\f"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\r' => out.extend_from_slice(b"\\r"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            '\x0b' => out.extend_from_slice(b"\\v"),
+            '\0'..='\x1f' | '\x7f' => write_hex(format_args!("\\x{:02x}", u32::from(character)), out),
+            _ if is_printable(character) => {
+                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            '\u{80}'..='\u{ffff}' => write_hex(format_args!("\\u{:04x}", u32::from(character)), out),
+            _ => write_hex(format_args!("\\U{:08x}", u32::from(character)), out),
         }
     }
-}
 
-fn write_character(character: char, out: &mut Vec<u8>) {
-    match character {
-        '"' => out.extend_from_slice(b"\\\""),
-        '\\' => out.extend_from_slice(b"\\\\"),
-        ' '..='~' => out.push(character as u8),
-        '\x07' => out.extend_from_slice(b"\\a"),
-        '\x08' => out.extend_from_slice(b"\\b"),
-        '\x0c' => out.extend_from_slice(b"\\f"),
-        '\n' => out.extend_from_slice(b"\\n"),
-        '\r' => out.extend_from_slice(b"\\r"),
-        '\t' => out.extend_from_slice(b"\\t"),
-        '\x0b' => out.extend_from_slice(b"\\v"),
-        '\0'..='\x1f' | '\x7f' => write_hex(format_args!("\\x{:02x}", u32::from(character)), out),
-        _ if is_printable(character) => {
-            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-        }
-        '\u{80}'..='\u{ffff}' => write_hex(format_args!("\\u{:04x}", u32::from(character)), out),
-        _ => write_hex(format_args!("\\U{:08x}", u32::from(character)), out),
+    fn write_invalid(byte: u8, out: &mut Vec<u8>) {
+        write_hex(format_args!("\\x{byte:02x}"), out);
     }
 }
 

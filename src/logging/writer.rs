@@ -164,7 +164,7 @@ impl Outage {
         let Self { since, text, lost_records, lost_bytes, .. } = self;
         let seconds = since.elapsed().as_secs_f64();
         format!(
-            "{text}; after {seconds:.1}s it works again, {lost_records} records ({lost_bytes} bytes) were lost"
+            "{text}; works again after {seconds:.1}s, records lost: {lost_records}, bytes lost: {lost_bytes}"
         )
     }
 }

@@ -1,1 +1,300 @@
+//! Streams of children, played by threads that write into pipes.
 
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::OFlag;
+use nix::unistd::pipe2;
+use tempfile::TempDir;
+use tokio::task::LocalSet;
+
+use super::*;
+use crate::config::spec::{LogFormat, LogLevel, LogOutput, LoggingSpec};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// A log file and a pipe into it.
+struct Story {
+    _folder: TempDir,
+    path: PathBuf,
+    log: Log,
+    stream: ChildStream,
+    child: File,
+}
+
+fn label() -> Label {
+    Label { job: Arc::from("app"), pid: 7 }
+}
+
+impl Story {
+    fn new(level: LogLevel) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let output = LogOutput::File(path.clone());
+        let log = Log::open(&LoggingSpec { level, format: LogFormat::Default, output }).unwrap();
+        let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+        let stream = ChildStream::start(reader, label(), &log).unwrap();
+        Self { _folder: folder, path, log, stream, child: writer.into() }
+    }
+
+    fn messages(&self) -> Vec<String> {
+        assert!(self.log.flush(LONG));
+        let text = fs::read_to_string(&self.path).unwrap();
+        text.lines().map(|line| line.split_once(" app 7 ").unwrap().1.to_owned()).collect()
+    }
+}
+
+async fn until(what: &str, mut fact: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !fact() {
+        assert!(Instant::now() < deadline, "not seen in time: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Runs a story where local tasks can be started.
+async fn told<T>(story: impl Future<Output = T>) -> T {
+    LocalSet::new().run_until(story).await
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn lines_arrive_as_they_are_written_until_the_end() {
+    told(async {
+        let mut story = Story::new(LogLevel::Info);
+        story.child.write_all(b"one\r\ntwo\nthr").unwrap();
+        until("two lines", || story.messages() == ["one", "two"]).await;
+        assert!(story.stream.is_open());
+        story.child.write_all(b"ee\nlast").unwrap();
+        story.child = File::open("/dev/null").unwrap();
+        until("the end", || !story.stream.is_open()).await;
+        assert_eq!(story.messages(), ["one", "two", "three", "last"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_long_line_is_split_and_the_child_lives_on() {
+    told(async {
+        let mut story = Story::new(LogLevel::Info);
+        let child = thread::spawn({
+            let mut child = story.child.try_clone().unwrap();
+            move || writeln!(child, "{}\nnext", "x".repeat(200 * 1024)).unwrap()
+        });
+        until("the next line", || story.messages().iter().any(|message| message == "next")).await;
+        child.join().unwrap();
+        let messages = story.messages();
+        assert_eq!(messages.len(), 5);
+        let line: String = messages[..4].iter().map(|piece| piece.trim_end_matches(" [continued]")).collect();
+        assert_eq!(line, "x".repeat(200 * 1024));
+        writeln!(story.child, "alive").unwrap();
+        until("a later line", || story.messages().last().unwrap() == "alive").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_drain_logs_all_that_was_written_before_anything_else_runs() {
+    told(async {
+        let mut story = Story::new(LogLevel::Info);
+        let text: String = (0..6000).map(|number| format!("line {number}\n")).collect();
+        assert!(text.len() < CHUNK);
+        story.child.write_all(text.as_bytes()).unwrap();
+        story.child.write_all(b"no newline").unwrap();
+        drop(std::mem::replace(&mut story.child, File::open("/dev/null").unwrap()));
+        story.stream.drain();
+        let messages = story.messages();
+        assert_eq!(messages.len(), 6001);
+        assert!(messages.iter().zip(text.lines()).all(|(message, line)| message == line));
+        assert_eq!(messages[6000], "no newline");
+        story.stream.drain();
+        assert!(!story.stream.is_open());
+        assert_eq!(story.messages().len(), 6001, "a second drain adds nothing");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_drain_leaves_the_pipe_to_the_processes_that_still_hold_it() {
+    told(async {
+        let mut story = Story::new(LogLevel::Info);
+        let mut grandchild = story.child.try_clone().unwrap();
+        story.child.write_all(b"whole\npartial").unwrap();
+        story.stream.drain();
+        assert_eq!(story.messages(), ["whole", "partial"]);
+        assert!(story.stream.is_open());
+        drop(std::mem::replace(&mut story.child, File::open("/dev/null").unwrap()));
+        writeln!(grandchild, "later").unwrap();
+        until("the grandchild's line", || story.messages() == ["whole", "partial", "later"]).await;
+        drop(grandchild);
+        until("the end", || !story.stream.is_open()).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_drain_ends_though_another_process_never_stops_writing() {
+    told(async {
+        let story = Story::new(LogLevel::Info);
+        let over = Arc::new(AtomicBool::new(false));
+        let grandchild = thread::spawn({
+            let (mut child, over) = (story.child.try_clone().unwrap(), Arc::clone(&over));
+            move || {
+                while !over.load(Ordering::Relaxed) {
+                    child.write_all(b"more\n").unwrap();
+                }
+            }
+        });
+        for _ in 0..20 {
+            story.stream.drain();
+        }
+        over.store(true, Ordering::Relaxed);
+        until("the writer's end", || grandchild.is_finished()).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_dropped_stream_is_forwarded_to_its_end() {
+    told(async {
+        let Story { _folder, path, log, stream, mut child } = Story::new(LogLevel::Info);
+        drop(stream);
+        child.write_all(b"one\ntwo").unwrap();
+        drop(child);
+        let read = || {
+            assert!(log.flush(LONG));
+            fs::read_to_string(&path).unwrap()
+        };
+        until("both lines", || read().ends_with(" app 7 two\n")).await;
+        assert!(read().contains(" app 7 one\n"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_slow_log_slows_the_child_and_loses_nothing() {
+    const LINES: usize = 40_000;
+    told(async {
+        let (log_reader, log_writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+        let log = Log::to_descriptor(log_writer, &LoggingSpec::default(), 64 * 1024).unwrap();
+        let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+        let stream = ChildStream::start(reader, label(), &log).unwrap();
+        let written = Arc::new(AtomicUsize::new(0));
+        let child = thread::spawn({
+            let written = Arc::clone(&written);
+            move || {
+                let mut child = File::from(writer);
+                for number in 0..LINES {
+                    writeln!(child, "line {number} {}", "x".repeat(80)).unwrap();
+                    written.store(number + 1, Ordering::Relaxed);
+                }
+            }
+        });
+        until("a full sink", || !log.sink().has_room()).await;
+        // Two pipes, two buffers and a chunk hold far less than all lines: the child must be waiting.
+        assert!(written.load(Ordering::Relaxed) < LINES / 2);
+        assert!(stream.is_open());
+
+        let log_lines = thread::spawn(move || {
+            let lines = BufReader::new(File::from(log_reader)).lines();
+            lines
+                .map(|line| line.unwrap().split(' ').nth(4).unwrap().parse::<usize>().unwrap())
+                .collect::<Vec<_>>()
+        });
+        until("the end", || !stream.is_open()).await;
+        child.join().unwrap();
+        assert!(log.flush(LONG));
+        drop((stream, log));
+        until("all lines", || log_lines.is_finished()).await;
+        assert!(log_lines.join().unwrap().into_iter().eq(0..LINES), "all lines, in order");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_drain_does_not_wait_for_room() {
+    told(async {
+        let (log_reader, log_writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+        let log = Log::to_descriptor(log_writer, &LoggingSpec::default(), 4096).unwrap();
+        while log.sink().has_room() {
+            log.sink().append(|out| out.extend_from_slice(&[b'x'; 4096]));
+        }
+        let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+        let stream = ChildStream::start(reader, label(), &log).unwrap();
+        File::from(writer).write_all(b"last words").unwrap();
+        stream.drain();
+        let text = thread::spawn(move || io::read_to_string(File::from(log_reader)).unwrap());
+        assert!(log.flush(LONG));
+        until("the end", || !stream.is_open()).await;
+        drop((stream, log));
+        until("the whole log", || text.is_finished()).await;
+        assert!(text.join().unwrap().ends_with(" app 7 last words\n"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_chatty_child_starves_nobody() {
+    told(async {
+        let mut story = Story::new(LogLevel::Info);
+        let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+        let null = File::options().write(true).open("/dev/null").unwrap();
+        let other_log = Log::to_descriptor(null.into(), &LoggingSpec::default(), 1 << 20).unwrap();
+        let _chatty = ChildStream::start(reader, label(), &other_log).unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let flood = thread::spawn({
+            let over = Arc::clone(&over);
+            move || {
+                let mut child = File::from(writer);
+                while !over.load(Ordering::Relaxed) {
+                    child.write_all(&[b'\n'; 4096]).unwrap();
+                }
+            }
+        });
+        for number in 0..20 {
+            writeln!(story.child, "quiet {number}").unwrap();
+            until("the quiet child's line", || story.messages().len() == number + 1).await;
+        }
+        over.store(true, Ordering::Relaxed);
+        until("the flood's end", || flood.is_finished()).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn above_the_level_of_children_their_output_is_read_and_not_logged() {
+    told(async {
+        let mut story = Story::new(LogLevel::Warn);
+        let mut child = story.child.try_clone().unwrap();
+        let writer = thread::spawn(move || child.write_all(&[b'\n'; 300_000]).unwrap());
+        until("the child's end", || writer.is_finished()).await;
+        story.child.write_all(b"partial").unwrap();
+        story.stream.drain();
+        assert!(story.messages().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_changed_format_holds_for_later_lines_of_a_running_child() {
+    told(async {
+        let mut story = Story::new(LogLevel::Info);
+        writeln!(story.child, "one").unwrap();
+        story.stream.drain();
+        let output = LogOutput::File(story.path.clone());
+        story.log.apply(&LoggingSpec { level: LogLevel::Info, format: LogFormat::Text, output }).unwrap();
+        writeln!(story.child, "two").unwrap();
+        story.stream.drain();
+        assert!(story.log.flush(LONG));
+        let text = fs::read_to_string(&story.path).unwrap();
+        assert!(
+            text.contains(" app 7 one\n") && text.ends_with(" level=info msg=two job=app pid=7\n"),
+            "{text}"
+        );
+    })
+    .await;
+}

@@ -1,1 +1,380 @@
+//! Sinks in front of readers that are slow, full, gone or replaced.
 
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::thread;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::stat::Mode;
+use nix::unistd::{mkfifo, pipe2};
+
+use super::*;
+use crate::config::spec::LogFormat;
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn settings() -> Settings {
+    Settings::new(LogLevel::Info, LogFormat::Default)
+}
+
+fn sink_to(descriptor: impl Into<OwnedFd>, bound: usize) -> LogSink {
+    LogSink::to_descriptor(descriptor.into(), settings(), bound).unwrap()
+}
+
+/// A pipe that holds one page, so that it is soon full.
+fn small_pipe() -> (File, OwnedFd) {
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+    fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+    (reader.into(), writer)
+}
+
+fn rest_of(mut reader: impl Read) -> String {
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn file(path: &Path) -> LogOutput {
+    LogOutput::File(path.to_owned())
+}
+
+fn wait_until(what: &str, fact: impl Fn() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !fact() {
+        assert!(Instant::now() < deadline, "not seen in time: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn records_arrive_in_order_and_the_end_of_the_last_sink_ends_the_output() {
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+    let sink = sink_to(writer, DEFAULT_BOUND);
+    let other = sink.clone();
+    sink.push(b"one\n");
+    other.push(b"two\n");
+    sink.append(|out| out.extend_from_slice(b"three\n"));
+    drop(sink);
+    other.push(b"four\n");
+    drop(other);
+    assert_eq!(rest_of(File::from(reader)), "one\ntwo\nthree\nfour\n");
+}
+
+#[test]
+fn own_records_that_find_no_room_are_counted_and_the_count_is_logged() {
+    let (reader, writer) = small_pipe();
+    let sink = sink_to(writer, 4096);
+    for number in 0..2000 {
+        sink.push(format!("record {number}\n").as_bytes());
+    }
+    drop(sink);
+    let text = rest_of(reader);
+    let written = text.lines().filter(|line| line.starts_with("record ")).count();
+    let reports: Vec<_> = text.lines().filter(|line| line.contains(" containerpilot ")).collect();
+    let lost: usize = reports
+        .iter()
+        .map(|line| {
+            assert!(line.ends_with(" lost because the log could not be written fast enough"), "{line}");
+            line.split(' ').nth(3).unwrap().parse::<usize>().unwrap()
+        })
+        .sum();
+    assert!(lost > 0);
+    assert_eq!(written + lost, 2000);
+    assert_eq!(text.lines().count(), written + reports.len());
+}
+
+#[test]
+fn a_single_lost_record_is_reported_in_the_singular() {
+    assert_eq!(lost_text(1), "1 log record was lost because the log could not be written fast enough");
+}
+
+#[test]
+fn a_record_larger_than_the_buffer_is_written_when_nothing_else_waits() {
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+    let sink = sink_to(writer, 16);
+    sink.push(b"a record of more than sixteen bytes\n");
+    drop(sink);
+    assert_eq!(rest_of(File::from(reader)), "a record of more than sixteen bytes\n");
+}
+
+#[test]
+fn own_records_still_fit_when_children_have_no_room() {
+    let (reader, writer) = small_pipe();
+    let sink = sink_to(writer, 8192);
+    while sink.has_room() {
+        sink.append(|out| out.extend_from_slice(&[b'x'; 512]));
+    }
+    sink.push(b"\nown record\n");
+    drop(sink);
+    assert!(rest_of(reader).ends_with("\nown record\n"));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn who_waits_for_room_goes_on_when_there_is_some() {
+    let (mut reader, writer) = small_pipe();
+    let sink = sink_to(writer, 8192);
+    while sink.has_room() {
+        sink.append(|out| out.extend_from_slice(&[b'x'; 512]));
+    }
+    let read = thread::spawn(move || {
+        let mut buffer = Vec::new();
+        reader.read_to_end(&mut buffer).unwrap();
+        buffer.len()
+    });
+    tokio::time::timeout(LONG, sink.room()).await.expect("room in time");
+    assert!(sink.has_room());
+    drop(sink);
+    assert!(read.join().unwrap() >= 6144);
+}
+
+#[test]
+fn flush_waits_for_what_is_queued_but_not_for_ever() {
+    let (reader, writer) = small_pipe();
+    let sink = sink_to(writer, DEFAULT_BOUND);
+    assert!(sink.flush(Duration::ZERO), "nothing to wait for");
+    sink.push(&[b'x'; 100_000]);
+    assert!(!sink.flush(Duration::from_millis(20)), "nobody reads");
+    let read = thread::spawn(move || rest_of(reader).len());
+    assert!(sink.flush(LONG));
+    drop(sink);
+    assert_eq!(read.join().unwrap(), 100_000);
+}
+
+#[test]
+fn a_non_blocking_output_loses_nothing() {
+    let (reader, writer) = small_pipe();
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+    let sink = sink_to(writer, DEFAULT_BOUND);
+    for number in 0..20_000 {
+        sink.push(format!("record {number}\n").as_bytes());
+    }
+    let read = thread::spawn(move || rest_of(reader));
+    assert!(sink.flush(LONG));
+    drop(sink);
+    let text = read.join().unwrap();
+    assert!(text.lines().enumerate().all(|(number, line)| line == format!("record {number}")));
+    assert_eq!(text.lines().count(), 20_000);
+}
+
+#[test]
+fn a_closed_output_costs_records_and_a_new_one_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+    drop(reader);
+    let sink = sink_to(writer, 4096);
+    for _ in 0..3 {
+        sink.push(b"lost\n");
+        assert!(!sink.flush(LONG));
+    }
+    assert!(sink.has_room());
+    sink.set_output(&file(&folder.path().join("log"))).unwrap();
+    sink.push(b"written\n");
+    assert!(sink.flush(LONG));
+    let text = fs::read_to_string(folder.path().join("log")).unwrap();
+    let (first, report) = text.split_once('\n').unwrap();
+    assert_eq!(first, "written");
+    assert!(
+        report.contains(
+            "cannot write the log to its descriptor: Broken pipe (os error 32); works again after "
+        ),
+        "{report}"
+    );
+    assert!(report.ends_with("s, records lost: 3, bytes lost: 15\n"), "{report}");
+}
+
+#[test]
+fn a_record_torn_by_an_outage_does_not_spoil_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let reader = || OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path).unwrap();
+    let first_reader = reader();
+    let writer = OpenOptions::new().write(true).open(&path).unwrap();
+    let sink = sink_to(writer, DEFAULT_BOUND);
+    sink.append(|out| {
+        out.resize(200_000, b'x');
+        out.push(b'\n');
+    });
+    wait_until("a part of the record", || matches!((&first_reader).read(&mut [0]), Ok(1)));
+    drop(first_reader);
+    assert!(!sink.flush(LONG));
+
+    let second_reader = reader();
+    fcntl(&second_reader, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    let read = thread::spawn(move || rest_of(second_reader));
+    sink.push(b"whole\n");
+    assert!(sink.flush(LONG));
+    drop(sink);
+    let text = read.join().unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "a torn record, a whole one, a report");
+    assert!(lines[0].bytes().all(|byte| byte == b'x'));
+    assert_eq!(lines[1], "whole");
+    assert!(lines[2].contains("records lost: 1, "));
+}
+
+#[test]
+fn a_full_disk_keeps_records_while_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let sink = sink_to(full, DEFAULT_BOUND);
+    sink.push(b"one\n");
+    assert!(!sink.flush(LONG));
+    sink.push(b"two\n");
+    assert!(!sink.flush(LONG), "a flush tries again, but does not wait for a disk");
+    sink.set_output(&file(&folder.path().join("log"))).unwrap();
+    sink.push(b"three\n");
+    wait_until("recovery", || sink.flush(LONG));
+    let text = fs::read_to_string(folder.path().join("log")).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let records: Vec<_> = lines.iter().copied().filter(|line| !line.contains(" containerpilot ")).collect();
+    assert_eq!(records, ["one", "two", "three"]);
+    assert!(text.contains("No space left on device (os error 28); works again after "), "{text}");
+    assert!(text.contains("s, records lost: 0, bytes lost: 0\n"), "{text}");
+    assert_eq!(lines.len(), 4, "one report per outage");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_full_disk_never_stops_the_children() {
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let sink = sink_to(full, 4096);
+    for _ in 0..100 {
+        tokio::time::timeout(LONG, sink.room()).await.expect("room in time");
+        sink.append(|out| out.extend_from_slice(&[b'\n'; 3072]));
+    }
+}
+
+#[test]
+fn a_rotated_file_keeps_what_was_logged_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, rotated) = (folder.path().join("log"), folder.path().join("log.1"));
+    fs::write(&path, "before\n").unwrap();
+    let sink = LogSink::open(&file(&path), settings()).unwrap();
+    sink.push(b"one\n");
+    fs::rename(&path, &rotated).unwrap();
+    sink.push(b"two\n");
+    sink.reopen();
+    sink.push(b"three\n");
+    assert!(sink.flush(LONG));
+    assert_eq!(fs::read_to_string(rotated).unwrap(), "before\none\ntwo\n");
+    assert_eq!(fs::read_to_string(path).unwrap(), "three\n");
+}
+
+#[test]
+fn a_file_that_cannot_be_reopened_stays_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inside, moved) = (folder.path().join("logs"), folder.path().join("moved"));
+    fs::create_dir(&inside).unwrap();
+    let sink = LogSink::open(&file(&inside.join("log")), settings()).unwrap();
+    fs::rename(&inside, &moved).unwrap();
+    sink.reopen();
+    sink.push(b"two\n");
+    assert!(sink.flush(LONG));
+    let text = fs::read_to_string(moved.join("log")).unwrap();
+    assert!(text.contains("cannot open the log file"), "{text}");
+    assert!(text.contains("No such file or directory (os error 2); the old one stays in use\n"), "{text}");
+    assert!(text.contains("two\n"), "{text}");
+}
+
+#[test]
+fn an_output_that_cannot_be_opened_is_named_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing/log");
+    let error = LogSink::open(&file(&missing), settings()).unwrap_err();
+    assert!(error.to_string().contains("missing/log\": No such file or directory"), "{error}");
+
+    let good = folder.path().join("log");
+    let sink = LogSink::open(&file(&good), settings()).unwrap();
+    sink.set_output(&file(&missing)).unwrap_err();
+    sink.push(b"still here\n");
+    assert!(sink.flush(LONG));
+    assert_eq!(fs::read_to_string(good).unwrap(), "still here\n");
+}
+
+#[test]
+fn a_fifo_that_nobody_reads_is_an_error_and_holds_nobody_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    assert!(LogSink::open(&file(&path), settings()).is_err());
+}
+
+#[test]
+fn a_new_output_gets_only_what_is_logged_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    let sink = LogSink::open(&file(&first), settings()).unwrap();
+    sink.push(b"one\n");
+    sink.set_output(&file(&second)).unwrap();
+    sink.push(b"two\n");
+    sink.set_output(&file(&first)).unwrap();
+    sink.push(b"three\n");
+    assert!(sink.flush(LONG));
+    assert_eq!(fs::read_to_string(&first).unwrap(), "one\nthree\n");
+    assert_eq!(fs::read_to_string(&second).unwrap(), "two\n");
+
+    fs::remove_file(&first).unwrap();
+    sink.set_output(&file(&first)).unwrap();
+    assert!(sink.flush(LONG));
+    assert!(!first.exists(), "an unchanged output is not opened again");
+}
+
+#[test]
+fn a_log_file_is_readable_for_all_and_closed_in_children() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let _sink = LogSink::open(&file(&path), settings()).unwrap();
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o133, 0, "{mode:o}");
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| {
+        let leads_here = fs::read_link(entry.path()).is_ok_and(|target| target == path);
+        leads_here.then(|| entry.file_name().into_string().unwrap())
+    });
+    let found: Vec<_> = descriptors.collect();
+    assert_eq!(found.len(), 1);
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", found[0])).unwrap();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+    let flags = OFlag::from_bits_retain(i32::from_str_radix(flags.trim(), 8).unwrap());
+    assert!(flags.contains(OFlag::O_CLOEXEC | OFlag::O_APPEND), "{flags:?}");
+}
+
+#[test]
+fn the_writer_is_named_log_and_takes_no_signals() {
+    let (_reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+    let _sink = sink_to(writer.as_fd().try_clone_to_owned().unwrap(), 4096);
+    let masks = || -> Vec<u64> {
+        let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+        let logs = threads.filter(|thread| {
+            fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name == "log\n")
+        });
+        let statuses = logs.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
+        statuses
+            .map(|status| {
+                let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim();
+                u64::from_str_radix(mask, 16).unwrap()
+            })
+            .collect()
+    };
+    wait_until("the thread", || !masks().is_empty());
+    // The first 31 signals but SIGKILL and SIGSTOP, which cannot be blocked.
+    let all = 0x7fff_ffff & !(1 << 8) & !(1 << 18);
+    assert!(masks().iter().all(|mask| mask & all == all), "{:x?}", masks());
+}
+
+#[test]
+fn large_buffers_are_given_back_when_the_log_is_idle() {
+    let (reader, writer) = small_pipe();
+    let sink = sink_to(writer, DEFAULT_BOUND);
+    for _ in 0..10 {
+        sink.append(|out| out.extend_from_slice(&[b'x'; 100_000]));
+    }
+    let read = thread::spawn(move || rest_of(reader).len());
+    assert!(sink.flush(LONG));
+    wait_until("a small buffer", || sink.shared.lock().pending.capacity() <= KEPT_CAPACITY);
+    drop(sink);
+    assert_eq!(read.join().unwrap(), 1_000_000);
+}
