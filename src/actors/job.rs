@@ -77,11 +77,6 @@ struct Execution {
     started: Instant,
 }
 
-/// The program could not be executed; told to ourselves so that a loop of failures leaves others their turn.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct SpawnFailed;
-
 /// Consul does not know us any more.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -199,7 +194,11 @@ impl Job {
                 error!(self.log, "{error}");
                 self.execution = None;
                 self.last_status = Some(error.shell_code());
-                ctx.address().do_send(SpawnFailed);
+                // In a later turn: a loop of failures must not keep others from theirs.
+                ctx.spawn(fut::wrap_future(tokio::task::yield_now()).map(|(), job: &mut Self, ctx| {
+                    job.hold = None;
+                    job.advance(Input::SpawnFailed, ctx);
+                }));
             }
         }
     }
@@ -400,15 +399,6 @@ impl Handler<GroupGone> for Job {
         if self.execution.as_ref().is_some_and(|execution| execution.pid == group) {
             self.advance(Input::GroupGone, ctx);
         }
-    }
-}
-
-impl Handler<SpawnFailed> for Job {
-    type Result = ();
-
-    fn handle(&mut self, _: SpawnFailed, ctx: &mut Context<Self>) {
-        self.hold = None;
-        self.advance(Input::SpawnFailed, ctx);
     }
 }
 

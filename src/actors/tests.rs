@@ -114,17 +114,18 @@ where
     Story: FnOnce(Scene) -> Told,
     Told: Future<Output = ()> + 'static,
 {
-    let manners: Vec<(String, Manner)> = manners.iter().map(|(name, manner)| ((*name).into(), *manner)).collect();
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
-    };
+    let manners: Vec<(String, Manner)> =
+        manners.iter().map(|(name, manner)| ((*name).into(), *manner)).collect();
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     System::with_tokio_rt(runtime).block_on(async move {
         let sink = File::options().write(true).open("/dev/null").unwrap();
         let log = Log::to_descriptor(sink.into(), &LoggingSpec::default(), 1 << 20).unwrap();
         let fake = Fake::new(manners);
         let events = Rc::<RefCell<Vec<String>>>::default();
         let environ = Environ::new([]);
-        let Program { pilot, registry, exited } = assemble(spec, &log, Box::new(fake.clone()), environ).unwrap();
+        let Program { pilot, registry, exited } =
+            assemble(spec, &log, Box::new(fake.clone()), environ).unwrap();
         let scribe = Scribe(Rc::clone(&events)).start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: scribe.recipient() });
         let scene = Scene { fake, pilot, events, began: Instant::now() };

@@ -113,10 +113,13 @@ fn a_check_whose_timeout_exceeds_its_interval_freezes_nothing() {
     let mut app = checked("app", vec![check]);
     app.restarts = Limit::Unlimited;
     let other = triggered("other", Trigger::Interval(Duration::from_secs(1)));
-    let (_, scene) =
-        play(spec(vec![app, other]), &[("check", Manner::Stubborn), ("other", Manner::Ends(0, 1))], |scene| async move {
+    let (_, scene) = play(
+        spec(vec![app, other]),
+        &[("check", Manner::Stubborn), ("other", Manner::Ends(0, 1))],
+        |scene| async move {
             scene.wait(3_600_000).await;
             scene.signal(Signal::TERM);
-        });
+        },
+    );
     assert!(scene.fake.runs("other") >= 3600);
 }

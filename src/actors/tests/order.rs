@@ -42,7 +42,11 @@ fn every_subscriber_sees_events_in_the_order_of_their_numbers() {
         let depth = Rc::new(std::cell::Cell::new(0));
         let log = slog::Logger::root(slog::Discard, slog::o!());
         let registry = Registry::new(log, overseer, Rc::clone(&depth)).start();
-        let bus = Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
+        let bus = Bus::new(
+            registry.clone().recipient(),
+            registry.clone().recipient(),
+            registry.clone().recipient(),
+        );
         let logs: Vec<Rc<RefCell<Vec<u64>>>> = (0..3).map(|_| Rc::default()).collect();
         for log in &logs {
             let witness = Witness(Rc::clone(log)).start();

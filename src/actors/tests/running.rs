@@ -5,7 +5,11 @@ use crate::config::spec::{BackoffSpec, JobKind, Limit};
 
 #[test]
 fn jobs_without_when_start_at_startup_and_the_program_ends_when_all_are_complete() {
-    let (status, scene) = play(spec(vec![job("a"), job("b")]), &[("a", Manner::Ends(0, 5)), ("b", Manner::Ends(0, 9))], |_| async {});
+    let (status, scene) = play(
+        spec(vec![job("a"), job("b")]),
+        &[("a", Manner::Ends(0, 5)), ("b", Manner::Ends(0, 9))],
+        |_| async {},
+    );
     assert_eq!(status, 0);
     assert_eq!(scene.events_of("a"), ["exitSuccess", "stopping", "stopped"]);
     assert_eq!(scene.events()[0], "global startup");
@@ -39,8 +43,11 @@ fn a_job_whose_event_can_no_longer_come_does_not_keep_the_program_alive() {
 #[test]
 fn a_job_started_by_the_last_event_of_the_last_job_still_runs() {
     let after = triggered("after", Trigger::Once(event("a", EventCode::Stopped)));
-    let (status, scene) =
-        play(spec(vec![job("a"), after]), &[("a", Manner::Ends(0, 5)), ("after", Manner::Ends(0, 5))], |_| async {});
+    let (status, scene) = play(
+        spec(vec![job("a"), after]),
+        &[("a", Manner::Ends(0, 5)), ("after", Manner::Ends(0, 5))],
+        |_| async {},
+    );
     assert_eq!((status, scene.fake.runs("after")), (0, 1));
 }
 
@@ -48,7 +55,8 @@ fn a_job_started_by_the_last_event_of_the_last_job_still_runs() {
 fn a_job_that_waits_for_the_shutdown_runs_when_everything_else_is_over() {
     let last = EventKey { code: EventCode::Shutdown, source: Source::Global };
     let jobs = vec![triggered("last", Trigger::Once(last)), job("a")];
-    let (_, scene) = play(spec(jobs), &[("a", Manner::Ends(0, 5)), ("last", Manner::Ends(0, 5))], |_| async {});
+    let (_, scene) =
+        play(spec(jobs), &[("a", Manner::Ends(0, 5)), ("last", Manner::Ends(0, 5))], |_| async {});
     assert_eq!(scene.fake.runs("last"), 1);
 }
 
@@ -59,7 +67,8 @@ fn a_periodic_task_runs_once_more_than_its_restarts_at_exact_times() {
     task.timeout = Some(Duration::from_millis(500));
     let (_, scene) = play(spec(vec![task]), &[("task", Manner::Ends(0, 200))], |_| async {});
     let first = scene.fake.started("task")[0].at;
-    let starts: Vec<u128> = scene.fake.started("task").iter().map(|run| (run.at - first).as_millis()).collect();
+    let starts: Vec<u128> =
+        scene.fake.started("task").iter().map(|run| (run.at - first).as_millis()).collect();
     assert_eq!(starts, [0, 500, 1000, 1500, 2000, 2500]);
 }
 
@@ -162,12 +171,15 @@ fn a_job_whose_event_does_not_come_in_time_gives_up() {
 fn a_process_knows_the_event_that_started_it_and_who_else_runs() {
     let b = triggered("b", Trigger::Once(event("a", EventCode::ExitFailed)));
     let jobs = vec![job("a"), b, job("server")];
-    let (_, scene) = play(spec(jobs), &[("a", Manner::Ends(1, 5)), ("b", Manner::Ends(0, 5))], |scene| async move {
-        scene.wait(50).await;
-        scene.signal(Signal::TERM);
-    });
+    let (_, scene) =
+        play(spec(jobs), &[("a", Manner::Ends(1, 5)), ("b", Manner::Ends(0, 5))], |scene| async move {
+            scene.wait(50).await;
+            scene.signal(Signal::TERM);
+        });
     let run = &scene.fake.started("b")[0];
-    let get = |name: &str| run.environment.get(&OsString::from(name)).map(|value| value.to_string_lossy().into_owned());
+    let get = |name: &str| {
+        run.environment.get(&OsString::from(name)).map(|value| value.to_string_lossy().into_owned())
+    };
     assert_eq!(get("CONTAINERPILOT_EVENT_CODE").as_deref(), Some("exitFailed"));
     assert_eq!(get("CONTAINERPILOT_EVENT_SOURCE").as_deref(), Some("a"));
     assert!(get("CONTAINERPILOT_SERVER_PID").is_some());

@@ -180,10 +180,11 @@ fn a_thousand_jobs_stop_at_once() {
 #[test]
 fn a_running_job_started_by_an_end_long_before_is_stopped_like_any_other() {
     let fallback = triggered("fallback", Trigger::Once(event("app", EventCode::Stopped)));
-    let (_, scene) = play(spec(vec![job("app"), fallback]), &[("app", Manner::Ends(1, 5))], |scene| async move {
-        scene.wait(1000).await;
-        assert!(scene.fake.runs_now("fallback"));
-        scene.signal(Signal::TERM);
-    });
+    let (_, scene) =
+        play(spec(vec![job("app"), fallback]), &[("app", Manner::Ends(1, 5))], |scene| async move {
+            scene.wait(1000).await;
+            assert!(scene.fake.runs_now("fallback"));
+            scene.signal(Signal::TERM);
+        });
     assert!(scene.elapsed() < Duration::from_millis(1100), "{:?}", scene.elapsed());
 }
