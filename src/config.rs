@@ -1,6 +1,28 @@
-//! From what a user wrote to a validated [`spec::Spec`].
+//! From what a user wrote to a validated [`spec::Spec`]: a file is read, rendered as a template, parsed
+//! as JSON5 into a tree with places, decoded into raw types, merged with the other files of its
+//! directory, validated and linted. Every stage reports all it finds and lets the next one go on.
+
+pub mod decode;
+mod defaults;
+pub mod diagnostic;
+pub mod document;
 pub mod duration;
 pub mod interfaces;
+pub mod lint;
+mod load;
+pub mod locator;
+pub mod merge;
+pub mod raw;
+mod schema;
+pub mod source;
 pub mod spec;
 pub mod suggest;
+mod system;
+pub mod template;
+pub mod validate;
 pub mod words;
+
+pub use defaults::MainExists;
+pub use load::{Loaded, check, load, load_text, render};
+pub use schema::schema;
+pub use system::{Accounts, System};

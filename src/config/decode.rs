@@ -1,0 +1,277 @@
+//! A serde deserializer over [`Node`]s that does not stop at the first mistake. Unknown keys are
+//! reported and skipped; a value of the wrong kind is reported, and the nearest enclosing
+//! [`Field`](super::raw::Field) becomes one without a value.
+
+mod access;
+mod error;
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{self, DeserializeOwned, Deserializer, Expected, Visitor};
+
+use self::access::{EntryAccess, EnumAccess, FieldAccess, ItemAccess, StructAccess};
+pub use self::error::DecodeError;
+use super::diagnostic::{Problem, Problems};
+use super::document::{Kind, Node};
+use super::source::Span;
+
+/// The name under which a [`Field`](super::raw::Field) asks for its place along with its value.
+pub(super) const FIELD: &str = "$field";
+
+/// The name under which a list accepts a single value too.
+pub(super) const ONE_OR_MANY: &str = "$one-or-many";
+
+/// The names of JSON5's kinds of values: an enum of these stands for "one of these kinds".
+const KINDS: [&str; 5] = ["array", "bool", "number", "object", "string"];
+
+/// ContainerPilot takes an empty string, as a template often leaves one, for an absent value. Not so
+/// for these, where that would hide a mistake.
+const NEVER_EMPTY: [&str; 9] = ["command", "cwd", "exec", "group", "http", "port", "restarts", "tcp", "user"];
+
+/// Converts a document into a raw type; `None` if not even its outermost value fits.
+pub fn decode<T: DeserializeOwned>(node: &Node, text: &str, problems: &mut Problems) -> Option<T> {
+    let sink = Sink { text, problems: RefCell::default() };
+    let decoder = NodeDecoder {
+        node,
+        key: Span::default(),
+        index: 0,
+        path: &Path::Root,
+        empty_is_absent: false,
+        sink: &sink,
+    };
+    let decoded = T::deserialize(decoder).map_err(|error| sink.report(error)).ok();
+    sink.problems.into_inner().into_iter().for_each(|problem| problems.add(problem));
+    decoded
+}
+
+/// Where problems go, and the text that they quote.
+struct Sink<'a> {
+    text: &'a str,
+    problems: RefCell<Vec<Problem>>,
+}
+
+impl Sink<'_> {
+    fn report(&self, error: DecodeError) {
+        if let Some(problem) = error.into_problem() {
+            self.problems.borrow_mut().push(problem);
+        }
+    }
+}
+
+/// The way from the root of the document to a value.
+enum Path<'a> {
+    Root,
+    Key(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize, &'a Node),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Key(Self::Root, key) => f.write_str(key),
+            Self::Key(parent, key) => write!(f, "{parent}.{key}"),
+            Self::Item(parent, index, node) => {
+                write!(f, "{parent}[{index}]")?;
+                match node.get("name").and_then(Node::as_str) {
+                    Some(name) if !name.is_empty() => write!(f, " ({name:?})"),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// A value that is about to be converted.
+struct NodeDecoder<'a> {
+    node: &'a Node,
+    /// The place of its key, if it has one.
+    key: Span,
+    /// Its position in a list.
+    index: usize,
+    path: &'a Path<'a>,
+    empty_is_absent: bool,
+    sink: &'a Sink<'a>,
+}
+
+impl NodeDecoder<'_> {
+    fn is_secret(&self) -> bool {
+        matches!(self.path, Path::Key(_, "token"))
+    }
+
+    /// The value as a message calls it.
+    fn found(&self) -> String {
+        match &self.node.kind {
+            Kind::Array(_) => "an array".to_owned(),
+            Kind::Object(_) => "an object".to_owned(),
+            _ if self.is_secret() => "a hidden value".to_owned(),
+            Kind::Null => "null".to_owned(),
+            Kind::Bool(value) => value.to_string(),
+            Kind::String(text) => quote(text),
+            Kind::Unsigned(_) | Kind::Signed(_) | Kind::Float(_) => {
+                self.sink.text.get(self.node.span.range()).unwrap_or("a number").to_owned()
+            }
+        }
+    }
+
+    fn wrong(&self, expected: &dyn Expected) -> DecodeError {
+        DecodeError::Expected(expected.to_string())
+    }
+
+    /// Adds place, path and what was found to an error that has none yet.
+    fn locate<T>(&self, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
+        result.map_err(|error| error.located(self.node.span, &self.path.to_string(), || self.found()))
+    }
+
+    fn kind_name(&self) -> Option<&'static str> {
+        match &self.node.kind {
+            Kind::Null => None,
+            Kind::Bool(_) => Some("bool"),
+            Kind::Unsigned(_) | Kind::Signed(_) | Kind::Float(_) => Some("number"),
+            Kind::String(_) => Some("string"),
+            Kind::Array(_) => Some("array"),
+            Kind::Object(_) => Some("object"),
+        }
+    }
+
+    fn any<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, DecodeError> {
+        match &self.node.kind {
+            Kind::Null => visitor.visit_unit(),
+            Kind::Bool(value) => visitor.visit_bool(*value),
+            Kind::Unsigned(value) => visitor.visit_u64(*value),
+            Kind::Signed(value) => visitor.visit_i64(*value),
+            Kind::Float(value) => visitor.visit_f64(*value),
+            Kind::String(text) => visitor.visit_str(text),
+            Kind::Array(items) => visitor.visit_seq(ItemAccess::many(self, items)),
+            Kind::Object(entries) => visitor.visit_map(EntryAccess::new(self, entries)),
+        }
+    }
+
+    fn one_of_kinds<'de, V: Visitor<'de>>(
+        &self,
+        kinds: &[&str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        match self.kind_name().filter(|kind| kinds.contains(kind)) {
+            Some(kind) => visitor.visit_enum(EnumAccess { variant: kind, node: Some(self.copy()) }),
+            None => Err(self.wrong(&visitor)),
+        }
+    }
+
+    /// Words are compared without regard to case, as ContainerPilot does for levels and formats.
+    fn one_of_words<'de, V: Visitor<'de>>(
+        &self,
+        words: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        let text = self.node.as_str();
+        let word = text.and_then(|text| words.iter().find(|word| word.eq_ignore_ascii_case(text)));
+        match word {
+            Some(word) => visitor.visit_enum(EnumAccess { variant: word, node: None }),
+            None => Err(DecodeError::Word { words, found: text.map(str::to_owned) }),
+        }
+    }
+
+    fn copy(&self) -> NodeDecoder<'_> {
+        NodeDecoder { ..*self }
+    }
+}
+
+/// A text in quotes, cut to what fits a message.
+fn quote(text: &str) -> String {
+    const SHOWN: usize = 60;
+    if text.chars().count() <= SHOWN {
+        return format!("{text:?}");
+    }
+    let shown: String = text.chars().take(SHOWN).collect();
+    format!("{shown:?}…")
+}
+
+impl<'de> Deserializer<'de> for NodeDecoder<'_> {
+    type Error = DecodeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.locate(self.any(visitor))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let is_empty = self.empty_is_absent && self.node.as_str() == Some("");
+        if is_empty || self.node.kind == Kind::Null {
+            return visitor.visit_none();
+        }
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        match name {
+            FIELD => visitor.visit_seq(FieldAccess::new(&self)),
+            ONE_OR_MANY => self.locate(visitor.visit_seq(match &self.node.kind {
+                Kind::Array(items) => ItemAccess::many(&self, items),
+                _ => ItemAccess::single(&self),
+            })),
+            _ => visitor.visit_newtype_struct(self),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        let result = match &self.node.kind {
+            Kind::Object(entries) => visitor.visit_map(StructAccess::new(&self, entries, fields)),
+            _ => Err(self.wrong(&"an object")),
+        };
+        self.locate(result)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        let is_union = variants.iter().all(|variant| KINDS.contains(variant));
+        let result = if is_union {
+            self.one_of_kinds(variants, visitor)
+        } else {
+            self.one_of_words(variants, visitor)
+        };
+        self.locate(result)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let result = match &self.node.kind {
+            Kind::Array(items) => visitor.visit_seq(ItemAccess::many(&self, items)),
+            _ => Err(self.wrong(&"an array")),
+        };
+        self.locate(result)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let result = match &self.node.kind {
+            Kind::Object(entries) => visitor.visit_map(EntryAccess::new(&self, entries)),
+            _ => Err(self.wrong(&"an object")),
+        };
+        self.locate(result)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+        unit unit_struct tuple tuple_struct identifier ignored_any
+    }
+}
+
+impl<'de> de::IntoDeserializer<'de, DecodeError> for NodeDecoder<'_> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}

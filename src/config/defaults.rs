@@ -1,0 +1,125 @@
+//! What holds when a configuration says nothing, and the job that a command line adds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::spec::{
+    BackoffSpec, CommandLine, ControlSpec, ExecutionSpec, JobKind, JobSpec, Limit, LoggingSpec, Spec,
+    StopSpec, Trigger, When,
+};
+use super::validate::{DEFAULT_MODE, DEFAULT_SOCKET, DEFAULT_STOP_BUDGET, PRE_START, after, startup};
+use crate::messages::signal::Signal;
+
+/// The job that a command line names.
+const MAIN: &str = "main";
+
+impl Default for Spec {
+    /// The configuration of a program that was given none.
+    fn default() -> Self {
+        Self {
+            consul: None,
+            logging: LoggingSpec::default(),
+            jobs: Vec::new(),
+            watches: Vec::new(),
+            control: ControlSpec { socket: DEFAULT_SOCKET.into(), mode: DEFAULT_MODE },
+            telemetry: None,
+            stop_timeout: DEFAULT_STOP_BUDGET,
+            env: Vec::new(),
+        }
+    }
+}
+
+impl Default for BackoffSpec {
+    fn default() -> Self {
+        Self {
+            min: Duration::ZERO,
+            max: Duration::from_secs(30),
+            factor: 2.0,
+            jitter: 0.1,
+            reset_after: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Default for StopSpec {
+    fn default() -> Self {
+        Self { wait: None, drain: Duration::ZERO, signal: Signal::TERM, kill_timeout: None }
+    }
+}
+
+impl JobSpec {
+    /// A job that runs once, at startup.
+    pub fn new(name: Arc<str>, exec: Option<CommandLine>) -> Self {
+        Self {
+            name,
+            kind: JobKind::Job,
+            exec,
+            when: When { trigger: Trigger::Once(startup()), timeout: None },
+            restarts: Limit::Finite(0),
+            timeout: None,
+            stop: StopSpec::default(),
+            backoff: BackoffSpec::default(),
+            health: Vec::new(),
+            advertise: None,
+            raw_output: false,
+            essential: false,
+            execution: ExecutionSpec::default(),
+        }
+    }
+}
+
+/// The configuration has a job `main` already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MainExists;
+
+impl std::fmt::Display for MainExists {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the configuration defines a job \"main\", and so does the command after `--`; remove one of them")
+    }
+}
+
+impl std::error::Error for MainExists {}
+
+impl Spec {
+    /// Adds a command as the essential job `main`.
+    pub fn with_main(mut self, command: CommandLine) -> Result<Self, MainExists> {
+        if self.jobs.iter().any(|job| &*job.name == MAIN) {
+            return Err(MainExists);
+        }
+        let mut main = JobSpec::new(MAIN.into(), Some(command));
+        main.essential = true;
+        let has_coprocess = self.jobs.iter().any(|job| job.kind == JobKind::Coprocess);
+        let pre_start = self.jobs.iter().find(|job| &*job.name == PRE_START && job.kind == JobKind::Job);
+        if let (true, Some(pre_start)) = (has_coprocess, pre_start) {
+            main.when.trigger = after(&pre_start.name);
+        }
+        self.jobs.push(main);
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleep() -> CommandLine {
+        CommandLine { program: "sleep".into(), args: vec!["1".into()] }
+    }
+
+    #[test]
+    fn a_command_becomes_the_essential_job_main() {
+        let spec = Spec::default().with_main(sleep()).unwrap();
+        assert_eq!(&*spec.jobs[0].name, "main");
+        assert!(spec.jobs[0].essential);
+        assert_eq!(spec.clone().with_main(sleep()), Err(MainExists));
+    }
+
+    #[test]
+    fn main_waits_for_pre_start_when_there_are_coprocesses() {
+        let mut spec = Spec::default();
+        spec.jobs.push(JobSpec { kind: JobKind::Coprocess, ..JobSpec::new("agent".into(), Some(sleep())) });
+        spec.jobs.push(JobSpec::new("preStart".into(), Some(sleep())));
+        let spec = spec.with_main(sleep()).unwrap();
+        assert!(matches!(spec.jobs[2].when.trigger, Trigger::Any(_)));
+    }
+}

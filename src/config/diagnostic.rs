@@ -1,0 +1,239 @@
+//! What is wrong with a configuration, and where: one [`Problem`] per finding, collected into a
+//! [`Report`] that is printed for people or written as JSON for editors and CI.
+
+mod render;
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use super::source::{FileId, Sources, Span};
+
+/// How bad a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The configuration works, but likely not as meant.
+    Warning,
+    /// The configuration cannot be used.
+    Error,
+}
+
+impl Severity {
+    /// The word that starts a message.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Where a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Not in a file: an environment variable, or a path that cannot be read.
+    Nowhere,
+    /// The whole of a file.
+    File(FileId),
+    /// A part of a file.
+    At(Span),
+}
+
+impl From<Span> for Place {
+    fn from(span: Span) -> Self {
+        Self::At(span)
+    }
+}
+
+/// Something that a user should correct.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// How bad it is when the program starts.
+    pub severity: Severity,
+    /// Whether `check` treats it as an error although a start only warns.
+    pub error_in_check: bool,
+    /// Its kind, in kebab-case, for filters and documentation.
+    pub code: &'static str,
+    /// What is wrong, in the user's words.
+    pub message: String,
+    /// Where it is.
+    pub place: Place,
+    /// A few words beside the marked place.
+    pub label: Option<String>,
+    /// Other places that belong to it.
+    pub related: Vec<(Span, String)>,
+    /// What would be right.
+    pub help: Option<String>,
+    /// Further facts.
+    pub notes: Vec<String>,
+}
+
+impl Problem {
+    /// A problem that prevents the use of the configuration.
+    pub fn error(code: &'static str, place: impl Into<Place>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            error_in_check: false,
+            code,
+            message: message.into(),
+            place: place.into(),
+            label: None,
+            related: Vec::new(),
+            help: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// A problem that the program can live with.
+    pub fn warning(code: &'static str, place: impl Into<Place>, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(code, place, message) }
+    }
+
+    /// A problem that the program can live with and that `check` refuses.
+    pub fn refused_by_check(code: &'static str, place: impl Into<Place>, message: impl Into<String>) -> Self {
+        Self { error_in_check: true, ..Self::warning(code, place, message) }
+    }
+
+    /// Adds a few words beside the marked place.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Says what would be right.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Says what would be right, if something is known.
+    #[must_use]
+    pub fn maybe_help(mut self, help: Option<String>) -> Self {
+        self.help = help.or(self.help);
+        self
+    }
+
+    /// Adds a fact.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Points to another place that belongs to it.
+    #[must_use]
+    pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.related.push((span, label.into()));
+        self
+    }
+}
+
+/// The collector that every stage writes to.
+#[derive(Debug, Default)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// Adds a problem.
+    pub fn add(&mut self, problem: Problem) {
+        self.0.push(problem);
+    }
+
+    /// Whether an error is among them.
+    pub fn has_errors(&self) -> bool {
+        self.0.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// The problems found so far, in the order of finding.
+    pub fn found(&self) -> &[Problem] {
+        &self.0
+    }
+}
+
+/// Every problem of a configuration, with the files that they are in.
+#[derive(Debug, Default)]
+pub struct Report {
+    sources: Sources,
+    problems: Vec<Problem>,
+}
+
+impl Report {
+    /// Puts problems into the order of their files and places.
+    pub fn new(sources: Sources, problems: Problems) -> Self {
+        let mut problems = problems.0;
+        problems.sort_by_key(|problem| match problem.place {
+            Place::Nowhere => (FileId::default(), 0, Reverse(0)),
+            Place::File(file) => (file, 0, Reverse(0)),
+            Place::At(span) => (span.file, span.start, Reverse(span.end)),
+        });
+        problems.dedup();
+        Self { sources, problems }
+    }
+
+    /// Every problem, in file order.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Whether there is nothing to report.
+    pub fn is_empty(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// How many problems have this severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.problems.iter().filter(|problem| problem.severity == severity).count()
+    }
+
+    /// Whether the configuration cannot be used.
+    pub fn has_errors(&self) -> bool {
+        self.count(Severity::Error) > 0
+    }
+
+    /// The same report with the severities that `check` uses.
+    #[must_use]
+    pub fn for_check(mut self) -> Self {
+        for problem in &mut self.problems {
+            if problem.error_in_check {
+                problem.severity = Severity::Error;
+            }
+        }
+        self
+    }
+
+    /// One line that says how many problems there are, such as `2 errors, 1 warning`.
+    pub fn summary(&self) -> String {
+        let count = |severity: Severity| match self.count(severity) {
+            0 => None,
+            1 => Some(format!("1 {}", severity.name())),
+            many => Some(format!("{many} {}s", severity.name())),
+        };
+        let parts: Vec<String> =
+            [count(Severity::Error), count(Severity::Warning)].into_iter().flatten().collect();
+        if parts.is_empty() { "no problems".to_owned() } else { parts.join(", ") }
+    }
+
+    /// One line per problem, for a log: `file:line:column: message`.
+    pub fn lines(&self) -> impl Iterator<Item = (Severity, String)> + '_ {
+        self.problems.iter().map(|problem| (problem.severity, render::line(&self.sources, problem)))
+    }
+
+    /// The report for people: each problem with its source line and the place marked.
+    pub fn render(&self, colour: bool) -> String {
+        render::people(&self.sources, &self.problems, colour)
+    }
+
+    /// The report for programs: an array of objects with `severity`, `code`, `message`, `file`, `line`,
+    /// `column`, `endLine`, `endColumn` and `help`.
+    pub fn to_json(&self) -> serde_json::Value {
+        render::json(&self.sources, &self.problems)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Report {}

@@ -1,0 +1,399 @@
+//! JSON5 text → a tree whose every key and value knows its place. The json5 crate parses; the places
+//! come from [`super::locator`], which meets keys and values in the same order.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use json5::ErrorCode;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::diagnostic::{Problem, Problems};
+use super::locator;
+use super::source::{FileId, Span};
+
+/// A value and its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Where it is.
+    pub span: Span,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a value is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number ≥ 0.
+    Unsigned(u64),
+    /// A whole number < 0.
+    Signed(i64),
+    /// Any other number, including those too large to be whole.
+    Float(f64),
+    /// A string.
+    String(String),
+    /// An array.
+    Array(Vec<Node>),
+    /// An object without duplicate keys, in the order written.
+    Object(Vec<(Key, Node)>),
+}
+
+/// A key of an object and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// The key itself.
+    pub name: String,
+    /// Where it is.
+    pub span: Span,
+}
+
+impl Node {
+    /// The value of a key, if this is an object that has it.
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        match &self.kind {
+            Kind::Object(entries) => entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value),
+            Kind::Null
+            | Kind::Bool(_)
+            | Kind::Unsigned(_)
+            | Kind::Signed(_)
+            | Kind::Float(_)
+            | Kind::String(_)
+            | Kind::Array(_) => None,
+        }
+    }
+
+    /// The text, if this is a string.
+    pub fn as_str(&self) -> Option<&str> {
+        if let Kind::String(text) = &self.kind { Some(text) } else { None }
+    }
+}
+
+/// Parses a file's rendered text; `None` if it cannot be read at all. Problems go to the collector.
+pub fn parse(file: FileId, text: &str, problems: &mut Problems) -> Option<Node> {
+    if text.chars().all(|character| character.is_whitespace() || character == '\u{feff}') {
+        problems.add(
+            Problem::error("empty-file", Span::new(file, 0..0), "the configuration is empty")
+                .help("the smallest configuration is `{}`; jobs go into `{ jobs: [ … ] }`"),
+        );
+        return None;
+    }
+    let ranges = match locator::locate(text) {
+        Ok(ranges) => ranges,
+        Err(locator::TooDeep { offset }) => {
+            let message = format!("nested deeper than {} levels", locator::MAX_DEPTH);
+            problems.add(Problem::error("too-deep", Span::new(file, offset..offset + 1), message));
+            return None;
+        }
+    };
+    match json5::from_str::<Node>(text) {
+        Ok(mut node) => {
+            let mut spans = ranges.into_iter().map(|range| Span::new(file, range));
+            node.place(&mut spans);
+            remove_duplicates(&mut node, problems);
+            Some(node)
+        }
+        Err(error) => {
+            problems.add(syntax_problem(file, text, &error));
+            None
+        }
+    }
+}
+
+impl Node {
+    /// Gives every key and value its span, which come in document order.
+    fn place(&mut self, spans: &mut impl Iterator<Item = Span>) {
+        self.span = spans.next().unwrap_or_default();
+        match &mut self.kind {
+            Kind::Array(items) => items.iter_mut().for_each(|item| item.place(spans)),
+            Kind::Object(entries) => {
+                for (key, value) in entries {
+                    key.span = spans.next().unwrap_or_default();
+                    value.place(spans);
+                }
+            }
+            Kind::Null
+            | Kind::Bool(_)
+            | Kind::Unsigned(_)
+            | Kind::Signed(_)
+            | Kind::Float(_)
+            | Kind::String(_) => {}
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let kind = deserializer.deserialize_any(KindVisitor)?;
+        Ok(Self { span: Span::default(), kind })
+    }
+}
+
+struct KindVisitor;
+
+impl<'de> Visitor<'de> for KindVisitor {
+    type Value = Kind;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON5 value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Kind, E> {
+        Ok(Kind::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Kind, E> {
+        Ok(Kind::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Kind, E> {
+        Ok(Kind::Unsigned(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Kind, E> {
+        Ok(u64::try_from(value).map_or(Kind::Signed(value), Kind::Unsigned))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Kind, E> {
+        Ok(Kind::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Kind, E> {
+        Ok(Kind::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Kind, E> {
+        Ok(Kind::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Kind, A::Error> {
+        let mut nodes = Vec::new();
+        while let Some(node) = items.next_element()? {
+            nodes.push(node);
+        }
+        Ok(Kind::Array(nodes))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kind, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((name, value)) = map.next_entry()? {
+            entries.push((Key { name, span: Span::default() }, value));
+        }
+        Ok(Kind::Object(entries))
+    }
+}
+
+/// JSON5 parsers silently keep the last of two equal keys; nobody means that.
+fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
+    match &mut node.kind {
+        Kind::Array(items) => items.iter_mut().for_each(|item| remove_duplicates(item, problems)),
+        Kind::Object(entries) => {
+            let mut first: HashMap<String, Span> = HashMap::new();
+            entries.retain_mut(|(key, value)| {
+                if let Some(earlier) = first.get(&key.name) {
+                    let message = format!("duplicate key `{}`", key.name);
+                    problems.add(
+                        Problem::error("duplicate-key", key.span, message)
+                            .label("given again here")
+                            .related(*earlier, "first given here"),
+                    );
+                    return false;
+                }
+                first.insert(key.name.clone(), key.span);
+                remove_duplicates(value, problems);
+                true
+            });
+        }
+        Kind::Null
+        | Kind::Bool(_)
+        | Kind::Unsigned(_)
+        | Kind::Signed(_)
+        | Kind::Float(_)
+        | Kind::String(_) => {}
+    }
+}
+
+fn syntax_problem(file: FileId, text: &str, error: &json5::Error) -> Problem {
+    let offset = error.position().map_or(text.len(), |position| offset_of(text, position));
+    let found = text.get(offset..).and_then(|rest| rest.chars().next());
+    let end = offset + found.map_or(0, char::len_utf8);
+    let place = Span::new(file, offset..end);
+    let message = match (error.code(), found) {
+        (Some(code), _) if ends_early(code) => return unfinished(file, text, code),
+        (Some(code), Some(found)) => format!("syntax error: {}, found {found:?}", expected(code)),
+        (Some(code), None) => format!("syntax error: {}", expected(code)),
+        (None, _) => format!("syntax error: {error}"),
+    };
+    let help = match error.code() {
+        Some(
+            ErrorCode::ExpectedComma | ErrorCode::ExpectedClosingBrace | ErrorCode::ExpectedClosingBracket,
+        ) => Some("is a comma missing before this?".to_owned()),
+        Some(ErrorCode::ExpectedValue) if found.is_some_and(char::is_alphabetic) => {
+            Some("strings need quotes, only keys go without".to_owned())
+        }
+        Some(ErrorCode::ExpectedIdentifier) => {
+            Some("keys with characters other than letters, digits, `_` and `$` need quotes".to_owned())
+        }
+        _ => None,
+    };
+    Problem::error("syntax", place, message).maybe_help(help)
+}
+
+/// The text ended too early: the place to look at is what was never closed.
+fn unfinished(file: FileId, text: &str, code: ErrorCode) -> Problem {
+    let end = text.trim_end().len();
+    let last = text.get(..end).and_then(|text| text.chars().next_back()).map_or(0, char::len_utf8);
+    let place = Span::new(file, end - last..end);
+    let problem = Problem::error("syntax", place, format!("syntax error: the file ends {}", expected(code)));
+    match unclosed(text) {
+        Some((opened, bracket)) => {
+            let at = Span::new(file, opened..opened + 1);
+            problem.label("the file ends here").related(at, format!("this `{bracket}` is never closed"))
+        }
+        None => problem.label("the file ends here"),
+    }
+}
+
+/// The innermost brace or bracket that is open at the end of the text.
+fn unclosed(text: &str) -> Option<(usize, char)> {
+    let ranges = locator::locate(text).ok()?;
+    ranges.into_iter().rev().find_map(|range| {
+        let inner = text.get(range.clone())?;
+        let opened = inner.chars().next().filter(|first| matches!(first, '{' | '['))?;
+        let closes = if opened == '{' { '}' } else { ']' };
+        let is_open = range.end == text.len() && (inner.len() == 1 || !inner.ends_with(closes));
+        is_open.then_some((range.start, opened))
+    })
+}
+
+fn ends_early(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::EofParsingArray
+            | ErrorCode::EofParsingBool
+            | ErrorCode::EofParsingComment
+            | ErrorCode::EofParsingEscapeSequence
+            | ErrorCode::EofParsingIdentifier
+            | ErrorCode::EofParsingNull
+            | ErrorCode::EofParsingNumber
+            | ErrorCode::EofParsingObject
+            | ErrorCode::EofParsingString
+            | ErrorCode::EofParsingValue
+    )
+}
+
+/// What the parser wanted, in words that follow "syntax error: " or "the file ends ".
+fn expected(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::EofParsingArray => "inside an array",
+        ErrorCode::EofParsingComment => "inside a comment",
+        ErrorCode::EofParsingEscapeSequence | ErrorCode::EofParsingString => "inside a string",
+        ErrorCode::EofParsingIdentifier | ErrorCode::EofParsingObject => "inside an object",
+        ErrorCode::EofParsingBool
+        | ErrorCode::EofParsingNull
+        | ErrorCode::EofParsingNumber
+        | ErrorCode::EofParsingValue => "where a value should be",
+        ErrorCode::ExpectedBool
+        | ErrorCode::ExpectedNull
+        | ErrorCode::ExpectedNumber
+        | ErrorCode::ExpectedString
+        | ErrorCode::ExpectedStringOrObject
+        | ErrorCode::ExpectedValue
+        | ErrorCode::ExpectedOpeningBrace
+        | ErrorCode::ExpectedOpeningBracket => "expected a value",
+        ErrorCode::ExpectedClosingBrace => "expected `,` or `}`",
+        ErrorCode::ExpectedClosingBracket => "expected `,` or `]`",
+        ErrorCode::ExpectedColon => "expected `:` after the key",
+        ErrorCode::ExpectedComma => "expected `,`",
+        ErrorCode::ExpectedComment => "expected `//` or `/*`",
+        ErrorCode::ExpectedIdentifier | ErrorCode::InvalidKey => "expected a key",
+        ErrorCode::InvalidBytes => "expected hexadecimal digits",
+        ErrorCode::InvalidEscapeSequence => "expected an escape sequence such as `\\n` or `\\u00e9`",
+        ErrorCode::LeadingZero => "a number cannot start with 0 and a digit",
+        ErrorCode::LineTerminatorInString => "a string cannot go over the end of a line",
+        ErrorCode::OverflowParsingNumber => "this number is too large",
+        ErrorCode::TrailingCharacters => "expected the end of the file",
+    }
+}
+
+/// The byte at a 0-based line and column of the parser, which counts every line terminator of JSON5.
+fn offset_of(text: &str, position: json5::Position) -> usize {
+    let (mut line, mut column) = (0, 0);
+    let mut characters = text.char_indices().peekable();
+    while let Some((offset, character)) = characters.next() {
+        if (line, column) == (position.line, position.column) {
+            return offset;
+        }
+        if json5::char::is_json5_line_terminator(character) {
+            if character == '\r' && characters.peek().is_some_and(|(_, next)| *next == '\n') {
+                characters.next();
+            }
+            (line, column) = (line + 1, 0);
+        } else {
+            column += 1;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (Option<Node>, Problems) {
+        let mut problems = Problems::default();
+        (parse(FileId::default(), text, &mut problems), problems)
+    }
+
+    fn message(text: &str) -> String {
+        let (node, problems) = parsed(text);
+        assert_eq!(node, None);
+        problems.found()[0].message.clone()
+    }
+
+    #[test]
+    fn every_value_knows_its_place() {
+        let text = "// c\n{a: 1, 'b': [true, {c: \"x\"}]}";
+        let node = parsed(text).0.unwrap();
+        let c = match &node.get("b").unwrap().kind {
+            Kind::Array(items) => items[1].get("c").unwrap().clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(&text[c.span.range()], "\"x\"");
+        assert_eq!(&text[node.get("a").unwrap().span.range()], "1");
+    }
+
+    #[test]
+    fn a_duplicate_key_is_an_error_that_shows_both() {
+        let (node, problems) = parsed("{a: 1,\n a: 2}");
+        assert_eq!(node.unwrap().get("a").unwrap().kind, Kind::Unsigned(1));
+        assert_eq!(problems.found()[0].message, "duplicate key `a`");
+        assert_eq!(problems.found()[0].related[0].0.range(), 1..2);
+    }
+
+    #[test]
+    fn syntax_errors_say_what_was_expected_and_found() {
+        assert_eq!(message("{a: 1 b: 2}"), "syntax error: expected `,`, found 'b'");
+        assert_eq!(message("{a: b}"), "syntax error: expected a value, found 'b'");
+        assert_eq!(message("{a: 1}}"), "syntax error: expected the end of the file, found '}'");
+        assert_eq!(message("{a: [1"), "syntax error: the file ends inside an array");
+        assert_eq!(message(" \n"), "the configuration is empty");
+        assert_eq!(message(&"[".repeat(100)), "nested deeper than 64 levels");
+    }
+
+    #[test]
+    fn huge_numbers_are_kept_as_floats() {
+        let node = parsed("[1e999, 99999999999999999999, -1, -0]").0.unwrap();
+        match node.kind {
+            Kind::Array(items) => {
+                assert_eq!(items[0].kind, Kind::Float(f64::INFINITY));
+                assert_eq!(items[1].kind, Kind::Float(1e20));
+                assert_eq!(items[2].kind, Kind::Signed(-1));
+                assert_eq!(items[3].kind, Kind::Unsigned(0));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

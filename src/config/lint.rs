@@ -1,0 +1,79 @@
+//! What is allowed but likely not meant. Lints judge a valid [`Spec`]; those that look at this machine's
+//! files are for `check` only, because files may still be made by the time a job starts.
+
+mod machine;
+pub(super) mod shell;
+mod start;
+
+use std::collections::HashSet;
+
+use super::diagnostic::{Problem, Problems};
+use super::merge::Shadowed;
+use super::spec::{JobSpec, Spec};
+use super::validate::{JobPlaces, Places};
+pub use machine::lint as lint_machine;
+
+/// Lints that need nothing but the configuration.
+pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
+    start::lint(spec, places, problems);
+    shared_names(spec, places, problems);
+    missing_consul(spec, places, problems);
+    for (job, place) in spec.jobs.iter().zip(&places.jobs) {
+        time_to_live(job, place, problems);
+    }
+}
+
+/// Entries that a later file replaced.
+pub fn lint_shadowed(shadowed: &[Shadowed], problems: &mut Problems) {
+    for Shadowed { span, what } in shadowed {
+        let message = format!("{what} has no effect: a later file replaces it");
+        problems.add(Problem::warning("shadowed", *span, message));
+    }
+}
+
+fn shared_names(spec: &Spec, places: &Places, problems: &mut Problems) {
+    let jobs: HashSet<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
+    for (watch, span) in spec.watches.iter().zip(&places.watches) {
+        if jobs.contains(&*watch.name) {
+            let name = &watch.name;
+            let message = format!("a job and a watch are both named {name:?}");
+            problems.add(
+                Problem::warning("shared-name", *span, message)
+                    .note(format!("`source: {name:?}` means the job, \"watch.{name}\" the watch")),
+            );
+        }
+    }
+}
+
+fn missing_consul(spec: &Spec, places: &Places, problems: &mut Problems) {
+    if spec.consul.is_some() {
+        return;
+    }
+    let help = "add `consul`, such as `consul: \"localhost:8500\"`, or set CONSUL_HTTP_ADDR";
+    for (job, place) in spec.jobs.iter().zip(&places.jobs) {
+        if let (Some(_), Some(port)) = (&job.advertise, place.port) {
+            let message =
+                format!("job {:?} has a port but there is no `consul` to advertise it in", job.name);
+            problems.add(Problem::warning("missing-consul", port, message).help(help));
+        }
+    }
+    for (watch, span) in spec.watches.iter().zip(&places.watches) {
+        let message = format!("watch {:?} sees nothing: there is no `consul` to ask", watch.name);
+        problems.add(Problem::warning("missing-consul", *span, message).help(help));
+    }
+}
+
+fn time_to_live(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
+    let Some(advertise) = &job.advertise else { return };
+    let Some(span) = place.ttl else { return };
+    if advertise.ttl <= advertise.heartbeat {
+        let message = format!(
+            "job {:?}: its ttl of {:?} ends before the next heartbeat, which comes every {:?}",
+            job.name, advertise.ttl, advertise.heartbeat
+        );
+        problems.add(
+            Problem::warning("short-ttl", span, message)
+                .help("a ttl of two to three heartbeats keeps the service from being marked critical"),
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! Lints that look at this machine: programs and files that are not there.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::config::diagnostic::{Problem, Problems};
+use crate::config::source::Span;
+use crate::config::spec::{CommandLine, Environment, JobSpec, Probe, Spec};
+use crate::config::validate::Places;
+
+/// Where execvp(3) looks when PATH is not set.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// Reports programs and TLS files that do not exist here.
+pub fn lint(spec: &Spec, places: &Places, env: &BTreeMap<String, String>, problems: &mut Problems) {
+    for (job, place) in spec.jobs.iter().zip(&places.jobs) {
+        let search = search_path(spec, job, env);
+        let mut report = |command: &CommandLine, span: Option<Span>| {
+            if let (Some(span), Some(reason)) = (span, missing(&command.program, job, search.as_deref())) {
+                let message = format!("job {:?}: {:?} {reason}", job.name, command.program);
+                problems.add(Problem::warning("program-not-found", span, message));
+            }
+        };
+        if let Some(command) = &job.exec {
+            report(command, place.exec);
+        }
+        for (check, span) in job.health.iter().zip(&place.checks) {
+            if let Probe::Exec(command) = &check.probe {
+                report(command, *span);
+            }
+        }
+    }
+    for (span, path) in &places.tls_files {
+        if !path.exists() {
+            let message = format!("consul.tls: {path:?} does not exist on this machine");
+            problems.add(Problem::warning("file-not-found", *span, message));
+        }
+    }
+}
+
+/// The PATH that a job's process is looked up in.
+fn search_path(spec: &Spec, job: &JobSpec, env: &BTreeMap<String, String>) -> Option<String> {
+    let last = |changes: &Environment| {
+        changes.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone())
+    };
+    last(&job.execution.env).or_else(|| last(&spec.env)).unwrap_or_else(|| env.get("PATH").cloned())
+}
+
+/// Why a program cannot be executed, if so.
+fn missing(program: &str, job: &JobSpec, search: Option<&str>) -> Option<&'static str> {
+    if program.contains('/') {
+        let path = match &job.execution.cwd {
+            Some(directory) => directory.join(program),
+            None => program.into(),
+        };
+        return refused(&path);
+    }
+    let directories = search.unwrap_or(DEFAULT_PATH).split(':');
+    let found = directories
+        .filter(|directory| !directory.is_empty())
+        .any(|directory| refused(&Path::new(directory).join(program)).is_none());
+    (!found).then_some("is not found in PATH on this machine")
+}
+
+fn refused(path: &Path) -> Option<&'static str> {
+    match path.metadata() {
+        Err(_) => Some("does not exist on this machine"),
+        Ok(metadata) if metadata.is_dir() => Some("is a directory"),
+        Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 => Some("is not executable"),
+        Ok(_) => None,
+    }
+}

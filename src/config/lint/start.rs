@@ -1,0 +1,209 @@
+//! Jobs that can never start. An event is possible if something can bring it about; a job can start if
+//! its trigger is possible. What is left when no more can be added starts only by hand, if at all.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use crate::config::diagnostic::{Problem, Problems};
+use crate::config::spec::{JobSpec, Spec, Trigger};
+use crate::config::validate::Places;
+use crate::messages::event::{EventCode, EventKey, Source};
+
+/// Why a job can never start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// It waits for the health of a job that has no health check.
+    NoHealthCheck(usize, EventCode),
+    /// It waits for the exit of a job that executes nothing.
+    NoProcess(usize, EventCode),
+    /// It waits for a job that can never start.
+    WaitsFor(usize, EventCode),
+    /// It waits for itself, through these jobs.
+    Cycle(Vec<usize>),
+}
+
+/// Reports every job that can never start.
+pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
+    let name = |index: usize| spec.jobs.get(index).map_or("", |job| &*job.name);
+    for (job, reason) in never_start(spec) {
+        let Some(place) = places.jobs.get(job) else { continue };
+        let waits = |source: usize, code: EventCode| {
+            format!("it waits for {:?} of job {:?}", code.config_name(), name(source))
+        };
+        let (code, why, help) = match &reason {
+            Reason::NoHealthCheck(source, event) => (
+                "never-starts",
+                format!("{}, which has no health check", waits(*source, *event)),
+                Some(format!("add `health` to job {:?}", name(*source))),
+            ),
+            Reason::NoProcess(source, event) => {
+                ("never-starts", format!("{}, which executes nothing", waits(*source, *event)), None)
+            }
+            Reason::WaitsFor(source, event) => {
+                ("never-starts", format!("{}, which can never start", waits(*source, *event)), None)
+            }
+            Reason::Cycle(jobs) => {
+                let names: Vec<&str> = jobs.iter().chain(jobs.first()).map(|job| name(*job)).collect();
+                ("start-cycle", format!("the jobs wait for each other: {}", names.join(" → ")), None)
+            }
+        };
+        let message = format!("job {:?} can never start: {why}", name(job));
+        let mut problem = Problem::refused_by_check(code, place.when, message).maybe_help(help);
+        if let Reason::Cycle(jobs) = &reason {
+            for other in jobs.iter().filter(|other| **other != job) {
+                if let Some(other_place) = places.jobs.get(*other) {
+                    problem = problem.related(other_place.when, format!("{:?} waits here", name(*other)));
+                }
+            }
+        }
+        problems.add(problem);
+    }
+}
+
+/// The jobs that can never start, each with its reason; a cycle is named once, at its first job.
+pub(super) fn never_start(spec: &Spec) -> Vec<(usize, Reason)> {
+    let graph = Graph::new(&spec.jobs);
+    let can_start = graph.can_start();
+    let stuck = |index: usize| !can_start.get(index).copied().unwrap_or(true);
+    let mut cycles: HashSet<Vec<usize>> = HashSet::new();
+    let mut found = Vec::new();
+    for (index, job) in spec.jobs.iter().enumerate() {
+        if !stuck(index) || job.exec.is_none() {
+            continue;
+        }
+        match graph.reason(index, &can_start) {
+            Some(Reason::Cycle(jobs)) => {
+                let mut members = jobs.clone();
+                members.sort_unstable();
+                if cycles.insert(members) {
+                    found.push((index, Reason::Cycle(jobs)));
+                }
+            }
+            Some(reason) => found.push((index, reason)),
+            None => {}
+        }
+    }
+    found
+}
+
+/// Jobs, and who waits for whom.
+struct Graph<'a> {
+    jobs: &'a [JobSpec],
+    index: HashMap<&'a str, usize>,
+    /// For each job, those that wait for one of its events.
+    waiting: Vec<Vec<usize>>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(jobs: &'a [JobSpec]) -> Self {
+        let index: HashMap<&str, usize> =
+            jobs.iter().enumerate().map(|(index, job)| (&*job.name, index)).collect();
+        let mut waiting = vec![Vec::new(); jobs.len()];
+        for (index_of_job, job) in jobs.iter().enumerate() {
+            for key in keys(&job.when.trigger) {
+                if let Source::Job(name) = &key.source
+                    && let Some(waiters) = index.get(&**name).and_then(|source| waiting.get_mut(*source))
+                {
+                    waiters.push(index_of_job);
+                }
+            }
+        }
+        Self { jobs, index, waiting }
+    }
+
+    /// Which jobs can start: the least fixed point, one visit per wait.
+    fn can_start(&self) -> Vec<bool> {
+        let mut can_start = vec![false; self.jobs.len()];
+        let mut open: VecDeque<usize> = (0..self.jobs.len()).collect();
+        while let Some(index) = open.pop_front() {
+            let Some(job) = self.jobs.get(index) else { continue };
+            let known = can_start.get(index).copied().unwrap_or(true);
+            if known || !self.is_possible(&job.when.trigger, &can_start) {
+                continue;
+            }
+            if let Some(known) = can_start.get_mut(index) {
+                *known = true;
+            }
+            open.extend(self.waiting.get(index).into_iter().flatten());
+        }
+        can_start
+    }
+
+    fn is_possible(&self, trigger: &Trigger, can_start: &[bool]) -> bool {
+        let can_happen = |key: &EventKey| self.obstacle(key, can_start).is_none();
+        match trigger {
+            Trigger::Once(key) | Trigger::Each(key) => can_happen(key),
+            Trigger::All(keys) => keys.iter().all(can_happen),
+            Trigger::Any(keys) => keys.iter().any(can_happen),
+            Trigger::Interval(_) => true,
+        }
+    }
+
+    /// What prevents an event, if anything does. Watches, signals and the program itself are beyond
+    /// our knowledge: their events may come. Every job stops in the end, at shutdown if not before.
+    fn obstacle(&self, key: &EventKey, can_start: &[bool]) -> Option<Reason> {
+        let Source::Job(name) = &key.source else { return None };
+        let source = *self.index.get(&**name)?;
+        let job = self.jobs.get(source)?;
+        let stuck = !can_start.get(source).copied().unwrap_or(true);
+        match key.code {
+            EventCode::ExitSuccess | EventCode::ExitFailed if job.exec.is_none() => {
+                Some(Reason::NoProcess(source, key.code))
+            }
+            EventCode::Healthy | EventCode::Unhealthy if job.health.is_empty() => {
+                Some(Reason::NoHealthCheck(source, key.code))
+            }
+            // Something else runs the process of such a job; its health is known regardless.
+            EventCode::Healthy | EventCode::Unhealthy if job.exec.is_none() => None,
+            EventCode::ExitSuccess | EventCode::ExitFailed | EventCode::Healthy | EventCode::Unhealthy => {
+                stuck.then_some(Reason::WaitsFor(source, key.code))
+            }
+            EventCode::Startup
+            | EventCode::Shutdown
+            | EventCode::Changed
+            | EventCode::Stopping
+            | EventCode::Stopped
+            | EventCode::EnterMaintenance
+            | EventCode::ExitMaintenance
+            | EventCode::Signal => None,
+        }
+    }
+
+    fn reason(&self, index: usize, can_start: &[bool]) -> Option<Reason> {
+        let reason = self.first_obstacle(index, can_start)?;
+        Some(self.cycle(index, can_start).map_or(reason, Reason::Cycle))
+    }
+
+    fn first_obstacle(&self, index: usize, can_start: &[bool]) -> Option<Reason> {
+        let job = self.jobs.get(index)?;
+        keys(&job.when.trigger).iter().find_map(|key| self.obstacle(key, can_start))
+    }
+
+    /// The way from a job back to itself, always along the first obstacle.
+    fn cycle(&self, index: usize, can_start: &[bool]) -> Option<Vec<usize>> {
+        let mut way = vec![index];
+        let mut seen: HashSet<usize> = HashSet::from([index]);
+        let mut current = index;
+        loop {
+            let Reason::WaitsFor(next, _) = self.first_obstacle(current, can_start)? else { return None };
+            if next == index {
+                return Some(way);
+            }
+            if !seen.insert(next) {
+                return None;
+            }
+            way.push(next);
+            current = next;
+        }
+    }
+}
+
+fn keys(trigger: &Trigger) -> &[EventKey] {
+    match trigger {
+        Trigger::Once(key) | Trigger::Each(key) => std::slice::from_ref(key),
+        Trigger::All(keys) | Trigger::Any(keys) => keys,
+        Trigger::Interval(_) => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+use super::*;
+use crate::config::spec::{CheckSpec, CommandLine, Probe};
+use std::time::Duration;
+
+fn job(name: &str, waits: Trigger) -> JobSpec {
+    let mut job = JobSpec::new(name.into(), Some(CommandLine { program: "x".into(), args: vec![] }));
+    job.when.trigger = waits;
+    job
+}
+
+fn of(name: &str, code: EventCode) -> EventKey {
+    EventKey { code, source: Source::Job(name.into()) }
+}
+
+fn once(name: &str, code: EventCode) -> Trigger {
+    Trigger::Once(of(name, code))
+}
+
+fn startup() -> Trigger {
+    Trigger::Once(EventKey { code: EventCode::Startup, source: Source::Global })
+}
+
+fn checked(mut job: JobSpec) -> JobSpec {
+    job.health.push(CheckSpec {
+        name: "check".into(),
+        probe: Probe::Tcp("a:1".into()),
+        interval: Duration::from_secs(1),
+        timeout: Duration::from_secs(1),
+        failures: 1,
+        raw_output: false,
+    });
+    job
+}
+
+fn reasons(jobs: Vec<JobSpec>) -> Vec<(usize, Reason)> {
+    never_start(&Spec { jobs, ..Spec::default() })
+}
+
+#[test]
+fn a_chain_of_events_from_startup_can_start() {
+    let jobs = vec![
+        job("c", once("b", EventCode::Healthy)),
+        checked(job("b", once("a", EventCode::ExitSuccess))),
+        job("a", startup()),
+        job("d", Trigger::Interval(Duration::from_secs(1))),
+        job("e", once("c", EventCode::Stopping)),
+    ];
+    assert_eq!(reasons(jobs), []);
+}
+
+#[test]
+fn health_of_a_job_without_a_check_never_comes() {
+    let jobs = vec![job("a", startup()), job("b", once("a", EventCode::Healthy))];
+    assert_eq!(reasons(jobs), [(1, Reason::NoHealthCheck(0, EventCode::Healthy))]);
+}
+
+#[test]
+fn the_exit_of_a_job_that_executes_nothing_never_comes_but_its_health_may() {
+    let mut external = checked(job("a", startup()));
+    external.exec = None;
+    let jobs = vec![
+        external,
+        job("b", once("a", EventCode::ExitSuccess)),
+        job("c", once("a", EventCode::Unhealthy)),
+    ];
+    assert_eq!(reasons(jobs), [(1, Reason::NoProcess(0, EventCode::ExitSuccess))]);
+}
+
+#[test]
+fn a_cycle_is_named_once_and_its_followers_refer_to_it() {
+    let jobs = vec![
+        job("a", once("b", EventCode::ExitSuccess)),
+        job("b", once("a", EventCode::ExitFailed)),
+        job("c", once("b", EventCode::ExitSuccess)),
+        job("d", once("d", EventCode::ExitSuccess)),
+    ];
+    assert_eq!(
+        reasons(jobs),
+        [
+            (0, Reason::Cycle(vec![0, 1])),
+            (2, Reason::WaitsFor(1, EventCode::ExitSuccess)),
+            (3, Reason::Cycle(vec![3])),
+        ]
+    );
+}
+
+#[test]
+fn one_way_out_of_any_is_enough_and_all_needs_every_one() {
+    let stuck = of("a", EventCode::Healthy);
+    let fine = of("a", EventCode::ExitSuccess);
+    let jobs = vec![
+        job("a", startup()),
+        job("b", Trigger::Any(vec![stuck.clone(), fine.clone()])),
+        job("c", Trigger::All(vec![fine, stuck])),
+    ];
+    assert_eq!(reasons(jobs), [(2, Reason::NoHealthCheck(0, EventCode::Healthy))]);
+}
+
+#[test]
+fn every_job_stops_in_the_end() {
+    let jobs = vec![job("a", once("b", EventCode::Stopped)), job("b", once("a", EventCode::Stopping))];
+    assert_eq!(reasons(jobs), []);
+}
+
+#[test]
+fn a_thousand_jobs_in_the_worst_order_are_judged() {
+    let mut jobs: Vec<JobSpec> = (0..1000)
+        .map(|index| job(&format!("j{index}"), once(&format!("j{}", index + 1), EventCode::ExitSuccess)))
+        .collect();
+    jobs.push(job("j1000", startup()));
+    assert_eq!(reasons(jobs), []);
+}

@@ -1,0 +1,269 @@
+//! From a path to a validated configuration: read, render, parse, merge, validate, lint.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::decode;
+use super::diagnostic::{Place, Problem, Problems, Report};
+use super::document;
+use super::lint;
+use super::locator;
+use super::merge::{self, Merged};
+use super::raw::RawConfig;
+use super::source::{FileId, Rendered, SourceFile, Sources, Span};
+use super::spec::Spec;
+use super::system::System;
+use super::template;
+use super::validate::{self, Validated};
+
+/// Larger files are refused: no configuration is, but a wrong path may be anything.
+const LARGEST_FILE: u64 = 16 << 20;
+
+/// A configuration that can be used.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub spec: Spec,
+    /// What its author may want to know.
+    pub warnings: Report,
+}
+
+/// Loads and validates a file or a directory of files.
+pub fn load(path: &Path, env: &BTreeMap<String, String>, system: &System) -> Result<Loaded, Report> {
+    let (loader, validated) = load_and_lint(path, env, system);
+    let has_errors = loader.problems.has_errors();
+    let report = Report::new(loader.sources, loader.problems);
+    if has_errors { Err(report) } else { Ok(Loaded { spec: validated.spec, warnings: report }) }
+}
+
+/// Everything that `check` says about a file or directory.
+pub fn check(path: &Path, env: &BTreeMap<String, String>, system: &System) -> Report {
+    let (mut loader, Validated { spec, places }) = load_and_lint(path, env, system);
+    if !loader.problems.has_errors() {
+        lint::lint_machine(&spec, &places, env, &mut loader.problems);
+    }
+    Report::new(loader.sources, loader.problems).for_check()
+}
+
+/// The rendered text of a file; for a directory that of each file, after a comment with its path.
+pub fn render(path: &Path, env: &BTreeMap<String, String>) -> Result<String, Report> {
+    let mut loader = Loader::default();
+    let paths = loader.paths(path);
+    let is_directory = path.is_dir();
+    let mut text = String::new();
+    for path in &paths {
+        let Some(file) = loader.read(path) else { continue };
+        let Some(rendered) = loader.render(file, env) else { continue };
+        if is_directory {
+            text.push_str(&format!("// {}\n", path.display()));
+        }
+        text.push_str(&rendered);
+        if is_directory && !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    if loader.problems.has_errors() { Err(loader.report()) } else { Ok(text) }
+}
+
+/// Validates a text as if it were the only file of a configuration.
+pub fn load_text(
+    name: &str,
+    text: &str,
+    env: &BTreeMap<String, String>,
+    system: &System,
+) -> Result<Loaded, Report> {
+    let mut loader = Loader::default();
+    let file = loader.add(name.to_owned(), text.as_bytes().to_vec());
+    let validated = loader.finish(file.into_iter().collect(), env, system);
+    let has_errors = loader.problems.has_errors();
+    let report = loader.report();
+    if has_errors { Err(report) } else { Ok(Loaded { spec: validated.spec, warnings: report }) }
+}
+
+fn load_and_lint(path: &Path, env: &BTreeMap<String, String>, system: &System) -> (Loader, Validated) {
+    let mut loader = Loader::default();
+    let paths = loader.paths(path);
+    let files = paths.iter().filter_map(|path| loader.read(path)).collect();
+    let validated = loader.finish(files, env, system);
+    (loader, validated)
+}
+
+#[derive(Default)]
+struct Loader {
+    sources: Sources,
+    problems: Problems,
+}
+
+impl Loader {
+    fn report(self) -> Report {
+        Report::new(self.sources, self.problems)
+    }
+
+    /// The files to read, in order.
+    fn paths(&mut self, path: &Path) -> Vec<PathBuf> {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => self.directory(path),
+            Ok(_) => vec![path.to_owned()],
+            Err(error) => {
+                self.unreadable(path, &error);
+                Vec::new()
+            }
+        }
+    }
+
+    fn directory(&mut self, path: &Path) -> Vec<PathBuf> {
+        let entries: Result<Vec<fs::DirEntry>, io::Error> = fs::read_dir(path).and_then(Iterator::collect);
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.unreadable(path, &error);
+                return Vec::new();
+            }
+        };
+        let mut paths: Vec<PathBuf> =
+            entries.iter().map(fs::DirEntry::path).filter(|path| is_configuration(path)).collect();
+        paths.sort();
+        if paths.is_empty() {
+            let message = format!("cannot read {path:?}: the directory has no `*.json5` or `*.json` files");
+            self.problems.add(Problem::error("no-files", Place::Nowhere, message));
+        }
+        paths
+    }
+
+    fn unreadable(&mut self, path: &Path, error: &io::Error) {
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => error.to_string(),
+        };
+        let message = format!("cannot read {path:?}: {reason}");
+        self.problems.add(Problem::error("unreadable", Place::Nowhere, message));
+    }
+
+    fn read(&mut self, path: &Path) -> Option<FileId> {
+        match read_bytes(path) {
+            Ok(bytes) => self.add(path.display().to_string(), bytes),
+            Err(error) => {
+                self.unreadable(path, &error);
+                None
+            }
+        }
+    }
+
+    /// Takes a file's bytes if they are text.
+    fn add(&mut self, name: String, bytes: Vec<u8>) -> Option<FileId> {
+        let (text, invalid) = match String::from_utf8(bytes) {
+            Ok(text) => (text, None),
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some(valid))
+            }
+        };
+        let text = match text.strip_prefix('\u{feff}') {
+            Some(rest) if invalid.is_none() => rest.to_owned(),
+            _ => text,
+        };
+        let nul = text.find('\0');
+        let file = self.sources.add(SourceFile::new(name, text));
+        if let Some(offset) = invalid {
+            let place = Span::new(file, offset..offset + '\u{fffd}'.len_utf8());
+            let message = "the file is not valid UTF-8 from here on";
+            self.problems.add(Problem::error("not-utf8", place, message));
+        } else if let Some(offset) = nul {
+            let message = "the file contains a NUL byte: is it a text file?";
+            self.problems.add(Problem::error("nul-byte", Span::new(file, offset..offset + 1), message));
+        } else {
+            return Some(file);
+        }
+        None
+    }
+
+    fn render(&mut self, file: FileId, env: &BTreeMap<String, String>) -> Option<String> {
+        let source = self.sources.get_mut(file)?;
+        source.secrets = secrets(&source.written);
+        match template::render(&source.written, env) {
+            Ok(rendered) => {
+                source.secrets = secrets(&rendered.text);
+                let text = rendered.text.clone();
+                source.rendered = Some(Rendered { text: rendered.text, map: rendered.map });
+                Some(text)
+            }
+            Err(error) => {
+                let message = format!("template: {}", error.message);
+                self.problems.add(Problem::error("template", Span::new(file, error.span), message));
+                None
+            }
+        }
+    }
+
+    /// Everything from the text of the files to the linted configuration.
+    fn finish(&mut self, files: Vec<FileId>, env: &BTreeMap<String, String>, system: &System) -> Validated {
+        let mut incomplete = self.problems.has_errors();
+        let mut merged = Merged::default();
+        for file in files {
+            match self.decode(file, env) {
+                Some(config) => {
+                    merge::report_duplicates(&config, &mut self.problems);
+                    merged = merge::merge(merged, config.into());
+                }
+                None => incomplete = true,
+            }
+        }
+        let validated = validate::validate(&merged.config, env, system, incomplete, &mut self.problems);
+        lint::lint_shadowed(&merged.shadowed, &mut self.problems);
+        if !self.problems.has_errors() {
+            lint::lint(&validated.spec, &validated.places, &mut self.problems);
+        }
+        validated
+    }
+
+    fn decode(&mut self, file: FileId, env: &BTreeMap<String, String>) -> Option<RawConfig> {
+        let text = self.render(file, env)?;
+        let node = document::parse(file, &text, &mut self.problems)?;
+        decode::decode(&node, &text, &mut self.problems)
+    }
+}
+
+/// As the shell's `*.json5` and `*.json`: names that start with a dot are left out.
+fn is_configuration(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    !is_hidden && matches!(extension, Some("json5" | "json"))
+}
+
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        // A pipe would block, a device may never end.
+        return Err(io::Error::other("not a regular file"));
+    }
+    let too_large = || io::Error::other(format!("larger than {} MiB", LARGEST_FILE >> 20));
+    if metadata.len() > LARGEST_FILE {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(too_large());
+    }
+    Ok(bytes)
+}
+
+/// The values of all keys `token`, found without parsing so that a broken file keeps them too.
+fn secrets(text: &str) -> Vec<std::ops::Range<usize>> {
+    let ranges = locator::locate(text).unwrap_or_default();
+    let is_token = |range: &std::ops::Range<usize>| {
+        matches!(text.get(range.clone()), Some("token" | "\"token\"" | "'token'"))
+    };
+    let is_scalar = |range: &std::ops::Range<usize>| {
+        text.get(range.clone()).is_some_and(|value| !value.starts_with(['{', '[']))
+    };
+    ranges
+        .iter()
+        .zip(ranges.iter().skip(1))
+        .filter(|(key, value)| is_token(key) && is_scalar(value))
+        .map(|(_, value)| value.clone())
+        .collect()
+}

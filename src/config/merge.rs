@@ -1,0 +1,249 @@
+//! Unites the files of a directory into one configuration. Pure and associative: how files are grouped
+//! makes no difference, only their order does.
+
+use std::collections::HashMap;
+
+use super::diagnostic::{Problem, Problems};
+use super::raw::{
+    Field, List, Opt, RawCommand, RawConfig, RawCoprocess, RawJob, RawMetric, RawTelemetry, RawWatch,
+};
+use super::source::Span;
+use super::words;
+
+/// A configuration made of any number of files.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Merged {
+    /// What is left of all of them.
+    pub config: RawConfig,
+    /// What a later file replaced.
+    pub shadowed: Vec<Shadowed>,
+}
+
+/// An entry that a later file replaced.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shadowed {
+    /// Where it is.
+    pub span: Span,
+    /// What it is, such as `job "app"`.
+    pub what: String,
+}
+
+impl From<RawConfig> for Merged {
+    fn from(config: RawConfig) -> Self {
+        Self { config, shadowed: Vec::new() }
+    }
+}
+
+/// Something that is united by name.
+pub(super) trait Named {
+    /// The word for it in messages.
+    const NOUN: &'static str;
+
+    /// The name it has or gets by default; `None` if that cannot be told.
+    fn identity(&self) -> Option<String>;
+
+    /// Where its name is, if it was given one.
+    fn name_span(&self) -> Option<Span>;
+}
+
+impl Named for RawJob {
+    const NOUN: &'static str = "job";
+
+    fn identity(&self) -> Option<String> {
+        match &self.name {
+            Some(name) => name.value.clone(),
+            None => self.exec.as_ref()?.value.as_ref()?.program(),
+        }
+    }
+
+    fn name_span(&self) -> Option<Span> {
+        self.name.as_ref().map(|name| name.span)
+    }
+}
+
+impl Named for RawCoprocess {
+    const NOUN: &'static str = "coprocess";
+
+    fn identity(&self) -> Option<String> {
+        match &self.name {
+            Some(name) => name.value.clone(),
+            None => self.command.as_ref()?.value.as_ref().map(RawCommand::line),
+        }
+    }
+
+    fn name_span(&self) -> Option<Span> {
+        self.name.as_ref().map(|name| name.span)
+    }
+}
+
+impl Named for RawWatch {
+    const NOUN: &'static str = "watch";
+
+    fn identity(&self) -> Option<String> {
+        self.alias.as_ref().or(self.name.as_ref())?.value.clone()
+    }
+
+    fn name_span(&self) -> Option<Span> {
+        self.alias.as_ref().or(self.name.as_ref()).map(|name| name.span)
+    }
+}
+
+impl Named for RawMetric {
+    const NOUN: &'static str = "metric";
+
+    /// The parts that are not empty, joined with `_`.
+    fn identity(&self) -> Option<String> {
+        let parts: Option<Vec<&str>> = [&self.namespace, &self.subsystem, &self.name]
+            .into_iter()
+            .flatten()
+            .map(|part| part.value.as_deref())
+            .collect();
+        Some(parts?.join("_")).filter(|name| !name.is_empty())
+    }
+
+    fn name_span(&self) -> Option<Span> {
+        self.name.as_ref().map(|name| name.span)
+    }
+}
+
+impl RawCommand {
+    /// The first word.
+    fn program(&self) -> Option<String> {
+        match self {
+            Self::Line(line) => words::split(line).ok()?.into_iter().next(),
+            Self::Words(words) => words.first().map(|word| word.0.clone()),
+        }
+    }
+
+    /// The whole command as one text.
+    fn line(&self) -> String {
+        match self {
+            Self::Line(line) => line.trim().to_owned(),
+            Self::Words(words) => words.iter().map(|word| word.0.as_str()).collect::<Vec<_>>().join(" "),
+        }
+    }
+}
+
+/// Puts the second configuration on top of the first.
+#[must_use]
+pub fn merge(first: Merged, second: Merged) -> Merged {
+    let mut shadowed = first.shadowed;
+    shadowed.extend(second.shadowed);
+    let (a, b) = (first.config, second.config);
+    let config = RawConfig {
+        consul: replace("consul", a.consul, b.consul, &mut shadowed),
+        logging: replace("logging", a.logging, b.logging, &mut shadowed),
+        jobs: unite(a.jobs, b.jobs, &mut shadowed),
+        coprocesses: unite(a.coprocesses, b.coprocesses, &mut shadowed),
+        watches: unite(a.watches, b.watches, &mut shadowed),
+        control: replace("control", a.control, b.control, &mut shadowed),
+        telemetry: merge_telemetry(a.telemetry, b.telemetry, &mut shadowed),
+        stop_timeout: replace("stopTimeout", a.stop_timeout, b.stop_timeout, &mut shadowed),
+        env: replace("env", a.env, b.env, &mut shadowed),
+    };
+    shadowed.sort();
+    Merged { config, shadowed }
+}
+
+fn merge_telemetry(
+    first: Opt<RawTelemetry>,
+    second: Opt<RawTelemetry>,
+    shadowed: &mut Vec<Shadowed>,
+) -> Opt<RawTelemetry> {
+    let (first, second) = match (first, second) {
+        (Some(first), Some(second)) => (first, second),
+        (first, second) => return second.or(first),
+    };
+    let place = Field { value: None, ..first };
+    let value = match (first.value, second.value) {
+        (Some(a), Some(b)) => Some(RawTelemetry {
+            port: replace("telemetry.port", a.port, b.port, shadowed),
+            interfaces: replace("telemetry.interfaces", a.interfaces, b.interfaces, shadowed),
+            tags: replace("telemetry.tags", a.tags, b.tags, shadowed),
+            metrics: unite(a.metrics, b.metrics, shadowed),
+        }),
+        (a, b) => b.or(a),
+    };
+    Some(Field { value, ..place })
+}
+
+fn replace<T>(what: &str, first: Opt<T>, second: Opt<T>, shadowed: &mut Vec<Shadowed>) -> Opt<T> {
+    match (first, second) {
+        (Some(first), Some(second)) => {
+            shadowed.push(Shadowed { span: first.key, what: format!("`{what}`") });
+            Some(second)
+        }
+        (first, second) => second.or(first),
+    }
+}
+
+/// Entries keep the position of the first of their name and the value of the last.
+fn unite<T: Named>(first: Opt<List<T>>, second: Opt<List<T>>, shadowed: &mut Vec<Shadowed>) -> Opt<List<T>> {
+    let (first, second) = match (first, second) {
+        (Some(first), Some(second)) => (first, second),
+        (first, second) => return second.or(first),
+    };
+    let place = Field { value: None, ..first };
+    let mut united: Vec<Field<T>> = Vec::new();
+    let mut position: HashMap<String, usize> = HashMap::new();
+    for entry in [first.value, second.value].into_iter().flatten().flat_map(|list| list.0) {
+        let name = entry.value.as_ref().and_then(Named::identity);
+        let earlier = name.as_ref().and_then(|name| position.get(name)).copied();
+        match earlier.and_then(|index| united.get_mut(index)) {
+            Some(earlier) => {
+                let replaced = std::mem::replace(earlier, entry);
+                shadowed.push(shadow(&replaced));
+            }
+            None => {
+                position.extend(name.map(|name| (name, united.len())));
+                united.push(entry);
+            }
+        }
+    }
+    Some(Field { value: Some(List(united)), ..place })
+}
+
+fn shadow<T: Named>(entry: &Field<T>) -> Shadowed {
+    let value = entry.value.as_ref();
+    let name = value.and_then(Named::identity).unwrap_or_default();
+    let span = value.and_then(Named::name_span).unwrap_or(entry.span);
+    Shadowed { span, what: format!("{} {name:?}", T::NOUN) }
+}
+
+/// Reports entries of one file that have the same name: there, nobody means to replace one.
+pub fn report_duplicates(config: &RawConfig, problems: &mut Problems) {
+    report_duplicate_entries(config.jobs.as_ref(), problems);
+    report_duplicate_entries(config.coprocesses.as_ref(), problems);
+    report_duplicate_entries(config.watches.as_ref(), problems);
+    let telemetry = config.telemetry.as_ref().and_then(|telemetry| telemetry.value.as_ref());
+    report_duplicate_entries(telemetry.and_then(|telemetry| telemetry.metrics.as_ref()), problems);
+}
+
+fn report_duplicate_entries<T: Named>(list: Option<&Field<List<T>>>, problems: &mut Problems) {
+    let mut first: HashMap<String, Span> = HashMap::new();
+    for entry in list.and_then(|list| list.value.as_ref()).into_iter().flat_map(|list| &list.0) {
+        let Some(value) = &entry.value else { continue };
+        let Some(name) = value.identity() else { continue };
+        let span = value.name_span().unwrap_or(entry.span);
+        match first.get(&name) {
+            Some(earlier) => problems.add(duplicate_name(T::NOUN, &name, span, *earlier)),
+            None => {
+                first.insert(name, span);
+            }
+        }
+    }
+}
+
+/// Two things of one name.
+pub(super) fn duplicate_name(noun: &str, name: &str, span: Span, earlier: Span) -> Problem {
+    let problem = Problem::error("duplicate-name", span, format!("duplicate {noun} {name:?}"))
+        .label("used again here")
+        .related(earlier, "first used here");
+    match noun {
+        "watch" => problem.help("give one of them another name with `as`"),
+        _ => problem,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The laws of merging, over small generated configurations.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::raw::{Dictionary, RawConsul, Restarts, Scalar, StopTime};
+use crate::config::source::FileId;
+
+fn field<T>(value: T, start: u32) -> Field<T> {
+    let span = Span { file: FileId::default(), start, end: start + 1 };
+    Field { span, key: span, index: 0, value: Some(value) }
+}
+
+fn job() -> impl Strategy<Value = Field<RawJob>> {
+    (prop::option::of("[abc]"), prop::option::of("[abc] x"), 0..9u32, any::<u32>()).prop_map(
+        |(name, exec, restarts, at)| {
+            let at = at >> 1;
+            let job = RawJob {
+                name: name.map(|name| field(name, at)),
+                exec: exec.map(|line| field(RawCommand::Line(line), at)),
+                restarts: Some(field(Restarts::Times(restarts), at)),
+                ..RawJob::default()
+            };
+            field(job, at)
+        },
+    )
+}
+
+fn metric() -> impl Strategy<Value = Field<RawMetric>> {
+    ("[ab]?", "[ab]", 0..99u32).prop_map(|(namespace, name, at)| {
+        let metric = RawMetric {
+            namespace: Some(field(namespace, at)),
+            name: Some(field(name, at)),
+            ..RawMetric::default()
+        };
+        field(metric, at)
+    })
+}
+
+fn telemetry() -> impl Strategy<Value = Field<RawTelemetry>> {
+    (prop::option::of(prop::collection::vec(metric(), 0..4)), 0..99u32).prop_map(|(metrics, at)| {
+        let metrics = metrics.map(|metrics| field(List(metrics), at));
+        field(RawTelemetry { metrics, ..RawTelemetry::default() }, at)
+    })
+}
+
+fn config() -> impl Strategy<Value = Merged> {
+    (
+        prop::option::of(prop::collection::vec(job(), 0..5)),
+        prop::option::of(telemetry()),
+        prop::option::of("[a-z]{1,3}:1"),
+        prop::option::of(0..99u32),
+    )
+        .prop_map(|(jobs, telemetry, consul, at)| {
+            RawConfig {
+                jobs: jobs.map(|jobs| field(List(jobs), 7)),
+                telemetry,
+                consul: consul.map(|address| field(RawConsul::Address(address), 3)),
+                stop_timeout: at.map(|at| field(StopTime::Never, at)),
+                env: at
+                    .map(|at| field(Dictionary(vec![("A".into(), field(Some(Scalar("b".into())), at))]), at)),
+                ..RawConfig::default()
+            }
+            .into()
+        })
+}
+
+proptest! {
+    #[test]
+    fn merging_is_associative(a in config(), b in config(), c in config()) {
+        let left = merge(merge(a.clone(), b.clone()), c.clone());
+        let right = merge(a, merge(b, c));
+        prop_assert_eq!(left, right);
+    }
+
+    #[test]
+    fn merging_with_nothing_changes_nothing(a in config()) {
+        let after = merge(a.clone(), Merged::default());
+        let before = merge(Merged::default(), a.clone());
+        prop_assert_eq!(&after.config, &a.config);
+        prop_assert_eq!(&before.config, &a.config);
+    }
+}
+
+fn named(name: &str, at: u32) -> Field<RawJob> {
+    field(RawJob { name: Some(field(name.to_owned(), at)), ..RawJob::default() }, at)
+}
+
+fn with_jobs(jobs: Vec<Field<RawJob>>) -> Merged {
+    RawConfig { jobs: Some(field(List(jobs), 0)), ..RawConfig::default() }.into()
+}
+
+#[test]
+fn a_later_job_takes_the_place_of_the_earlier_one_of_its_name() {
+    let merged =
+        merge(with_jobs(vec![named("a", 1), named("b", 2)]), with_jobs(vec![named("c", 3), named("a", 4)]));
+    let jobs = merged.config.jobs.unwrap().value.unwrap().0;
+    let order: Vec<_> =
+        jobs.iter().map(|job| (job.value.as_ref().unwrap().identity(), job.span.start)).collect();
+    assert_eq!(order, [(Some("a".into()), 4), (Some("b".into()), 2), (Some("c".into()), 3)]);
+    assert_eq!(merged.shadowed.len(), 1);
+    assert_eq!(merged.shadowed[0].what, "job \"a\"");
+    assert_eq!(merged.shadowed[0].span.start, 1);
+}
+
+#[test]
+fn two_jobs_of_one_name_in_one_file_are_an_error() {
+    let mut problems = Problems::default();
+    report_duplicates(&with_jobs(vec![named("a", 1), named("a", 2)]).config, &mut problems);
+    assert_eq!(problems.found()[0].message, "duplicate job \"a\"");
+}

@@ -1,0 +1,48 @@
+//! The configuration as users write it: one `Raw…` type per object, one documented field per key. The
+//! documentation of a field is its description in the JSON Schema, which is derived from these types.
+//! Whether the values make sense together is decided in [`super::validate`].
+
+mod field;
+mod job;
+mod scalar;
+mod section;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use field::{Dictionary, Field, List, OneOrMany, Opt};
+pub use job::{
+    RawBackoff, RawCheck, RawCommand, RawCoprocess, RawHttp, RawHttpRequest, RawInitialStatus, RawJob,
+    RawJobConsul, RawOutput, RawRlimit, RawRlimitPair, RawTerm, RawWhen, RawWhenRule,
+};
+pub use scalar::{EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, StopTime, Time, Whole};
+pub use section::{
+    RawConsul, RawConsulSettings, RawControl, RawLevel, RawLogFormat, RawLogging, RawMetric, RawMetricKind,
+    RawScheme, RawTelemetry, RawTls, RawWatch,
+};
+
+/// The configuration of containerpilot, a JSON5 file: jobs and when they run, how they are checked,
+/// advertised and logged.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(title = "containerpilot configuration")]
+pub struct RawConfig {
+    /// How to reach Consul. Without it nothing is advertised or watched.
+    pub consul: Opt<RawConsul>,
+    /// Level, format and destination of the log.
+    pub logging: Opt<RawLogging>,
+    /// The processes to run, each with the rule for when it runs.
+    pub jobs: Opt<List<RawJob>>,
+    /// Long-running processes that are secondary to the jobs: they never keep the container alive.
+    pub coprocesses: Opt<List<RawCoprocess>>,
+    /// Services and keys to observe in Consul.
+    pub watches: Opt<List<RawWatch>>,
+    /// The control socket.
+    pub control: Opt<RawControl>,
+    /// Metrics and their HTTP endpoint.
+    pub telemetry: Opt<RawTelemetry>,
+    /// How long a shutdown may take before everything left is killed; -1 kills at once. Default 5s.
+    pub stop_timeout: Opt<StopTime>,
+    /// Environment variables for every job; null unsets one.
+    pub env: Opt<Dictionary<Option<Scalar>>>,
+}

@@ -1,0 +1,270 @@
+//! Jobs, coprocesses and health checks as users write them.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::field::{Dictionary, List, OneOrMany, Opt};
+use super::scalar::{EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Time, Whole};
+
+/// A process, the rule for when it runs, how it is checked and how it is advertised.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawJob {
+    /// Its name in events, logs and Consul; by default the executable. Required with `port`, and then
+    /// a lower-case letter followed by letters, digits and `-`.
+    pub name: Opt<String>,
+    /// What to execute: a string, split into words like a shell's but not expanded, or an array.
+    pub exec: Opt<RawCommand>,
+    /// When to run. By default once, at startup.
+    pub when: Opt<RawWhen>,
+    /// How often to restart it when it ends. Default "never"; with `when.interval`, "unlimited".
+    pub restarts: Opt<Restarts>,
+    /// The longest run of one execution, at least 1ms; then it is killed.
+    pub timeout: Opt<Time>,
+    /// How long it waits, when told to stop, for the jobs that its `stopping` event started.
+    pub stop_timeout: Opt<Time>,
+    /// The signal that asks it to stop. Default SIGTERM.
+    pub stop_signal: Opt<Scalar>,
+    /// How long it has after `stopSignal` before SIGKILL.
+    pub kill_timeout: Opt<Time>,
+    /// The pause between leaving Consul and `stopSignal`. Default 0.
+    pub drain: Opt<Time>,
+    /// Delays between restarts.
+    pub backoff: Opt<RawBackoff>,
+    /// Health checks, one or several; all must pass.
+    pub health: Opt<OneOrMany<RawCheck>>,
+    /// The port it listens on. Advertises the job in Consul and needs `health`.
+    pub port: Opt<Port>,
+    /// Tags in Consul.
+    pub tags: Opt<OneOrMany<Scalar>>,
+    /// Metadata in Consul.
+    pub meta: Opt<Dictionary<Scalar>>,
+    /// Which address to advertise, first match wins: `eth0`, `eth0:inet6`, `eth0[1]`, a network such as
+    /// `10.0.0.0/16`, `inet`, `inet6` or `static:192.0.2.1`. Default ["eth0:inet", "inet"].
+    pub interfaces: Opt<OneOrMany<String>>,
+    /// Registers with this status at once, instead of at the first passing check.
+    #[serde(rename = "initial_status")]
+    pub initial_status: Opt<RawInitialStatus>,
+    /// Further settings of the registration in Consul.
+    pub consul: Opt<RawJobConsul>,
+    /// How its output is logged.
+    pub logging: Opt<RawOutput>,
+    /// Ends the container, with this job's status, when the job completes. Default false.
+    pub essential: Opt<Flag>,
+    /// Environment variables; null unsets one.
+    pub env: Opt<Dictionary<Option<Scalar>>>,
+    /// The working directory.
+    pub cwd: Opt<String>,
+    /// The user to run as, a name or number.
+    pub user: Opt<Scalar>,
+    /// The group to run as, a name or number.
+    pub group: Opt<Scalar>,
+    /// The file creation mask, in octal digits.
+    pub umask: Opt<Mode>,
+    /// The scheduling priority, -20 (first) to 19 (last).
+    pub nice: Opt<Whole<-20, 19>>,
+    /// Resource limits by name, as in setrlimit(2): `{nofile: 1024, core: {soft: 0, hard: "unlimited"}}`.
+    pub rlimits: Opt<Dictionary<RawRlimit>>,
+    /// How readily the kernel kills it when memory runs out, -1000 to 1000.
+    pub oom_score_adj: Opt<Whole<-1000, 1000>>,
+    /// Whether it can never gain privileges, for example through setuid programs.
+    pub no_new_privileges: Opt<Flag>,
+}
+
+/// A long-running process that is secondary to the jobs.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawCoprocess {
+    /// What to execute: a string or an array.
+    pub command: Opt<RawCommand>,
+    /// Its name in events and logs; by default the command.
+    pub name: Opt<String>,
+    /// How often to restart it when it ends. Default "never".
+    pub restarts: Opt<Restarts>,
+}
+
+/// A program and its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(expecting = "a command, as a string or an array of strings")]
+#[schemars(untagged)]
+pub enum RawCommand {
+    /// One string, split into words like a shell's; quotes and backslashes count, nothing is expanded.
+    #[serde(rename = "string")]
+    Line(String),
+    /// The program and each of its arguments.
+    #[serde(rename = "array")]
+    Words(Vec<Scalar>),
+}
+
+/// When a job runs.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(expecting = "an object such as {source: \"db\", once: \"healthy\"}, or an array of them")]
+#[schemars(untagged)]
+pub enum RawWhen {
+    /// One rule.
+    #[serde(rename = "object")]
+    Rule(Box<RawWhenRule>),
+    /// Once all of these events have happened.
+    #[serde(rename = "array")]
+    All(List<RawTerm>),
+}
+
+/// The event, events or interval that starts a job: exactly one of `once`, `each`, `interval`, `event`,
+/// `all` and `any`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawWhenRule {
+    /// Whose event: a job's name, `watch.NAME`, "SIGHUP" or "SIGUSR2".
+    pub source: Opt<String>,
+    /// Runs the job at the first such event only.
+    pub once: Opt<EventName>,
+    /// Runs the job at every such event.
+    pub each: Opt<EventName>,
+    /// "startup": runs the job at startup, as if `when` were absent.
+    pub event: Opt<EventName>,
+    /// Runs the job at startup and then once per interval, at least 1ms.
+    pub interval: Opt<Time>,
+    /// Runs the job once all of these events have happened.
+    pub all: Opt<OneOrMany<RawTerm>>,
+    /// Runs the job at the first of these events.
+    pub any: Opt<OneOrMany<RawTerm>>,
+    /// Gives up if the event has not come within this time of startup.
+    pub timeout: Opt<Time>,
+}
+
+/// One event to wait for.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawTerm {
+    /// Whose event: a job's name, `watch.NAME`, "SIGHUP" or "SIGUSR2".
+    pub source: Opt<String>,
+    /// The event.
+    pub once: Opt<EventName>,
+}
+
+/// Delays between restarts: none before the first, 100ms before the second, then growing.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawBackoff {
+    /// The shortest delay. Default 0s.
+    pub min: Opt<Time>,
+    /// The longest delay; 0s turns delays off. Default 30s.
+    pub max: Opt<Time>,
+    /// Growth from one delay to the next, at least 1. Default 2.
+    pub factor: Opt<Real>,
+    /// The random share that is added or taken away, 0 to 1. Default 0.1.
+    pub jitter: Opt<Real>,
+    /// A run of at least this long starts over. Default 10s.
+    pub reset_after: Opt<Time>,
+}
+
+/// A health check: exactly one of `exec`, `http` and `tcp`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawCheck {
+    /// Its name in logs and status; unique within the job.
+    pub name: Opt<String>,
+    /// Passes when this command exits with 0.
+    pub exec: Opt<RawCommand>,
+    /// Passes when this URL answers with a 2xx status.
+    pub http: Opt<RawHttp>,
+    /// Passes when this `host:port` accepts a connection.
+    pub tcp: Opt<String>,
+    /// Time between tries, at least 1ms. Default 5s.
+    pub interval: Opt<Time>,
+    /// How long Consul believes a heartbeat. Default three intervals.
+    pub ttl: Opt<Time>,
+    /// The longest try, at least 1ms. Default the interval.
+    pub timeout: Opt<Time>,
+    /// How often a healthy job tells Consul so. Default the interval.
+    pub heartbeat: Opt<Time>,
+    /// Failures in a row that make the job unhealthy. Default 1.
+    pub failures: Opt<Whole<1, 1_000_000>>,
+    /// How its output is logged.
+    pub logging: Opt<RawOutput>,
+}
+
+/// An HTTP check.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(expecting = "a URL such as \"http://127.0.0.1:80/health\", or an object with `url`")]
+#[schemars(untagged)]
+pub enum RawHttp {
+    /// The URL to get.
+    #[serde(rename = "string")]
+    Url(String),
+    /// The request and what its answer should be.
+    #[serde(rename = "object")]
+    Request(Box<RawHttpRequest>),
+}
+
+/// An HTTP request and what its answer should be.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawHttpRequest {
+    /// The URL, with `http://` or `https://`.
+    pub url: Opt<String>,
+    /// The request method. Default GET.
+    pub method: Opt<String>,
+    /// The only status that passes. Default any 2xx.
+    pub status: Opt<Whole<100, 599>>,
+    /// Request headers.
+    pub headers: Opt<Dictionary<Scalar>>,
+    /// Text that the body must contain.
+    pub contains: Opt<String>,
+}
+
+/// How the output of a process is logged.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawOutput {
+    /// Whether the process inherits our stdout and stderr untouched. Default false.
+    pub raw: Opt<Flag>,
+}
+
+/// Further settings of a registration in Consul.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawJobConsul {
+    /// Lets other agents change the tags. Default false.
+    pub enable_tag_override: Opt<Flag>,
+    /// Makes Consul forget the service after it was critical for this long.
+    pub deregister_critical_service_after: Opt<Time>,
+}
+
+/// The status with which a service is first registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum RawInitialStatus {
+    /// Served to clients at once.
+    Passing,
+    /// Known, with a warning.
+    Warning,
+    /// Known, not served.
+    Critical,
+}
+
+/// A resource limit: a number or "unlimited" for both sides, or each of them.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(expecting = "a whole number ≥ 0, \"unlimited\" or an object with `soft` and `hard`")]
+#[schemars(untagged)]
+pub enum RawRlimit {
+    /// Both sides.
+    #[serde(rename = "number")]
+    Number(LimitValue),
+    /// Both sides.
+    #[serde(rename = "string")]
+    Text(LimitValue),
+    /// Each side.
+    #[serde(rename = "object")]
+    Pair(RawRlimitPair),
+}
+
+/// Both sides of a resource limit.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawRlimitPair {
+    /// What the process meets first. Default the hard limit.
+    pub soft: Opt<LimitValue>,
+    /// What it may raise the soft limit to. Default the soft limit.
+    pub hard: Opt<LimitValue>,
+}

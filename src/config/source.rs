@@ -1,0 +1,205 @@
+//! The files a configuration was read from, as written and as rendered, and places in them.
+//! Everything after the template works with [`Span`]s of the rendered text; only a report goes back
+//! to what the user wrote.
+
+use std::ops::Range;
+
+use super::template::SourceMap;
+
+/// A file of the configuration, by its position in the order of reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FileId(pub(crate) u32);
+
+/// A range of bytes in a rendered file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span {
+    /// Which file.
+    pub file: FileId,
+    /// First byte.
+    pub start: u32,
+    /// Byte after the last.
+    pub end: u32,
+}
+
+impl Span {
+    /// A span from a range; files are far smaller than 4 GiB, so the cut never happens.
+    pub fn new(file: FileId, range: Range<usize>) -> Self {
+        let cut = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
+        Self { file, start: cut(range.start), end: cut(range.end) }
+    }
+
+    /// The range of bytes within the file.
+    pub fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// One file: its name for messages, its text, and how the two texts correspond.
+#[derive(Debug)]
+pub struct SourceFile {
+    /// The name to print.
+    pub name: String,
+    /// What the user wrote, without a byte order mark.
+    pub written: String,
+    /// What the template made of it; `None` until it succeeded.
+    pub rendered: Option<Rendered>,
+    /// Ranges of the rendered text that no message may show.
+    pub secrets: Vec<Range<usize>>,
+}
+
+/// The result of a template together with the way back to its source.
+#[derive(Debug)]
+pub struct Rendered {
+    /// The rendered text.
+    pub text: String,
+    /// Where each part of it came from.
+    pub map: SourceMap,
+}
+
+/// A place in the text that the user wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Bytes of the unrendered text.
+    pub range: Range<usize>,
+    /// What the template put there, where that differs from what was written.
+    pub rendered: Option<String>,
+}
+
+/// The longest rendered text that a note shows, in characters.
+const SHOWN_RENDERED: usize = 80;
+
+impl SourceFile {
+    /// A file that has not been rendered yet.
+    pub fn new(name: String, written: String) -> Self {
+        Self { name, written, rendered: None, secrets: Vec::new() }
+    }
+
+    /// The place in the written text that a range of the rendered text came from.
+    pub fn origin(&self, range: Range<usize>) -> Origin {
+        let is_secret = self.is_secret(&range);
+        let origin = self.origin_of(range);
+        Origin { rendered: origin.rendered.filter(|_| !is_secret), ..origin }
+    }
+
+    /// As [`Self::origin`], without regard to secrets.
+    fn origin_of(&self, range: Range<usize>) -> Origin {
+        let Some(rendered) = &self.rendered else {
+            return Origin { range: clamp(&self.written, range), rendered: None };
+        };
+        let range = clamp(&rendered.text, range);
+        let origin = rendered.map.locate(range.clone());
+        let shown = (!origin.verbatim).then(|| shorten(rendered.text.get(range).unwrap_or_default()));
+        Origin { range: clamp(&self.written, origin.span), rendered: shown }
+    }
+
+    /// The written text with every secret replaced by asterisks, byte for byte.
+    pub fn masked(&self) -> std::borrow::Cow<'_, str> {
+        if self.secrets.is_empty() {
+            return self.written.as_str().into();
+        }
+        let mut bytes = self.written.clone().into_bytes();
+        for secret in &self.secrets {
+            let Origin { range, rendered } = self.origin_of(secret.clone());
+            // `{{ .TOKEN }}` is no secret itself, a literal within an action may be.
+            let is_literal = self.written.get(range.clone()).is_some_and(|text| text.contains(['"', '`']));
+            if rendered.is_some() && !is_literal {
+                continue;
+            }
+            for byte in bytes.get_mut(range).unwrap_or_default() {
+                if *byte != b'\n' && *byte != b'\r' {
+                    *byte = b'*';
+                }
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned().into()
+    }
+
+    fn is_secret(&self, range: &Range<usize>) -> bool {
+        self.secrets.iter().any(|secret| secret.start < range.end && range.start < secret.end)
+    }
+}
+
+/// Every file of a configuration, in the order of reading.
+#[derive(Debug, Default)]
+pub struct Sources {
+    files: Vec<SourceFile>,
+}
+
+impl Sources {
+    /// Adds a file.
+    pub fn add(&mut self, file: SourceFile) -> FileId {
+        let id = FileId(u32::try_from(self.files.len()).unwrap_or(u32::MAX));
+        self.files.push(file);
+        id
+    }
+
+    /// The file of an id.
+    pub fn get(&self, id: FileId) -> Option<&SourceFile> {
+        self.files.get(id.0 as usize)
+    }
+
+    /// The file of an id, to be completed.
+    pub fn get_mut(&mut self, id: FileId) -> Option<&mut SourceFile> {
+        self.files.get_mut(id.0 as usize)
+    }
+
+    /// The line of a place as users count it, from 1.
+    pub fn line(&self, span: Span) -> usize {
+        let Some(file) = self.get(span.file) else { return 1 };
+        position(&file.written, file.origin(span.range()).range.start).0
+    }
+
+    /// The name of a file.
+    pub fn name(&self, id: FileId) -> &str {
+        self.get(id).map_or("", |file| &file.name)
+    }
+}
+
+/// Line and column of a byte, both from 1, the column in characters.
+pub fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    (line, before.get(line_start..).unwrap_or_default().chars().count() + 1)
+}
+
+/// The nearest range that lies within the text and on character boundaries.
+fn clamp(text: &str, range: Range<usize>) -> Range<usize> {
+    let start = text.floor_char_boundary(range.start);
+    let end = text.ceil_char_boundary(range.end).max(start);
+    start..end
+}
+
+/// One line of at most [`SHOWN_RENDERED`] characters.
+fn shorten(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let mut shown: String = line.chars().take(SHOWN_RENDERED).collect();
+    if shown.len() < text.trim().len() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_and_lines_start_at_one() {
+        assert_eq!(position("a\nöä x", 0), (1, 1));
+        assert_eq!(position("a\nöä x", "a\nöä ".len()), (2, 4));
+    }
+
+    #[test]
+    fn a_range_beyond_the_text_is_cut_to_it() {
+        let file = SourceFile::new("f".into(), "añ".into());
+        assert_eq!(file.origin(2..99).range, 1..3);
+    }
+
+    #[test]
+    fn secrets_are_masked_byte_for_byte() {
+        let mut file = SourceFile::new("f".into(), "token: 'abc'".into());
+        file.secrets.push(8..11);
+        assert_eq!(file.masked(), "token: '***'");
+    }
+}

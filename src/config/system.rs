@@ -1,0 +1,87 @@
+//! What a configuration takes from the machine it runs on, in one place so that tests can choose it.
+
+use std::collections::HashMap;
+
+use nix::unistd::{Group, User};
+
+use super::interfaces::{self, InterfaceAddress};
+use super::spec::UserSpec;
+
+/// The facts about a machine that decide whether a configuration is valid there.
+#[derive(Debug, Clone, Default)]
+pub struct System {
+    /// Addresses of its network interfaces.
+    pub addresses: Vec<InterfaceAddress>,
+    /// Its users and groups.
+    pub accounts: Accounts,
+}
+
+/// Users and groups.
+#[derive(Debug, Clone, Default)]
+pub enum Accounts {
+    /// Those of the system's databases.
+    #[default]
+    Host,
+    /// Only these.
+    Listed {
+        /// Users.
+        users: Vec<UserSpec>,
+        /// Names and numbers of groups.
+        groups: HashMap<String, u32>,
+    },
+}
+
+impl System {
+    /// This machine.
+    pub fn current() -> Self {
+        Self { addresses: interfaces::system_addresses().unwrap_or_default(), accounts: Accounts::Host }
+    }
+
+    /// The user of a name or number. A number needs no entry: it then stands for its own group too.
+    pub fn user(&self, text: &str) -> Option<UserSpec> {
+        let number: Option<u32> = text.parse().ok();
+        let known = match &self.accounts {
+            Accounts::Host => match number {
+                Some(number) => User::from_uid(number.into()).ok().flatten(),
+                None => User::from_name(text).ok().flatten(),
+            }
+            .map(|user| UserSpec {
+                name: Some(user.name),
+                uid: user.uid.as_raw(),
+                gid: user.gid.as_raw(),
+            }),
+            Accounts::Listed { users, .. } => users
+                .iter()
+                .find(|user| number.map_or(user.name.as_deref() == Some(text), |number| user.uid == number))
+                .cloned(),
+        };
+        known.or_else(|| number.map(|uid| UserSpec { name: None, uid, gid: uid }))
+    }
+
+    /// The number of a group given by name or number.
+    pub fn group(&self, text: &str) -> Option<u32> {
+        if let Ok(number) = text.parse() {
+            return Some(number);
+        }
+        match &self.accounts {
+            Accounts::Host => Group::from_name(text).ok().flatten().map(|group| group.gid.as_raw()),
+            Accounts::Listed { groups, .. } => groups.get(text).copied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_known_by_name_and_number_and_other_numbers_need_no_entry() {
+        let system = System::default();
+        assert_eq!(system.user("root").map(|user| user.uid), Some(0));
+        assert_eq!(system.user("0").and_then(|user| user.name), Some("root".to_owned()));
+        assert_eq!(system.user("4000000").map(|user| (user.name, user.gid)), Some((None, 4_000_000)));
+        assert_eq!(system.user("no-such-user"), None);
+        assert_eq!(system.group("root"), Some(0));
+        assert_eq!(system.group("no-such-group"), None);
+    }
+}

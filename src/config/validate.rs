@@ -1,0 +1,96 @@
+//! Raw configuration → [`Spec`]: every default filled in, every reference resolved, every problem
+//! collected. Nothing here stops at the first mistake.
+
+mod address;
+mod advertise;
+mod command;
+mod consul;
+mod context;
+mod execution;
+mod health;
+mod jobs;
+mod names;
+mod sections;
+mod watches;
+mod when;
+
+use std::collections::BTreeMap;
+
+use super::diagnostic::Problems;
+use super::raw::RawConfig;
+use super::source::Span;
+use super::spec::{Spec, StopBudget};
+use super::system::System;
+use context::Context;
+pub(super) use jobs::PRE_START;
+use names::Names;
+pub(super) use sections::{DEFAULT_MODE, DEFAULT_SOCKET};
+pub(super) use when::{after, startup};
+
+/// Where the parts of a [`Spec`] are, for the lints.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// One per job of the specification, in its order.
+    pub jobs: Vec<JobPlaces>,
+    /// The names of the watches, in the specification's order.
+    pub watches: Vec<Span>,
+    /// The key `telemetry`.
+    pub telemetry: Option<Span>,
+    /// TLS files and their places.
+    pub tls_files: Vec<(Span, std::path::PathBuf)>,
+}
+
+/// Where the parts of a job are.
+#[derive(Debug, Clone, Default)]
+pub struct JobPlaces {
+    /// Its name, or what its name is taken from.
+    pub name: Span,
+    /// Its `when`, or its name if it has none.
+    pub when: Span,
+    /// Its `exec`.
+    pub exec: Option<Span>,
+    /// Its `port`.
+    pub port: Option<Span>,
+    /// The value that decides its TTL.
+    pub ttl: Option<Span>,
+    /// The commands of its health checks, in their order; none for those that run nothing.
+    pub checks: Vec<Option<Span>>,
+}
+
+/// What validation found.
+#[derive(Debug)]
+pub struct Validated {
+    /// The specification; meaningless if an error was reported.
+    pub spec: Spec,
+    /// Where its parts are.
+    pub places: Places,
+}
+
+/// Validates a whole configuration. `incomplete` says that a part of it could not be read, so that a
+/// name that nothing defines may well be defined there.
+pub fn validate(
+    config: &RawConfig,
+    env: &BTreeMap<String, String>,
+    system: &System,
+    incomplete: bool,
+    problems: &mut Problems,
+) -> Validated {
+    let names = Names::collect(config, problems);
+    let mut context = Context::new(env, system, problems);
+    let mut places = Places::default();
+    let jobs = jobs::validate(&mut context, config, &names, incomplete, &mut places);
+    let spec = Spec {
+        consul: consul::validate(&mut context, config.consul.as_ref(), &mut places),
+        logging: sections::logging(config.logging.as_ref()),
+        jobs,
+        watches: watches::validate(&mut context, config.watches.as_ref(), &mut places),
+        control: sections::control(&mut context, config.control.as_ref()),
+        telemetry: sections::telemetry(&mut context, config.telemetry.as_ref(), &mut places),
+        stop_timeout: sections::stop_budget(config.stop_timeout.as_ref()),
+        env: execution::environment(&mut context, "env", config.env.as_ref()),
+    };
+    Validated { spec, places }
+}
+
+/// The budget of a shutdown if none is given.
+pub(super) const DEFAULT_STOP_BUDGET: StopBudget = StopBudget::Within(std::time::Duration::from_secs(5));

@@ -1,0 +1,150 @@
+//! How to reach Consul: the configuration, and the environment variables that override it.
+
+use std::path::PathBuf;
+
+use super::Places;
+use super::address::{host_and_port, strip_prefix_ignoring_case};
+use super::context::{Context, value};
+use crate::config::diagnostic::{Place, Problem};
+use crate::config::raw::{Field, RawConsul, RawConsulSettings, RawScheme, RawTls};
+use crate::config::spec::{ConsulAddress, ConsulSpec, Secret, TlsSpec};
+
+/// Where Consul's own tools look for it.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:8500";
+
+/// The settings of Consul; `None` if neither configuration nor environment asks for it.
+pub(super) fn validate(
+    context: &mut Context<'_>,
+    field: Option<&Field<RawConsul>>,
+    places: &mut Places,
+) -> Option<ConsulSpec> {
+    let from_environment = context.variable("CONSUL_HTTP_ADDR");
+    let default = RawConsulSettings::default();
+    let (address, settings) = match field {
+        None => (parse_variable(context, &from_environment?), &default),
+        Some(field) => match field.value.as_ref()? {
+            RawConsul::Address(text) => (parse(context, field.span.into(), "consul", text, None), &default),
+            RawConsul::Settings(settings) => {
+                (configured(context, settings, from_environment), settings.as_ref())
+            }
+        },
+    };
+    let tls = tls(context, value(&settings.tls).unwrap_or(&RawTls::default()), places);
+    let token = context
+        .variable("CONSUL_HTTP_TOKEN")
+        .or_else(|| value(&settings.token).map(|token| token.0.clone()))
+        .map(Secret::new);
+    Some(ConsulSpec { address: address?, token, tls: tls? })
+}
+
+fn configured(
+    context: &mut Context<'_>,
+    settings: &RawConsulSettings,
+    from_environment: Option<String>,
+) -> Option<ConsulAddress> {
+    let scheme = value(&settings.scheme).copied();
+    match (&settings.address, from_environment) {
+        (Some(field), _) => {
+            parse(context, field.span.into(), "consul.address", field.value.as_ref()?, scheme)
+        }
+        (None, Some(text)) => parse_variable(context, &text),
+        (None, None) => parse(context, Place::Nowhere, "consul.address", DEFAULT_ADDRESS, scheme),
+    }
+}
+
+fn parse_variable(context: &mut Context<'_>, text: &str) -> Option<ConsulAddress> {
+    parse(context, Place::Nowhere, "environment variable CONSUL_HTTP_ADDR", text, None)
+}
+
+fn parse(
+    context: &mut Context<'_>,
+    place: Place,
+    path: &str,
+    text: &str,
+    scheme: Option<RawScheme>,
+) -> Option<ConsulAddress> {
+    let (written, rest) = split_scheme(text);
+    let address = match (written, scheme) {
+        (Some("unix"), _) if rest.starts_with('/') => return Some(ConsulAddress::Unix(PathBuf::from(rest))),
+        (Some("unix"), _) => Err("expected an absolute path after `unix://`".to_owned()),
+        (Some("http"), Some(RawScheme::Https)) | (Some("https"), Some(RawScheme::Http)) => {
+            Err("`scheme` says otherwise".to_owned())
+        }
+        (Some("http"), _) => tcp(rest, false),
+        (Some("https"), _) => tcp(rest, true),
+        (Some(other), _) => Err(format!("expected `http`, `https` or `unix`, found {other:?}")),
+        (None, scheme) => tcp(rest, scheme == Some(RawScheme::Https)),
+    };
+    match address {
+        Ok(address) => Some(address),
+        Err(reason) => {
+            let message = format!(
+                "{path}: expected an address such as \"localhost:8500\", \"https://consul:8501\" or \
+                 \"unix:///run/consul.sock\", found {text:?}: {reason}"
+            );
+            context.add(Problem::error("bad-address", place, message));
+            None
+        }
+    }
+}
+
+fn split_scheme(text: &str) -> (Option<&str>, &str) {
+    for scheme in ["http", "https", "unix"] {
+        if let Some(rest) = strip_prefix_ignoring_case(text, scheme).and_then(|rest| rest.strip_prefix("://"))
+        {
+            return (Some(scheme), rest);
+        }
+    }
+    match text.split_once("://") {
+        Some((scheme, rest)) => (Some(scheme), rest),
+        None => (None, text),
+    }
+}
+
+/// Without a port, that of the protocol: an address that leaves it out usually is a proxy's.
+fn tcp(text: &str, tls: bool) -> Result<ConsulAddress, String> {
+    let (host, port) = host_and_port(text.strip_suffix('/').unwrap_or(text))?;
+    Ok(ConsulAddress::Tcp { tls, host, port: port.unwrap_or(if tls { 443 } else { 80 }) })
+}
+
+fn tls(context: &mut Context<'_>, raw: &RawTls, places: &mut Places) -> Option<TlsSpec> {
+    let mut file = |field: &Option<Field<String>>, variable: &str| {
+        if let Some(path) = context.variable(variable) {
+            return Some(PathBuf::from(path));
+        }
+        let field = field.as_ref()?;
+        let path = PathBuf::from(field.value.as_ref()?);
+        places.tls_files.push((field.span, path.clone()));
+        Some(path)
+    };
+    let ca_file = file(&raw.cafile, "CONSUL_CACERT");
+    let ca_path = file(&raw.capath, "CONSUL_CAPATH");
+    let client_cert = file(&raw.clientcert, "CONSUL_CLIENT_CERT");
+    let client_key = file(&raw.clientkey, "CONSUL_CLIENT_KEY");
+    if client_cert.is_some() != client_key.is_some() {
+        let given = raw.clientcert.as_ref().or(raw.clientkey.as_ref());
+        let place = given.map_or(Place::Nowhere, |field| field.key.into());
+        let message =
+            "consul.tls: a certificate and its key go together: expected both `clientcert` and `clientkey`";
+        context.error("incomplete-tls", place, message.to_owned());
+    }
+    let server_name = context.variable("CONSUL_TLS_SERVER_NAME").or_else(|| value(&raw.servername).cloned());
+    let verify = verify(context, raw)?;
+    Some(TlsSpec { ca_file, ca_path, client_cert, client_key, server_name, verify })
+}
+
+fn verify(context: &mut Context<'_>, raw: &RawTls) -> Option<bool> {
+    let variable = context.variable("CONSUL_HTTP_SSL_VERIFY");
+    match variable.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        Some("1" | "true") => Some(true),
+        Some("0" | "false") => Some(false),
+        Some(other) => {
+            let message = format!(
+                "environment variable CONSUL_HTTP_SSL_VERIFY: expected \"true\" or \"false\", found {other:?}"
+            );
+            context.error("bad-variable", Place::Nowhere, message);
+            None
+        }
+        None => Some(value(&raw.verify).is_none_or(|verify| verify.0)),
+    }
+}

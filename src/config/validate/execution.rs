@@ -1,0 +1,174 @@
+//! How a job's process is executed: environment, identity, limits.
+
+use std::path::{Path, PathBuf};
+
+use super::context::{Context, value};
+use crate::config::diagnostic::Problem;
+use crate::config::raw::{Dictionary, Field, Flag, LimitValue, RawJob, RawRlimit, Scalar};
+use crate::config::spec::{Environment, ExecutionSpec, Resource, ResourceLimit, UserSpec};
+use crate::config::suggest;
+
+const RESOURCES: [(&str, Resource); 16] = [
+    ("as", Resource::As),
+    ("core", Resource::Core),
+    ("cpu", Resource::Cpu),
+    ("data", Resource::Data),
+    ("fsize", Resource::Fsize),
+    ("locks", Resource::Locks),
+    ("memlock", Resource::Memlock),
+    ("msgqueue", Resource::Msgqueue),
+    ("nice", Resource::Nice),
+    ("nofile", Resource::Nofile),
+    ("nproc", Resource::Nproc),
+    ("rss", Resource::Rss),
+    ("rtprio", Resource::Rtprio),
+    ("rttime", Resource::Rttime),
+    ("sigpending", Resource::Sigpending),
+    ("stack", Resource::Stack),
+];
+
+/// The execution settings of a job.
+pub(super) fn validate(context: &mut Context<'_>, path: &str, job: &RawJob) -> ExecutionSpec {
+    ExecutionSpec {
+        env: environment(context, &format!("{path}.env"), job.env.as_ref()),
+        cwd: job.cwd.as_ref().and_then(|field| directory(context, path, field)),
+        user: job.user.as_ref().and_then(|field| user(context, path, field)),
+        group: job.group.as_ref().and_then(|field| group(context, path, field)),
+        umask: value(&job.umask).map(|mode| mode.0 & 0o777),
+        nice: value(&job.nice).and_then(|nice| i32::try_from(nice.0).ok()),
+        rlimits: rlimits(context, path, job),
+        oom_score_adj: value(&job.oom_score_adj).and_then(|score| i32::try_from(score.0).ok()),
+        no_new_privileges: matches!(value(&job.no_new_privileges), Some(Flag(true))),
+    }
+}
+
+/// Changes to the environment, in the order written.
+pub(super) fn environment(
+    context: &mut Context<'_>,
+    path: &str,
+    field: Option<&Field<Dictionary<Option<Scalar>>>>,
+) -> Environment {
+    let mut environment = Environment::new();
+    let entries = field.and_then(|field| field.value.as_ref()).into_iter().flat_map(|map| &map.0);
+    for (name, entry) in entries {
+        if !is_variable_name(name) {
+            let message = format!("{path}: {name:?} is not the name of an environment variable");
+            context.add(
+                Problem::error("bad-variable", entry.key, message)
+                    .help("names consist of letters, digits and `_`, and start with no digit"),
+            );
+            continue;
+        }
+        match &entry.value {
+            Some(Some(Scalar(text))) if context.no_nul(&format!("{path}.{name}"), entry, text) => {
+                environment.push((name.clone(), Some(text.clone())));
+            }
+            Some(None) => environment.push((name.clone(), None)),
+            Some(Some(_)) | None => {}
+        }
+    }
+    environment
+}
+
+fn is_variable_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn directory(context: &mut Context<'_>, path: &str, field: &Field<String>) -> Option<PathBuf> {
+    let text = field.value.as_ref()?;
+    if !context.no_nul(&format!("{path}.cwd"), field, text) {
+        return None;
+    }
+    let directory = Path::new(text);
+    if directory.is_dir() {
+        return Some(directory.to_owned());
+    }
+    let reason = if directory.exists() { "is not a directory" } else { "does not exist" };
+    context.error("missing-directory", field.span, format!("{path}.cwd: {text:?} {reason}"));
+    None
+}
+
+fn user(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option<UserSpec> {
+    let name = &field.value.as_ref()?.0;
+    let user = context.user(name);
+    if user.is_none() {
+        context.error("unknown-user", field.span, format!("{path}.user: there is no user {name:?}"));
+    }
+    user
+}
+
+fn group(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option<u32> {
+    let name = &field.value.as_ref()?.0;
+    let group = context.system.group(name);
+    if group.is_none() {
+        context.error("unknown-group", field.span, format!("{path}.group: there is no group {name:?}"));
+    }
+    group
+}
+
+fn rlimits(context: &mut Context<'_>, path: &str, job: &RawJob) -> Vec<ResourceLimit> {
+    let mut limits: Vec<ResourceLimit> = Vec::new();
+    for (name, field) in value(&job.rlimits).into_iter().flat_map(|map| &map.0) {
+        let path = format!("{path}.rlimits.{name}");
+        let Some(resource) = resource(name) else {
+            let names = RESOURCES.iter().map(|(name, _)| *name);
+            let help = match suggest::nearest(name, names.clone()) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("the limits are {}", names.collect::<Vec<_>>().join(", ")),
+            };
+            let message = format!("{path}: there is no resource limit of this name");
+            context.add(Problem::error("unknown-rlimit", field.key, message).help(help));
+            continue;
+        };
+        if limits.iter().any(|limit| limit.resource == resource) {
+            context.error("duplicate-key", field.key, format!("{path}: this limit is given twice"));
+        }
+        limits.extend(field.value.as_ref().and_then(|raw| limit(context, &path, field, resource, raw)));
+    }
+    limits
+}
+
+fn resource(name: &str) -> Option<Resource> {
+    let lower = name.to_ascii_lowercase();
+    let bare = lower.strip_prefix("rlimit_").unwrap_or(&lower);
+    RESOURCES.iter().find(|(name, _)| *name == bare).map(|(_, resource)| *resource)
+}
+
+fn limit(
+    context: &mut Context<'_>,
+    path: &str,
+    field: &Field<RawRlimit>,
+    resource: Resource,
+    raw: &RawRlimit,
+) -> Option<ResourceLimit> {
+    let (soft, hard) = match raw {
+        RawRlimit::Number(LimitValue(limit)) | RawRlimit::Text(LimitValue(limit)) => (*limit, *limit),
+        RawRlimit::Pair(pair) => {
+            let (soft, hard) = (value(&pair.soft), value(&pair.hard));
+            match soft.or(hard).zip(hard.or(soft)) {
+                Some((soft, hard)) => (soft.0, hard.0),
+                None if pair.soft.is_some() || pair.hard.is_some() => return None,
+                None => {
+                    let message = format!("{path}: expected `soft`, `hard` or both");
+                    context.error("bad-rlimit", field.span, message);
+                    return None;
+                }
+            }
+        }
+    };
+    // No limit at all is above every number.
+    let is_above = match (soft, hard) {
+        (Some(soft), Some(hard)) => soft > hard,
+        (None, Some(_)) => true,
+        (_, None) => false,
+    };
+    if is_above {
+        let shown = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
+        let message =
+            format!("{path}: the soft limit {} is above the hard limit {}", shown(soft), shown(hard));
+        context.error("bad-rlimit", field.span, message);
+        return None;
+    }
+    Some(ResourceLimit { resource, soft, hard })
+}
