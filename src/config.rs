@@ -1,2 +1,3 @@
 //! From what a user wrote to a validated [`spec::Spec`].
 pub mod spec;
+pub mod template;
