@@ -12,13 +12,16 @@ pub mod request;
 mod supervise;
 mod version;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use request::Request;
+use request::{Color, Request};
+
+use crate::config::diagnostic::Report;
 
 /// A command that could not be carried out: printed on stderr, exit status 1.
 #[derive(Debug)]
@@ -61,7 +64,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn perform(request: Request) -> Result<ExitCode, CommandError> {
     match request {
-        Request::Supervise { config, main } => supervise::run(config.as_deref(), main.as_ref()),
+        Request::Supervise { config, main } => supervise::run(config.as_deref(), main),
         Request::Render { config, destination } => render::run(&found(config.as_deref())?, &destination),
         Request::Check { config, options } => check::run(&found(config.as_deref())?, options),
         Request::Schema => check::print_schema(),
@@ -88,4 +91,17 @@ fn found(flag: Option<&Path>) -> Result<PathBuf, CommandError> {
     let variable = std::env::var_os(locate::VARIABLE);
     locate::locate(flag, variable.as_deref(), Path::exists)
         .ok_or_else(|| CommandError::new(locate::NOT_FOUND))
+}
+
+/// This process's environment, for templates. What is not UTF-8 cannot be put into JSON5 as it is.
+fn environment() -> BTreeMap<String, String> {
+    let text = |value: OsString| value.to_string_lossy().into_owned();
+    std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+}
+
+/// Prints what is wrong with a configuration; the error is the last line.
+fn refused(path: &Path, report: &Report) -> CommandError {
+    let coloured = check::is_coloured(Color::Auto, &io::stderr());
+    output::complain(&format!("{}\n", report.render(coloured)));
+    CommandError::new(format!("cannot use {}: {}", path.display(), report.summary()))
 }

@@ -3,15 +3,26 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::CommandError;
-use crate::config::spec::CommandLine;
+use super::{CommandError, environment, found, refused};
+use crate::config::diagnostic::Report;
+use crate::config::spec::{CommandLine, Spec};
+use crate::config::{self, Loaded, System};
 
-/// Supervises the configuration's jobs, and `main` as one more. With `main` a configuration is optional.
-pub fn run(config: Option<&Path>, main: Option<&CommandLine>) -> Result<ExitCode, CommandError> {
-    let _configuration = match super::found(config) {
-        Ok(path) => Some(path),
-        Err(_) if main.is_some() => None,
+/// Supervises the configuration's jobs, and `main` as one more.
+pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, CommandError> {
+    let Loaded { spec: _, warnings: _ } = configuration(path, main)?;
+    Err(CommandError::new("this build cannot do that yet: supervision arrives with the actors"))
+}
+
+/// The whole configuration, `main` included; with `main`, it is no error if there is none but that.
+fn configuration(path: Option<&Path>, main: Option<CommandLine>) -> Result<Loaded, CommandError> {
+    let loaded = match found(path) {
+        Ok(path) => config::load(&path, &environment(), &System::current())
+            .map_err(|report| refused(&path, &report))?,
+        Err(_) if main.is_some() => Loaded { spec: Spec::default(), warnings: Report::default() },
         Err(error) => return Err(error),
     };
-    Err(CommandError::new("this build cannot do that yet: supervision arrives with the actors"))
+    let Some(main) = main else { return Ok(loaded) };
+    let spec = loaded.spec.with_main(main).map_err(|error| CommandError::new(error.to_string()))?;
+    Ok(Loaded { spec, warnings: loaded.warnings })
 }
