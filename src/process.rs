@@ -29,7 +29,6 @@ use crate::config::spec::{CommandLine, ExecutionSpec};
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
 
-pub use adopted::{has_adopted, signal_adopted};
 pub use children::{Children, Owner};
 pub use environment::Environ;
 pub use error::SpawnError;
@@ -62,6 +61,12 @@ pub trait Kernel {
 
     /// Sends a signal to every process of a group.
     fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery>;
+
+    /// Our children, zombies aside: once nothing runs that we started, what jobs left behind elsewhere.
+    fn children(&self) -> Vec<Pid>;
+
+    /// Sends a signal to one child.
+    fn signal_child(&self, child: Pid, signal: Signal);
 
     /// Whether a group has a process that still runs: zombies do not count.
     fn group_is_alive(&self, group: Pid) -> bool;
@@ -152,6 +157,14 @@ impl Kernel for Linux {
 
     fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery> {
         group::signal(group, signal)
+    }
+
+    fn children(&self) -> Vec<Pid> {
+        adopted::children()
+    }
+
+    fn signal_child(&self, child: Pid, signal: Signal) {
+        adopted::signal(child, signal);
     }
 
     fn group_is_alive(&self, group: Pid) -> bool {

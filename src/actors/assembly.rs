@@ -55,7 +55,7 @@ pub fn assemble(spec: Spec, log: &Log, kernel: Box<dyn Kernel>, mut environ: Env
     let children = Children::new(kernel, log.clone());
     Reaper::new(children.clone(), log.logger().clone())?.start();
     let spec = Rc::new(spec);
-    let pilot = Pilot::new(Rc::clone(&spec), log.clone(), exit).start();
+    let pilot = Pilot::new(Rc::clone(&spec), log.clone(), children.clone(), exit).start();
     let overseer = Overseer { reports: pilot.clone().recipient(), marks: pilot.clone().recipient() };
     let registry = Registry::new(log.logger().clone(), overseer, Rc::new(Cell::new(0))).start();
     let bus =

@@ -296,12 +296,17 @@ impl Job {
             return;
         }
         self.reported = Some(seen);
+        self.tell_pilot(None);
+    }
+
+    fn tell_pilot(&self, answers: Option<u64>) {
         self.around.bus.report(JobChanged {
             name: self.spec.name.clone(),
             generation: self.generation,
-            phase: seen,
+            phase: seen_from_above(self.state.phase),
             missing: self.listener.missing(),
             last_status: self.last_status,
+            answers,
         });
     }
 
@@ -448,6 +453,7 @@ impl Handler<JobCommand> for Job {
                 self.cause = cause.or(self.cause);
                 self.advance(Input::StopRequested, ctx);
             }
+            JobCommand::Answer(number) => self.tell_pilot(Some(number)),
             JobCommand::GiveUp => self.advance(Input::TriggerExpired, ctx),
             JobCommand::Hurry => {
                 self.advance(Input::HoldEnded, ctx);

@@ -17,7 +17,7 @@ use crate::messages::bus::{Bus, Marked};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::{JobChanged, JobCommand, Phase};
 use crate::messages::signal::Signal;
-use crate::process;
+use crate::process::Children;
 
 pub mod life;
 pub mod reach;
@@ -41,10 +41,17 @@ const ORPHAN_POLL: Duration = Duration::from_millis(10);
 pub struct Pilot {
     spec: Rc<Spec>,
     log: Log,
+    children: Children,
     bus: Option<Bus>,
     commands: Vec<Recipient<JobCommand>>,
     jobs: Vec<JobView>,
     index: HashMap<Arc<str>, usize>,
+    /// Counts changes of jobs: an answer from before the last one says nothing.
+    news: u64,
+    /// The news at which each was asked where it is.
+    asked: Vec<u64>,
+    /// The news at which each was asked, once it has answered.
+    answered: Vec<u64>,
     stage: Stage,
     /// Counts ends of jobs, to know which was first.
     ends: u64,
@@ -97,14 +104,18 @@ struct Decide;
 
 impl Pilot {
     /// A pilot for that configuration; `exit` hears the exit status when all is over.
-    pub fn new(spec: Rc<Spec>, log: Log, exit: oneshot::Sender<u8>) -> Self {
+    pub fn new(spec: Rc<Spec>, log: Log, children: Children, exit: oneshot::Sender<u8>) -> Self {
         Self {
             spec,
             log,
+            children,
             bus: None,
             commands: Vec::new(),
             jobs: Vec::new(),
             index: HashMap::new(),
+            news: 1,
+            asked: Vec::new(),
+            answered: Vec::new(),
             stage: Stage::Starting,
             ends: 0,
             due: false,
@@ -146,12 +157,34 @@ impl Pilot {
 
     fn keep_course(&mut self, ctx: &mut Context<Self>) {
         let course = course(&self.jobs, false);
-        for index in course.give_up {
-            self.tell(index, JobCommand::GiveUp);
-        }
+        self.give_up(&course.lost);
         if let Some(reason) = course.shut_down {
             self.shut_down(reason, ctx);
         }
+    }
+
+    /// Ends the wait of jobs for what can no longer come. What we know of them may be older than events that are
+    /// on their way to them, so each is asked first; who answers has seen all that those gone before have sent.
+    fn give_up(&mut self, lost: &[usize]) {
+        let confirmed = self.confirmed();
+        let doubtful = lost.iter().filter(|index| !confirmed.get(**index).copied().unwrap_or(false));
+        let doubtful: Vec<usize> = doubtful.copied().collect();
+        if doubtful.is_empty() {
+            for index in lost {
+                self.tell(*index, JobCommand::GiveUp);
+            }
+        }
+        for index in doubtful {
+            if let Some(asked) = self.asked.get_mut(index).filter(|asked| **asked != self.news) {
+                *asked = self.news;
+                self.tell(index, JobCommand::Answer(self.news));
+            }
+        }
+    }
+
+    /// Who has said, since anybody changed, where it is.
+    fn confirmed(&self) -> Vec<bool> {
+        self.answered.iter().map(|answered| *answered == self.news).collect()
     }
 
     fn shut_down(&mut self, reason: Reason, ctx: &mut Context<Self>) {
@@ -214,19 +247,18 @@ impl Pilot {
         if self.jobs.iter().all(JobView::is_complete) {
             return self.leave(ctx);
         }
+        let confirmed = self.confirmed();
         let Stage::ShuttingDown(shutdown) = &mut self.stage else { return };
         if !shutdown.announced {
             return;
         }
-        let orders = orders(&self.jobs, &shutdown.told, &shutdown.started_before);
+        let orders = orders(&self.jobs, &shutdown.told, &shutdown.started_before, &confirmed);
         let event = shutdown.event;
         let stop: Vec<usize> = orders.stop.into_iter().filter(|index| shutdown.tell(*index)).collect();
         for index in stop {
             self.tell(index, JobCommand::Stop { cause: Some(event), in_shutdown: true });
         }
-        for index in orders.give_up {
-            self.tell(index, JobCommand::GiveUp);
-        }
+        self.give_up(&orders.lost);
     }
 
     /// Every job is over. Processes that left their job's group may still live: they end before we do.
@@ -239,14 +271,14 @@ impl Pilot {
             info!(self.log.logger(), "{}", shutdown.summary());
         }
         self.stage = Stage::Leaving { status, since: Instant::now(), killed: false };
-        process::signal_adopted(Signal::TERM);
+        self.children.signal_adopted(Signal::TERM);
         self.wait_for_orphans(ctx);
     }
 
     fn wait_for_orphans(&mut self, ctx: &mut Context<Self>) {
         let Stage::Leaving { status, since, killed } = &mut self.stage else { return };
         let late = since.elapsed() >= ORPHAN_GRACE;
-        if !process::has_adopted() || (late && *killed) {
+        if !self.children.has_adopted() || (late && *killed) {
             let status = *status;
             self.stage = Stage::Gone;
             if let Some(exit) = self.exit.take() {
@@ -256,7 +288,7 @@ impl Pilot {
         }
         if late {
             *killed = true;
-            process::signal_adopted(Signal::KILL);
+            self.children.signal_adopted(Signal::KILL);
         }
         ctx.run_later(ORPHAN_POLL, Self::wait_for_orphans);
     }
@@ -271,7 +303,7 @@ impl Pilot {
                 warn!(self.log.logger(), "{signal} received again: killing everything");
                 self.tell_all(JobCommand::Kill);
             }
-            Stage::Leaving { .. } => process::signal_adopted(Signal::KILL),
+            Stage::Leaving { .. } => self.children.signal_adopted(Signal::KILL),
             Stage::Gone => {}
         }
     }
@@ -315,6 +347,8 @@ impl Handler<Begin> for Pilot {
             self.index.insert(member.view.name.clone(), self.jobs.len());
             self.jobs.push(member.view);
             self.commands.push(member.commands);
+            self.asked.push(0);
+            self.answered.push(0);
         }
         if let Stage::Starting = self.stage {
             self.publish(global(EventCode::Startup));
@@ -345,19 +379,23 @@ impl Handler<JobChanged> for Pilot {
     fn handle(&mut self, change: JobChanged, ctx: &mut Context<Self>) {
         let Some(index) = self.index.get(&change.name).copied() else { return };
         let Some(job) = self.jobs.get_mut(index) else { return };
+        let completed = change.phase == Phase::Complete && !job.is_complete();
+        self.news += u64::from(change.phase != job.phase);
         job.phase = change.phase;
         job.missing = change.missing;
         job.last_status = change.last_status;
-        if change.phase == Phase::Complete {
+        if let (Some(news), Some(answered)) = (change.answers, self.answered.get_mut(index)) {
+            *answered = news;
+        }
+        if completed {
             self.ends += 1;
             job.last_end = self.ends;
             if let Stage::ShuttingDown(shutdown) = &mut self.stage {
                 shutdown.completed(index, &change.name);
             }
         }
-        if matches!(change.phase, Phase::Complete | Phase::Halted)
-            || matches!(self.stage, Stage::ShuttingDown(_))
-        {
+        let ended = matches!(change.phase, Phase::Complete | Phase::Halted);
+        if ended || change.answers.is_some() || matches!(self.stage, Stage::ShuttingDown(_)) {
             self.decide_soon(ctx);
         }
     }

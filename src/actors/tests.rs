@@ -6,7 +6,7 @@ mod order;
 mod running;
 mod stopping;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::future::Future;
 use std::rc::Rc;
@@ -54,6 +54,7 @@ struct Scene {
     pilot: Addr<super::pilot::Pilot>,
     events: Rc<RefCell<Vec<String>>>,
     began: Instant,
+    took: Rc<Cell<Duration>>,
 }
 
 /// Writes down every event.
@@ -103,8 +104,9 @@ impl Scene {
         events.iter().position(|seen| seen == event).unwrap_or_else(|| panic!("no {event} in {events:?}"))
     }
 
+    /// How long the whole program took.
     fn elapsed(&self) -> Duration {
-        self.began.elapsed()
+        self.took.get()
     }
 }
 
@@ -128,10 +130,11 @@ where
             assemble(spec, &log, Box::new(fake.clone()), environ).unwrap();
         let scribe = Scribe(Rc::clone(&events)).start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: scribe.recipient() });
-        let scene = Scene { fake, pilot, events, began: Instant::now() };
+        let scene = Scene { fake, pilot, events, began: Instant::now(), took: Rc::default() };
         actix_rt::spawn(story(scene.clone()));
         let status = tokio::time::timeout(Duration::from_secs(86_400), exited).await;
         let status = status.expect("the program never ended").expect("the program died");
+        scene.took.set(scene.began.elapsed());
         assert_eq!(scene.fake.living(), 0, "processes survived the program");
         (status, scene)
     })

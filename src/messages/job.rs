@@ -118,6 +118,8 @@ pub enum JobCommand {
         /// Whether the whole program stops.
         in_shutdown: bool,
     },
+    /// Tell where you are, even if nothing changed, with this number.
+    Answer(u64),
     /// Complete, if what the job waits for has not come by now: it cannot come any more.
     GiveUp,
     /// Stop waiting for others before the stop signal.
@@ -148,4 +150,6 @@ pub struct JobChanged {
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.
     pub last_status: Option<u8>,
+    /// The number of the question that it answers.
+    pub answers: Option<u64>,
 }

@@ -1,28 +1,23 @@
-//! Processes that left their job's group, lost their parent and became our children: when every job is over,
-//! whatever child we still have is one of them.
+//! The children that we have, whoever started them: processes that left their job's group and lost their parent
+//! become ours.
 
 use std::fs;
 
 use nix::sys::signal::kill;
 use nix::unistd;
 
+use crate::messages::process::Pid;
 use crate::messages::signal::Signal;
 
-/// Whether we have any child left that still runs.
-pub fn has_adopted() -> bool {
-    !adopted().is_empty()
-}
-
-/// Sends a signal to every child that we still have.
-pub fn signal_adopted(signal: Signal) {
-    let Ok(signal) = nix::sys::signal::Signal::try_from(signal.number()) else { return };
-    for pid in adopted() {
-        let _ = kill(unistd::Pid::from_raw(pid), signal);
+/// Sends a signal to one child; one that is gone needs none.
+pub fn signal(child: Pid, signal: Signal) {
+    if let Ok(signal) = nix::sys::signal::Signal::try_from(signal.number()) {
+        let _ = kill(unistd::Pid::from_raw(child.number()), signal);
     }
 }
 
 /// Our children, zombies aside. A kernel that does not list them leaves them to the end of the namespace.
-fn adopted() -> Vec<i32> {
+pub fn children() -> Vec<Pid> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return vec![] };
     threads
         .flatten()
@@ -31,6 +26,7 @@ fn adopted() -> Vec<i32> {
             children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
         })
         .filter(|pid| !is_zombie(*pid))
+        .filter_map(Pid::new)
         .collect()
 }
 

@@ -164,6 +164,18 @@ impl Children {
         }
     }
 
+    /// Whether we have children left, those that the kernel gave us included.
+    pub fn has_adopted(&self) -> bool {
+        !self.0.kernel.children().is_empty()
+    }
+
+    /// Sends a signal to every child that we have, those that the kernel gave us included.
+    pub fn signal_adopted(&self, signal: Signal) {
+        for child in self.0.kernel.children() {
+            self.0.kernel.signal_child(child, signal);
+        }
+    }
+
     /// How many children live that were started here.
     pub fn len(&self) -> usize {
         self.0.table.borrow().live.len()

@@ -24,7 +24,7 @@ pub enum Reason {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Course {
     /// Jobs whose events can no longer come.
-    pub give_up: Vec<usize>,
+    pub lost: Vec<usize>,
     /// The program is to end.
     pub shut_down: Option<Reason>,
 }
@@ -33,12 +33,12 @@ pub struct Course {
 pub fn course(jobs: &[JobView], startup_pending: bool) -> Course {
     if let Some(job) = jobs.iter().find(|job| job.essential && job.is_complete()) {
         let status = job.last_status.unwrap_or(0);
-        return Course { give_up: vec![], shut_down: Some(Reason::Essential(job.name.clone(), status)) };
+        return Course { lost: vec![], shut_down: Some(Reason::Essential(job.name.clone(), status)) };
     }
     let possible = Outside { startup: startup_pending, shutdown: true, world: true, coprocesses: true };
-    let give_up = indices(unreachable(jobs, possible));
+    let lost = indices(unreachable(jobs, possible));
     let shut_down = (!startup_pending && !kept_alive(jobs)).then_some(Reason::Completed);
-    Course { give_up, shut_down }
+    Course { lost, shut_down }
 }
 
 /// Waiting jobs that nothing can start any more.
@@ -71,24 +71,26 @@ fn kept_alive(jobs: &[JobView]) -> bool {
 pub struct Orders {
     /// To be told to stop.
     pub stop: Vec<usize>,
-    /// To complete if what they wait for has not come by now: it cannot come any more.
-    pub give_up: Vec<usize>,
+    /// Listeners for an end that can no longer come.
+    pub lost: Vec<usize>,
 }
 
 /// The jobs to be told something now, in a shutdown.
 ///
-/// `told` are those told to stop already, `started_before` those that ran when the shutdown began.
-pub fn orders(jobs: &[JobView], told: &[bool], started_before: &[bool]) -> Orders {
+/// `told` are those told to stop already, `started_before` those that ran when the shutdown began, and
+/// `confirmed` those that said after all events so far that they still wait.
+pub fn orders(jobs: &[JobView], told: &[bool], started_before: &[bool], confirmed: &[bool]) -> Orders {
     let closing = Outside { startup: false, shutdown: false, world: false, coprocesses: true };
-    let lost = unreachable(jobs, closing);
+    let unreachable = unreachable(jobs, closing);
+    let gone = unreachable.iter().zip(confirmed).map(|(unreachable, confirmed)| *unreachable && *confirmed);
     let candidates: Vec<Candidate<'_>> = jobs
         .iter()
-        .zip(told.iter().zip(started_before.iter().zip(lost)))
-        .map(|(job, (told, (started_before, lost)))| Candidate {
+        .zip(told.iter().zip(started_before.iter().zip(gone)))
+        .map(|(job, (told, (started_before, gone)))| Candidate {
             job,
             told: *told,
             closer: job.closes && !started_before,
-            lost,
+            gone,
         })
         .collect();
     let needed: HashSet<&str> = candidates
@@ -100,11 +102,11 @@ pub fn orders(jobs: &[JobView], told: &[bool], started_before: &[bool]) -> Order
         let waits = candidate.job.phase == Phase::Waiting;
         candidate.remains() && (waits || !needed.contains(&*candidate.job.name))
     }));
-    let give_up = indices(candidates.iter().map(|candidate| candidate.closer && candidate.lost));
-    let stuck = free.is_empty() && give_up.is_empty() && !candidates.iter().any(Candidate::progresses);
+    let lost = indices(candidates.iter().zip(unreachable).map(|(candidate, lost)| candidate.closer && lost));
+    let stuck = free.is_empty() && lost.is_empty() && !candidates.iter().any(Candidate::progresses);
     // Those who wait for each other: no order satisfies all.
     let stop = if stuck { indices(candidates.iter().map(Candidate::remains)) } else { free };
-    Orders { stop, give_up }
+    Orders { stop, lost }
 }
 
 /// A job during the shutdown.
@@ -114,8 +116,8 @@ struct Candidate<'a> {
     told: bool,
     /// Listens for an end, and so may still have work to do.
     closer: bool,
-    /// Waits for what can no longer come.
-    lost: bool,
+    /// Waits for what can no longer come, for certain.
+    gone: bool,
 }
 
 impl Candidate<'_> {
@@ -126,7 +128,7 @@ impl Candidate<'_> {
 
     /// Lives, or can come to life during the shutdown.
     fn may_run(&self) -> bool {
-        !self.job.is_complete() && (self.job.phase != Phase::Waiting || (self.closer && !self.lost))
+        !self.job.is_complete() && (self.job.phase != Phase::Waiting || (self.closer && !self.gone))
     }
 
     /// Will end without being told anything more.

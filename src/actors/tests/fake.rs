@@ -174,9 +174,11 @@ impl Kernel for Fake {
 
     fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery> {
         let mut world = self.0.borrow_mut();
-        world.signals.push((group, signal));
         let manner = world.live.get(&group).copied();
         let remains = world.remains.get(&group).copied();
+        if manner.is_some() || remains.is_some() {
+            world.signals.push((group, signal));
+        }
         drop(world);
         if let Some(after) = remains {
             let fake = self.clone();
@@ -195,6 +197,12 @@ impl Kernel for Fake {
         }
         Ok(Delivery::Sent)
     }
+
+    fn children(&self) -> Vec<Pid> {
+        vec![]
+    }
+
+    fn signal_child(&self, _: Pid, _: Signal) {}
 
     fn group_is_alive(&self, group: Pid) -> bool {
         let world = self.0.borrow();

@@ -112,7 +112,8 @@ fn a_check_whose_timeout_exceeds_its_interval_freezes_nothing() {
     check.timeout = Duration::from_secs(1);
     let mut app = checked("app", vec![check]);
     app.restarts = Limit::Unlimited;
-    let other = triggered("other", Trigger::Interval(Duration::from_secs(1)));
+    let mut other = triggered("other", Trigger::Interval(Duration::from_secs(1)));
+    other.restarts = Limit::Unlimited;
     let (_, scene) = play(
         spec(vec![app, other]),
         &[("check", Manner::Stubborn), ("other", Manner::Ends(0, 1))],

@@ -18,7 +18,7 @@ fn jobs_without_when_start_at_startup_and_the_program_ends_when_all_are_complete
 #[test]
 fn the_seeds_chain_of_three_jobs_runs_in_order_whatever_the_order_in_the_file() {
     let mut b = triggered("jobB", Trigger::Once(event("jobC", EventCode::ExitSuccess)));
-    b.health = vec![super::health::exec_check("checkB", 1000)];
+    b.health = vec![health::exec_check("checkB", 1000)];
     let a = triggered("jobA", Trigger::Once(event("jobB", EventCode::Healthy)));
     let manners =
         [("jobC", Manner::Ends(0, 10)), ("checkB", Manner::Ends(0, 1)), ("jobA", Manner::Ends(0, 10))];

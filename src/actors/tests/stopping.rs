@@ -108,7 +108,7 @@ fn a_post_stop_job_runs_when_the_process_is_gone() {
 #[test]
 fn what_a_job_needed_to_be_healthy_is_stopped_after_it() {
     let mut agent = job("agent");
-    agent.health = vec![super::health::exec_check("check", 1000)];
+    agent.health = vec![health::exec_check("check", 1000)];
     let app = triggered("app", Trigger::Once(event("agent", EventCode::Healthy)));
     let manners = [("check", Manner::Ends(0, 1)), ("app", Manner::Slow(500))];
     let (_, scene) = play(spec(vec![agent, app]), &manners, |scene| async move {
@@ -121,7 +121,7 @@ fn what_a_job_needed_to_be_healthy_is_stopped_after_it() {
 #[test]
 fn at_four_fifths_of_the_budget_everything_left_is_told() {
     let mut agent = job("agent");
-    agent.health = vec![super::health::exec_check("check", 1000)];
+    agent.health = vec![health::exec_check("check", 1000)];
     let app = triggered("app", Trigger::Once(event("agent", EventCode::Healthy)));
     let manners = [("check", Manner::Ends(0, 1)), ("app", Manner::Stubborn), ("agent", Manner::Slow(100))];
     let (_, scene) = play(spec(vec![agent, app]), &manners, |scene| async move {

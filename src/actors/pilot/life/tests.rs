@@ -43,7 +43,11 @@ fn ended(name: &str, status: u8, order: u64) -> JobView {
 fn told(jobs: &[JobView], already: &[&str]) -> Vec<String> {
     let before: Vec<bool> = jobs.iter().map(|job| job.phase != Phase::Waiting).collect();
     let already: Vec<bool> = jobs.iter().map(|job| already.contains(&&*job.name)).collect();
-    orders(jobs, &already, &before).stop.into_iter().map(|index| jobs[index].name.to_string()).collect()
+    orders(jobs, &already, &before, &vec![true; jobs.len()])
+        .stop
+        .into_iter()
+        .map(|index| jobs[index].name.to_string())
+        .collect()
 }
 
 #[test]
@@ -65,13 +69,13 @@ fn nothing_ends_before_startup() {
 #[test]
 fn a_job_whose_event_can_no_longer_come_is_given_up_before_the_program_ends() {
     let jobs = [ended("a", 1, 1), waits("b", event("a", EventCode::ExitSuccess))];
-    assert_eq!(course(&jobs, false), Course { give_up: vec![1], shut_down: None });
+    assert_eq!(course(&jobs, false), Course { lost: vec![1], shut_down: None });
 }
 
 #[test]
 fn a_job_that_waits_for_the_shutdown_does_not_keep_the_program_alive() {
     let jobs = [ended("a", 0, 1), waits("last", shutdown())];
-    assert_eq!(course(&jobs, false), Course { give_up: vec![], shut_down: Some(Reason::Completed) });
+    assert_eq!(course(&jobs, false), Course { lost: vec![], shut_down: Some(Reason::Completed) });
 }
 
 #[test]
@@ -139,14 +143,27 @@ fn a_job_that_waits_for_the_end_of_another_gets_to_run() {
     assert_eq!(told(&[job("app", Phase::Running), post_stop.clone()], &[]), ["app"]);
     let running = JobView { phase: Phase::Running, ..post_stop };
     let jobs = [job("app", Phase::Complete), running];
-    assert_eq!(orders(&jobs, &[true, false], &[true, false]), Orders::default());
+    assert_eq!(orders(&jobs, &[true, false], &[true, false], &[true, true]), Orders::default());
 }
 
 #[test]
 fn a_closing_job_whose_event_can_no_longer_come_is_given_up() {
     let jobs = [job("app", Phase::Complete), waits("postStop", event("app", EventCode::Stopped))];
-    let orders = orders(&jobs, &[true, false], &[true, false]);
-    assert_eq!(orders, Orders { stop: vec![], give_up: vec![1] });
+    let orders = orders(&jobs, &[true, false], &[true, false], &[true, true]);
+    assert_eq!(orders, Orders { stop: vec![], lost: vec![1] });
+}
+
+#[test]
+fn what_a_closing_job_needs_is_kept_until_it_is_certain_that_it_will_not_run() {
+    let closer = JobView {
+        needs_healthy: vec![Arc::from("agent")],
+        ..waits("postStop", event("app", EventCode::Stopped))
+    };
+    let jobs = [job("agent", Phase::Running), job("app", Phase::Complete), closer];
+    let told = [false, true, false];
+    let before = [true, true, false];
+    assert_eq!(orders(&jobs, &told, &before, &[false; 3]), Orders { stop: vec![], lost: vec![2] });
+    assert_eq!(orders(&jobs, &told, &before, &[true; 3]), Orders { stop: vec![0], lost: vec![2] });
 }
 
 #[test]
