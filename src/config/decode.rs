@@ -116,7 +116,7 @@ impl NodeDecoder<'_> {
     }
 
     fn wrong(&self, expected: &dyn Expected) -> DecodeError {
-        DecodeError::Expected(expected.to_string())
+        DecodeError::Expected { what: expected.to_string(), reason: None }
     }
 
     /// Adds place, path and what was found to an error that has none yet.

@@ -9,9 +9,9 @@ use super::decode;
 use super::diagnostic::{Place, Problem, Problems, Report};
 use super::document;
 use super::lint;
-use super::locator;
 use super::merge::{self, Merged};
 use super::raw::RawConfig;
+use super::secret::secrets;
 use super::source::{FileId, Rendered, SourceFile, Sources, Span};
 use super::spec::Spec;
 use super::system::System;
@@ -251,19 +251,5 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The values of all keys `token`, found without parsing so that a broken file keeps them too.
-fn secrets(text: &str) -> Vec<std::ops::Range<usize>> {
-    let ranges = locator::locate(text).unwrap_or_default();
-    let is_token = |range: &std::ops::Range<usize>| {
-        matches!(text.get(range.clone()), Some("token" | "\"token\"" | "'token'"))
-    };
-    let is_scalar = |range: &std::ops::Range<usize>| {
-        text.get(range.clone()).is_some_and(|value| !value.starts_with(['{', '[']))
-    };
-    ranges
-        .iter()
-        .zip(ranges.iter().skip(1))
-        .filter(|(key, value)| is_token(key) && is_scalar(value))
-        .map(|(_, value)| value.clone())
-        .collect()
-}
+#[cfg(test)]
+mod tests;

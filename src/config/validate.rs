@@ -22,6 +22,7 @@ use super::source::Span;
 use super::spec::{Spec, StopBudget};
 use super::system::System;
 use context::Context;
+pub(super) use context::shown;
 pub(super) use jobs::PRE_START;
 use names::Names;
 pub(super) use sections::{DEFAULT_MODE, DEFAULT_SOCKET};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use crate::config::diagnostic::{Place, Problem, Problems};
+use crate::config::duration::GoDuration;
 use crate::config::raw::{Field, Opt, Time};
 use crate::config::spec::UserSpec;
 use crate::config::system::System;
@@ -53,7 +54,7 @@ impl<'a> Context<'a> {
         let field = field?;
         let duration = field.value?.0;
         if duration < Duration::from_millis(1) {
-            let message = format!("{path}: expected at least 1ms, found {duration:?}");
+            let message = format!("{path}: expected at least 1ms, found {}", shown(duration));
             self.error("out-of-range", field.span, message);
             return None;
         }
@@ -79,4 +80,10 @@ pub(super) fn value<T>(field: &Opt<T>) -> Option<&T> {
 /// A duration that was given and is right.
 pub(super) fn time(field: &Opt<Time>) -> Option<Duration> {
     value(field).map(|time| time.0)
+}
+
+/// A duration as users write it.
+pub(in crate::config) fn shown(duration: Duration) -> String {
+    let nanoseconds = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+    GoDuration::from_nanos(nanoseconds).to_string()
 }

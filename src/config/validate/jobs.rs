@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::{Context, time, value};
+use super::context::{Context, shown, time, value};
 use super::names::Names;
 use super::when::{Resolver, after, startup};
 use super::{JobPlaces, Places, advertise, command, execution, health};
@@ -279,7 +279,7 @@ fn backoff(context: &mut Context<'_>, path: &str, field: &Field<RawBackoff>) -> 
     let max = time(&raw.max).unwrap_or(default.max);
     if min > max && max > Duration::ZERO {
         let place = raw.min.as_ref().map_or(field.span, |min| min.span);
-        let message = format!("{path}.backoff: min {min:?} is above max {max:?}");
+        let message = format!("{path}.backoff: min {} is above max {}", shown(min), shown(max));
         context.error("out-of-range", place, message);
     }
     let reset_after = time(&raw.reset_after).unwrap_or(default.reset_after);
