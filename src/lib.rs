@@ -1,3 +1,23 @@
 //! `containerpilot`: an init and supervisor for multi-process containers.
+//!
+//! Every decision is a pure function over plain data; what acts on the world is a thin layer around it.
+//!
+//! ```text
+//!  arguments ──► cli ──► config: text ─ template ─ JSON5 ─ validation ─► Spec
+//!                 │                                                      │
+//!                 └──────────────► actors: jobs, health checks, watches ◄┘
+//!                                     │ events and commands (messages)
+//!                                     ▼
+//!                        process, consul, metrics, logging
+//! ```
+//!
+//! Imports point one way: `main, cli → actors → {process, consul, metrics, logging} → config → messages`, and
+//! `tests/architecture.rs` holds that line. Actors do not import each other; they meet in [`messages`].
+//!
+//! - [`messages`]: the vocabulary that actors share; types only.
+//! - [`config`]: from what a user wrote to a validated [`config::spec::Spec`], with every problem and its place.
+//! - [`cli`]: arguments, commands, exit statuses.
+
+pub mod cli;
 pub mod config;
 pub mod messages;

@@ -1,2 +1,7 @@
 //! Arguments → configuration → supervision → exit status; nothing else.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    containerpilot::cli::run(std::env::args_os())
+}

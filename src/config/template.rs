@@ -1,38 +1,99 @@
-//! Stub.
+//! The template language of the configuration: Go's `text/template` over the environment.
+//!
+//! [`render`] turns what the user wrote into JSON5 and remembers where each part came from, so that later errors
+//! point into the file as it was written. It reads nothing but its arguments, and no input can make it panic,
+//! run forever or fill the memory.
+
+mod ast;
+mod budget;
+mod eval;
+mod expression;
+mod float;
+mod format;
+mod functions;
+mod lexer;
+mod number;
+mod parser;
+mod pipeline;
+mod printf;
+mod quote;
+mod source_map;
+mod span;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
-/// Map.
+use std::rc::Rc;
+
+use budget::MAX_TEXT;
+use eval::Evaluator;
+use span::Span;
+use value::Environment;
+
+pub use source_map::{Origin, SourceMap};
+
+/// What a template became, and where each part of it came from.
 #[derive(Debug, Clone)]
-pub struct SourceMap;
-/// Origin.
-pub struct Origin {
-    /// Span.
-    pub span: Range<usize>,
-    /// Verbatim.
-    pub verbatim: bool,
-}
-impl SourceMap {
-    /// Locate.
-    pub fn locate(&self, range: Range<usize>) -> Origin {
-        Origin { span: range, verbatim: true }
-    }
-}
-/// Rendered.
 pub struct Rendered {
-    /// Text.
+    /// The rendered text.
     pub text: String,
-    /// Map.
+    /// Leads from a place in [`Rendered::text`] back to the unrendered source.
     pub map: SourceMap,
 }
-/// Error.
-#[derive(Debug)]
+
+/// Why a template could not be rendered.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
-    /// Span.
+    /// The bytes of the unrendered source that are to blame.
     pub span: Range<usize>,
-    /// Message.
+    /// What is wrong with them, in the user's words.
     pub message: String,
 }
-/// Render.
-pub fn render(text: &str, _env: &BTreeMap<String, String>) -> Result<Rendered, TemplateError> {
-    Ok(Rendered { text: text.to_owned(), map: SourceMap })
+
+impl TemplateError {
+    fn new(span: Span, message: impl Into<String>) -> TemplateError {
+        TemplateError { span: span.start..span.end, message: message.into() }
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+/// Renders a template over the environment, which is both its data and what its `env` function reads.
+pub fn render(source: &str, env: &BTreeMap<String, String>) -> Result<Rendered, TemplateError> {
+    check_size(source)?;
+    // Most configurations are no templates.
+    if !source.contains("{{") {
+        return Ok(Rendered { text: source.to_owned(), map: SourceMap::identity(source.len()) });
+    }
+    let environment = value::environment(env);
+    render_apart(source, &environment, &environment)
+}
+
+/// Renders with data that differ from what the `env` function reads.
+fn render_apart(
+    source: &str,
+    data: &Rc<Environment>,
+    process: &Rc<Environment>,
+) -> Result<Rendered, TemplateError> {
+    let templates = parser::parse(source)?;
+    Evaluator::new(&templates, Rc::clone(process)).render(data)
+}
+
+fn check_size(source: &str) -> Result<(), TemplateError> {
+    if source.len() <= MAX_TEXT {
+        return Ok(());
+    }
+    let message =
+        format!("cannot read a configuration of {} bytes: expected at most {MAX_TEXT}", source.len());
+    Err(TemplateError::new(Span { start: 0, end: 0 }, message))
 }

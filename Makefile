@@ -1,0 +1,39 @@
+# `make help` lists the targets.
+CARGO ?= cargo
+FUZZ_SECONDS ?= 300
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test deps fmt bench fuzz clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## the optimised program, target/release/containerpilot
+	$(CARGO) build --release
+
+run: ## build and run examples/hello.json5; end it with Ctrl-C
+	$(CARGO) run -- -config examples/hello.json5
+
+deps: ## install what the tests need and this machine lacks
+	./scripts/install-test-deps.sh
+
+test: deps ## everything that must hold: format, lints, tests, documentation
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) test
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
+
+fmt: ## format the code
+	$(CARGO) fmt
+
+bench: ## run the benchmarks
+	$(CARGO) bench
+
+fuzz: ## run every fuzz target for FUZZ_SECONDS each (needs nightly Rust and cargo-fuzz)
+	@for target in $$($(CARGO) +nightly fuzz list); do \
+		echo "== $$target"; \
+		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+clean: ## delete what was built
+	$(CARGO) clean

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Installs what `make test` needs on a Debian machine with Rust. Does nothing if everything is there already.
+set -eu
+
+say() { echo "install-test-deps: $*"; }
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# tool:package
+needed="cc:gcc unshare:util-linux ps:procps"
+
+packages=""
+for entry in $needed; do
+    tool=${entry%%:*}
+    package=${entry#*:}
+    if ! have "$tool"; then
+        say "$tool is missing; package $package has it"
+        packages="$packages $package"
+    fi
+done
+
+if [ -n "$packages" ]; then
+    if ! have apt-get; then
+        say "this machine has no apt-get: please install$packages yourself" >&2
+        exit 1
+    elif [ "$(id -u)" -eq 0 ]; then
+        root=""
+    elif have sudo; then
+        root="sudo"
+    else
+        say "neither root nor sudo: please run 'apt-get install$packages' as root" >&2
+        exit 1
+    fi
+    say "installing$packages with apt-get"
+    $root apt-get update -qq
+    # shellcheck disable=SC2086 # several words are meant
+    $root apt-get install -y -qq --no-install-recommends $packages
+fi
+
+if ! have cargo; then
+    say "cargo is missing: install Rust from https://rustup.rs" >&2
+    exit 1
+fi
+
+for component in rustfmt clippy; do
+    tool=cargo-$component
+    [ "$component" = rustfmt ] && tool=rustfmt
+    if ! "$tool" --version >/dev/null 2>&1; then
+        if ! have rustup; then
+            say "$component is missing and there is no rustup to install it with" >&2
+            exit 1
+        fi
+        say "adding the Rust component $component"
+        rustup component add "$component"
+    fi
+done

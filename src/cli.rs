@@ -1,0 +1,107 @@
+//! The command line: from arguments to an exit status. Decisions are in the pure files [`argv`], [`args`] and
+//! [`locate`]; this file and the commands read the environment, print, and run what was asked for.
+
+pub mod args;
+pub mod argv;
+mod check;
+mod client;
+pub mod locate;
+pub mod output;
+mod render;
+pub mod request;
+mod supervise;
+mod version;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use request::{Color, Request};
+
+use crate::config::diagnostic::Report;
+
+/// A command that could not be carried out: printed on stderr, exit status 1.
+#[derive(Debug)]
+pub struct CommandError(String);
+
+impl CommandError {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> Self {
+        Self(format!("cannot write the output: {error}"))
+    }
+}
+
+/// Carries out what the arguments (the program's name first) ask for and gives the status to exit with.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let request = match args::parse(arguments) {
+        Ok(request) => request,
+        Err(answer) => return print_answer(&answer),
+    };
+    match perform(request) {
+        Ok(status) => status,
+        Err(error) => {
+            output::complain(&format!("containerpilot: {error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(request: Request) -> Result<ExitCode, CommandError> {
+    match request {
+        Request::Supervise { config, main } => supervise::run(config.as_deref(), main),
+        Request::Render { config, destination } => render::run(&found(config.as_deref())?, &destination),
+        Request::Check { config, options } => check::run(&found(config.as_deref())?, options),
+        Request::Schema => check::print_schema(),
+        Request::Client { config, request } => client::run(config.as_deref(), &request),
+        Request::Version => version::print(),
+    }
+}
+
+/// Help that was asked for is an answer; everything else that clap says is a usage error, status 2.
+fn print_answer(answer: &clap::Error) -> ExitCode {
+    let text = answer.render().to_string();
+    if answer.use_stderr() {
+        output::complain(&text);
+        return ExitCode::from(2);
+    }
+    match output::print(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Where the configuration is, by this process's environment and files.
+fn found(flag: Option<&Path>) -> Result<PathBuf, CommandError> {
+    let variable = std::env::var_os(locate::VARIABLE);
+    locate::locate(flag, variable.as_deref(), Path::exists)
+        .ok_or_else(|| CommandError::new(locate::NOT_FOUND))
+}
+
+/// This process's environment, for templates. What is not UTF-8 cannot be put into JSON5 as it is.
+fn environment() -> BTreeMap<String, String> {
+    let text = |value: OsString| value.to_string_lossy().into_owned();
+    std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+}
+
+/// Prints what is wrong with a configuration; the error is the last line.
+fn refused(path: &Path, report: &Report) -> CommandError {
+    let coloured = check::is_coloured(Color::Auto, &io::stderr());
+    output::complain(&format!("{}\n", report.render(coloured)));
+    CommandError::new(format!("cannot use {}: {}", path.display(), report.summary()))
+}

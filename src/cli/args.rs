@@ -1,0 +1,320 @@
+//! Arguments → [`Request`]. Pure: reads no environment and no files, prints nothing.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use super::argv;
+use super::request::{
+    CheckOptions, ClientRequest, Color, Destination, Format, JobAction, Maintenance, Request,
+};
+use crate::config::spec::CommandLine;
+use crate::config::suggest::nearest;
+use crate::messages::signal::Signal;
+
+const USAGE: &str = "containerpilot [-config PATH] [-- CMD [ARG]...]
+       containerpilot [-config PATH] FLAG
+       containerpilot COMMAND [-config PATH] [ARG]...";
+
+const EPILOGUE: &str = "\
+Every flag may be written with one dash or two: -config F, --config F, -config=F.
+
+Without -config the configuration is the first of
+  $CONTAINERPILOT
+  /etc/containerpilot.json5
+  /etc/containerpilot.d
+A directory means all of its *.json5 and *.json files in lexical order.
+
+Examples:
+  containerpilot -config app.json5          supervise the jobs of app.json5
+  containerpilot -- nginx -g 'daemon off;'  be the init of one command, without any configuration
+  containerpilot check -config app.json5    report everything that is wrong with app.json5
+  containerpilot -config app.json5 -template
+                                            see what its template renders to
+  containerpilot -putenv MODE=blue -putenv OLD
+                                            set MODE and unset OLD for jobs that start later
+  containerpilot -reload                    apply a changed configuration
+
+Exit status: that of the supervised jobs; 1 for a bad configuration or a refused request; 2 for
+wrong usage.";
+
+const CLIENT: &str = "Ask a running containerpilot";
+const RENDERING: &str = "Look at the configuration";
+
+/// The init and supervisor of a multi-process container: starts jobs by events, checks their health,
+/// advertises them in Consul.
+#[derive(Debug, Parser)]
+#[command(
+    name = "containerpilot",
+    override_usage = USAGE,
+    after_help = EPILOGUE,
+    disable_version_flag = true,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+struct Arguments {
+    /// Configuration: a JSON5 file, or a directory of them
+    #[arg(long, global = true, value_name = "PATH")]
+    config: Option<PathBuf>,
+
+    /// Print the version and the git hash
+    #[arg(long, short = 'v', short_alias = 'V', group = "mode")]
+    version: bool,
+
+    /// Run this too, as the essential job `main`: when it ends, everything ends with its status
+    #[arg(last = true, value_name = "CMD", conflicts_with = "mode")]
+    main: Option<Vec<String>>,
+
+    #[command(flatten)]
+    rendering: RenderingFlags,
+
+    #[command(flatten)]
+    client: ClientFlags,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = RENDERING)]
+struct RenderingFlags {
+    /// Print the configuration as the template renders it
+    #[arg(long, group = "mode")]
+    template: bool,
+
+    /// With -template: write to this file instead, in one step ("-" is stdout)
+    #[arg(long, requires = "template", value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = CLIENT)]
+struct ClientFlags {
+    /// Load the configuration again; jobs that did not change keep running
+    #[arg(long, group = "mode")]
+    reload: bool,
+
+    /// With -reload: restart unchanged jobs too
+    #[arg(long, requires = "reload")]
+    all: bool,
+
+    /// With -reload: only tell what would start, stop and stay
+    #[arg(long, requires = "reload", conflicts_with = "all")]
+    dry_run: bool,
+
+    /// Exit 0 if it answers
+    #[arg(long, group = "mode")]
+    ping: bool,
+
+    /// Enter or leave maintenance: health checks stop, services are deregistered
+    #[arg(long, group = "mode", value_name = "enable|disable", hide_possible_values = true)]
+    maintenance: Option<Maintenance>,
+
+    /// Set a variable for jobs that start from now on; without "=", unset it. May be repeated
+    #[arg(long, group = "mode", value_name = "KEY[=VALUE]", value_parser = variable)]
+    putenv: Vec<(String, Option<String>)>,
+
+    /// Record a value of a metric. May be repeated
+    #[arg(long, group = "mode", value_name = "NAME=NUMBER", value_parser = measurement)]
+    putmetric: Vec<(String, f64)>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Report every problem of the configuration; exit 1 if there are errors
+    Check {
+        /// Exit 1 for warnings too
+        #[arg(long)]
+        strict: bool,
+        /// For people, or for editors and CI
+        #[arg(long, value_enum, default_value_t = Format::Human)]
+        format: Format,
+        /// Colour the report
+        #[arg(long, value_enum, default_value_t = Color::Auto)]
+        color: Color,
+    },
+    /// Print a JSON Schema of the configuration, for editors
+    Schema,
+    /// Show the jobs and watches of a running containerpilot
+    Status {
+        /// For people or for programs
+        #[arg(long, value_enum, default_value_t = Format::Human)]
+        format: Format,
+    },
+    /// Print the events of a running containerpilot as they happen
+    Events {
+        /// First replay the events after this sequence number
+        #[arg(long, value_name = "SEQUENCE")]
+        since: Option<u64>,
+        /// Print what there is and exit
+        #[arg(long)]
+        no_follow: bool,
+    },
+    /// Start a job by hand
+    Start(OneJob),
+    /// Stop a job; it stays stopped until started again
+    Stop(OneJob),
+    /// Stop a job and start it again
+    Restart(OneJob),
+    /// Send a signal to a job's processes
+    Signal {
+        #[command(flatten)]
+        job: OneJob,
+        /// Name or number: SIGHUP, hup, 1, SIGRTMIN+3
+        #[arg(value_name = "SIGNAL", value_parser = signal)]
+        signal: Signal,
+    },
+}
+
+#[derive(Debug, Args)]
+struct OneJob {
+    /// Name of the job
+    #[arg(value_name = "JOB")]
+    job: String,
+}
+
+/// Reads a command line, the program's name first. The error is clap's: a usage error, or help that was asked for.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
+    let command = Arguments::command();
+    let arguments = argv::normalise(arguments, |name| takes_value(&command, name));
+    if arguments.iter().position(|argument| argument == "--") == Some(arguments.len() - 1) {
+        return Err(missing_command());
+    }
+    let parsed = Arguments::try_parse_from(arguments).map_err(advise)?;
+    request(parsed)
+}
+
+fn takes_value(command: &clap::Command, name: &str) -> bool {
+    command.get_arguments().any(|arg| arg.get_long() == Some(name) && arg.get_action().takes_values())
+        || command.get_subcommands().any(|subcommand| takes_value(subcommand, name))
+}
+
+/// Advice of our own for a word that is neither flag nor command. Clap's, that a misspelt flag could be a
+/// command after `--`, would mislead; ContainerPilot 2 took the main command without `--`.
+fn advise(mut error: clap::Error) -> clap::Error {
+    let word = error.get(ContextKind::InvalidArg).or_else(|| error.get(ContextKind::InvalidSubcommand));
+    if matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand)
+        && let Some(ContextValue::String(word)) = word
+    {
+        let advice = if word.starts_with('-') { Vec::new() } else { advice_on_word(word) };
+        let advice = advice.into_iter().map(Into::into).collect();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(advice));
+    }
+    error
+}
+
+fn advice_on_word(word: &str) -> Vec<String> {
+    let command = Arguments::command();
+    let similar = nearest(word, command.get_subcommands().map(clap::Command::get_name));
+    let similar = similar.map(|name| format!("a similar command exists: '{name}'"));
+    let dashes = format!("to run '{word}' as a job, put two dashes before it: '-- {word}'");
+    similar.into_iter().chain([dashes]).collect()
+}
+
+fn request(parsed: Arguments) -> Result<Request, clap::Error> {
+    let Arguments { config, rendering, client, version, main, command } = parsed;
+    let flag = flag_request(&config, rendering, client, version);
+    match (command, flag, main) {
+        (Some(command), None, None) => Ok(command_request(config, command)),
+        (Some(_), _, _) => Err(Arguments::command().error(
+            ErrorKind::ArgumentConflict,
+            "of the flags, only -config can be used together with a command",
+        )),
+        (None, Some(request), _) => Ok(request),
+        (None, None, main) => Ok(Request::Supervise { config, main: main.map(command_line).transpose()? }),
+    }
+}
+
+/// What the flags ask for; clap has seen to it that at most one of them does.
+fn flag_request(
+    config: &Option<PathBuf>,
+    rendering: RenderingFlags,
+    client: ClientFlags,
+    version: bool,
+) -> Option<Request> {
+    if version {
+        return Some(Request::Version);
+    }
+    if rendering.template {
+        let file = rendering.out.filter(|path| path.as_os_str() != "-");
+        let destination = file.map_or(Destination::Stdout, Destination::File);
+        return Some(Request::Render { config: config.clone(), destination });
+    }
+    let request = if client.reload {
+        ClientRequest::Reload { all: client.all, dry_run: client.dry_run }
+    } else if client.ping {
+        ClientRequest::Ping
+    } else if let Some(direction) = client.maintenance {
+        ClientRequest::Maintenance(direction)
+    } else if !client.putenv.is_empty() {
+        ClientRequest::PutEnvironment(client.putenv)
+    } else if !client.putmetric.is_empty() {
+        ClientRequest::PutMetrics(client.putmetric)
+    } else {
+        return None;
+    };
+    Some(Request::Client { config: config.clone(), request })
+}
+
+fn command_request(config: Option<PathBuf>, command: Command) -> Request {
+    let job = |OneJob { job: name }, action| ClientRequest::Job { name, action };
+    let request = match command {
+        Command::Check { strict, format, color } => {
+            return Request::Check { config, options: CheckOptions { strict, format, color } };
+        }
+        Command::Schema => return Request::Schema,
+        Command::Status { format } => ClientRequest::Status { format },
+        Command::Events { since, no_follow } => ClientRequest::Events { since, follow: !no_follow },
+        Command::Start(name) => job(name, JobAction::Start),
+        Command::Stop(name) => job(name, JobAction::Stop),
+        Command::Restart(name) => job(name, JobAction::Restart),
+        Command::Signal { job: name, signal } => job(name, JobAction::Signal(signal)),
+    };
+    Request::Client { config, request }
+}
+
+fn command_line(words: Vec<String>) -> Result<CommandLine, clap::Error> {
+    let mut words = words.into_iter();
+    match words.next() {
+        Some(program) if !program.is_empty() => Ok(CommandLine { program, args: words.collect() }),
+        Some(_) | None => Err(missing_command()),
+    }
+}
+
+fn missing_command() -> clap::Error {
+    Arguments::command().error(ErrorKind::MissingRequiredArgument, "a command must follow \"--\"")
+}
+
+fn variable(text: &str) -> Result<(String, Option<String>), String> {
+    let (key, value) = match text.split_once('=') {
+        Some((key, value)) => (key, Some(value.to_owned())),
+        None => (text, None),
+    };
+    let is_name = !key.starts_with(|c: char| c.is_ascii_digit())
+        && !key.is_empty()
+        && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_name {
+        return Err(format!("{key:?} is not a variable's name: letters, digits and _, no digit first"));
+    }
+    Ok((key.to_owned(), value))
+}
+
+fn measurement(text: &str) -> Result<(String, f64), String> {
+    let (name, number) = text.split_once('=').ok_or("expected NAME=NUMBER")?;
+    if name.is_empty() {
+        return Err("expected the name of a metric before \"=\"".to_owned());
+    }
+    match number.parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok((name.to_owned(), number)),
+        Ok(_) | Err(_) => Err(format!("expected a number after \"=\", found {number:?}")),
+    }
+}
+
+fn signal(text: &str) -> Result<Signal, String> {
+    Signal::parse(text).ok_or_else(|| "expected a signal's name or number, such as SIGHUP or 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

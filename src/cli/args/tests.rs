@@ -1,0 +1,188 @@
+use super::*;
+
+fn parsed(line: &str) -> Result<Request, clap::Error> {
+    parse(line.split(' ').map(OsString::from))
+}
+
+fn client(line: &str) -> ClientRequest {
+    let request = parsed(line).unwrap();
+    let Request::Client { config: None, request } = request else { panic!("{line}: {request:?}") };
+    request
+}
+
+fn usage_error(line: &str) -> String {
+    let error = parsed(line).expect_err(line);
+    assert!(error.use_stderr(), "{line}");
+    assert_eq!(error.exit_code(), 2, "{line}");
+    error.render().to_string()
+}
+
+fn supervise(config: Option<&str>, main: Option<(&str, &[&str])>) -> Request {
+    let main = main.map(|(program, args)| CommandLine {
+        program: program.to_owned(),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+    });
+    Request::Supervise { config: config.map(PathBuf::from), main }
+}
+
+#[test]
+fn without_a_mode_it_supervises() {
+    for (line, expected) in [
+        ("cp", supervise(None, None)),
+        ("cp -config F", supervise(Some("F"), None)),
+        ("cp --config=F", supervise(Some("F"), None)),
+        ("cp -config F -- app -v --x", supervise(Some("F"), Some(("app", &["-v", "--x"])))),
+        ("cp -- app -- -config", supervise(None, Some(("app", &["--", "-config"])))),
+        ("cp -- check", supervise(None, Some(("check", &[])))),
+    ] {
+        assert_eq!(parsed(line).unwrap(), expected, "{line}");
+    }
+}
+
+#[test]
+fn flags_are_accepted_with_one_dash_or_two() {
+    for line in
+        ["cp -template -config F -out O", "cp --template --config F --out O", "cp -template -config=F -out=O"]
+    {
+        let expected =
+            Request::Render { config: Some("F".into()), destination: Destination::File("O".into()) };
+        assert_eq!(parsed(line).unwrap(), expected, "{line}");
+    }
+}
+
+#[test]
+fn a_dash_as_output_is_stdout() {
+    for line in ["cp -template", "cp -template -out -"] {
+        let expected = Request::Render { config: None, destination: Destination::Stdout };
+        assert_eq!(parsed(line).unwrap(), expected, "{line}");
+    }
+}
+
+#[test]
+fn client_flags_become_requests() {
+    let set = |key: &str, value: Option<&str>| (key.to_owned(), value.map(ToOwned::to_owned));
+    for (line, expected) in [
+        ("cp -reload", ClientRequest::Reload { all: false, dry_run: false }),
+        ("cp -reload -all", ClientRequest::Reload { all: true, dry_run: false }),
+        ("cp -reload --dry-run", ClientRequest::Reload { all: false, dry_run: true }),
+        ("cp -ping", ClientRequest::Ping),
+        ("cp -maintenance enable", ClientRequest::Maintenance(Maintenance::Enable)),
+        ("cp --maintenance=disable", ClientRequest::Maintenance(Maintenance::Disable)),
+        (
+            "cp -putenv A=-v -putenv B -putenv C= -putenv D=x=y",
+            ClientRequest::PutEnvironment(vec![
+                set("A", Some("-v")),
+                set("B", None),
+                set("C", Some("")),
+                set("D", Some("x=y")),
+            ]),
+        ),
+        (
+            "cp -putmetric a=1 -putmetric b=-2.5e3",
+            ClientRequest::PutMetrics(vec![("a".to_owned(), 1.0), ("b".to_owned(), -2500.0)]),
+        ),
+    ] {
+        assert_eq!(client(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn commands_become_requests() {
+    let job = |name: &str, action| ClientRequest::Job { name: name.to_owned(), action };
+    for (line, expected) in [
+        ("cp status", ClientRequest::Status { format: Format::Human }),
+        ("cp status -format json", ClientRequest::Status { format: Format::Json }),
+        ("cp events", ClientRequest::Events { since: None, follow: true }),
+        ("cp events -since 7 -no-follow", ClientRequest::Events { since: Some(7), follow: false }),
+        ("cp start app", job("app", JobAction::Start)),
+        ("cp stop app", job("app", JobAction::Stop)),
+        ("cp restart app", job("app", JobAction::Restart)),
+        ("cp signal app hup", job("app", JobAction::Signal(Signal::HUP))),
+    ] {
+        assert_eq!(client(line), expected, "{line}");
+    }
+    assert_eq!(parsed("cp schema").unwrap(), Request::Schema);
+}
+
+#[test]
+fn check_takes_its_options_before_or_after_the_configuration() {
+    let check = |config: Option<&str>, strict, format, color| Request::Check {
+        config: config.map(PathBuf::from),
+        options: CheckOptions { strict, format, color },
+    };
+    for (line, expected) in [
+        ("cp check", check(None, false, Format::Human, Color::Auto)),
+        ("cp check -config F -strict", check(Some("F"), true, Format::Human, Color::Auto)),
+        ("cp -config F check --format json", check(Some("F"), false, Format::Json, Color::Auto)),
+        ("cp check -color=never", check(None, false, Format::Human, Color::Never)),
+    ] {
+        assert_eq!(parsed(line).unwrap(), expected, "{line}");
+    }
+}
+
+#[test]
+fn version_has_three_spellings() {
+    for line in ["cp -version", "cp --version", "cp -v", "cp -V"] {
+        assert_eq!(parsed(line).unwrap(), Request::Version, "{line}");
+    }
+}
+
+#[test]
+fn flags_that_exclude_each_other_are_usage_errors() {
+    for line in [
+        "cp -template -reload",
+        "cp -version -ping",
+        "cp -putenv A=1 -putmetric b=2",
+        "cp -reload -all -dry-run",
+        "cp -template -- app",
+        "cp -reload check",
+        "cp -template status",
+        "cp -config A -config B",
+        "cp check -- app",
+    ] {
+        usage_error(line);
+    }
+}
+
+#[test]
+fn a_usage_error_names_what_is_wrong() {
+    for (line, part) in [
+        ("cp -out F", "--template"),
+        ("cp -all", "--reload"),
+        ("cp -confg F", "'--config'"),
+        ("cp -config", "value is required"),
+        ("cp -maintenance maybe", "enable, disable"),
+        ("cp -putenv 1A=x", "\"1A\" is not a variable's name"),
+        ("cp -putenv =x", "\"\" is not a variable's name"),
+        ("cp -putmetric a", "expected NAME=NUMBER"),
+        ("cp -putmetric a=NaN", "expected a number"),
+        ("cp -putmetric a=many", "found \"many\""),
+        ("cp signal app SIGFOO", "expected a signal's name"),
+        ("cp start", "<JOB>"),
+        ("cp chek", "'check'"),
+        ("cp /bin/app -x", "'-- /bin/app'"),
+        ("cp --", "a command must follow \"--\""),
+        ("cp -- ", "a command must follow \"--\""),
+        ("cp -config F --", "a command must follow \"--\""),
+    ] {
+        let message = usage_error(line);
+        assert!(message.contains(part), "{line}: {message}");
+    }
+}
+
+#[test]
+fn help_tells_where_the_configuration_is_looked_for() {
+    for line in ["cp -h", "cp --help", "cp -help"] {
+        let help = parsed(line).unwrap_err();
+        assert!(!help.use_stderr(), "{line}");
+        let text = help.render().to_string();
+        for part in ["$CONTAINERPILOT", "/etc/containerpilot.json5", "/etc/containerpilot.d", "Examples:"] {
+            assert!(text.contains(part), "{line}: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_parser_is_consistent() {
+    Arguments::command().debug_assert();
+}

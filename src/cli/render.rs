@@ -1,0 +1,19 @@
+//! `-template`: the configuration as its template renders it, before it is parsed.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::request::Destination;
+use super::{CommandError, environment, output, refused};
+use crate::config;
+
+/// Prints or writes the rendered configuration; a template with an error leaves the destination untouched.
+pub fn run(path: &Path, destination: &Destination) -> Result<ExitCode, CommandError> {
+    let text = config::render(path, &environment()).map_err(|report| refused(path, &report))?;
+    match destination {
+        Destination::Stdout => output::print(&text)?,
+        Destination::File(file) => output::replace_file(file, text.as_bytes())
+            .map_err(|error| CommandError::new(format!("cannot write {}: {error}", file.display())))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,147 @@
+//! What a command line asks for: the outcome of parsing it. Types only.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use crate::config::spec::CommandLine;
+use crate::messages::signal::Signal;
+
+/// What the program was called to do. `config` is the flag's value; where it is absent, the
+/// environment and the default places decide ([`super::locate`]).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// Run the configuration's jobs, and `main` as one more.
+    Supervise {
+        /// Value of `-config`.
+        config: Option<PathBuf>,
+        /// The command after `--`.
+        main: Option<CommandLine>,
+    },
+    /// Print or write the rendered configuration.
+    Render {
+        /// Value of `-config`.
+        config: Option<PathBuf>,
+        /// Where it goes.
+        destination: Destination,
+    },
+    /// Report everything that is wrong with the configuration.
+    Check {
+        /// Value of `-config`.
+        config: Option<PathBuf>,
+        /// How to judge and print.
+        options: CheckOptions,
+    },
+    /// Print the JSON Schema of the configuration.
+    Schema,
+    /// Ask a running containerpilot through its control socket.
+    Client {
+        /// Value of `-config`; it says where the socket is.
+        config: Option<PathBuf>,
+        /// What to ask.
+        request: ClientRequest,
+    },
+    /// Print version and git hash.
+    Version,
+}
+
+/// Where a rendered configuration goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// Our standard output.
+    Stdout,
+    /// A file, replaced in one step.
+    File(PathBuf),
+}
+
+/// How `check` judges and prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Warnings count as errors.
+    pub strict: bool,
+    /// For people or for programs.
+    pub format: Format,
+    /// Whether to colour what people read.
+    pub color: Color,
+}
+
+/// Who reads the output of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text for people.
+    Human,
+    /// JSON for editors, CI and scripts.
+    Json,
+}
+
+/// Whether to colour text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// One question or order to a running containerpilot.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClientRequest {
+    /// Load the configuration again.
+    Reload {
+        /// Restart unchanged jobs too.
+        all: bool,
+        /// Only tell what would start, stop and stay.
+        dry_run: bool,
+    },
+    /// Is it alive?
+    Ping,
+    /// Enter or leave maintenance.
+    Maintenance(Maintenance),
+    /// Set variables for jobs started later; `None` unsets.
+    PutEnvironment(Vec<(String, Option<String>)>),
+    /// Record values of metrics.
+    PutMetrics(Vec<(String, f64)>),
+    /// The state of every job and watch.
+    Status {
+        /// For people or for programs.
+        format: Format,
+    },
+    /// The stream of events.
+    Events {
+        /// Replay those after this sequence number first.
+        since: Option<u64>,
+        /// Stay and print new ones.
+        follow: bool,
+    },
+    /// Act on one job by hand.
+    Job {
+        /// Its name.
+        name: String,
+        /// What to do with it.
+        action: JobAction,
+    },
+}
+
+/// The two directions of maintenance mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Maintenance {
+    /// Health checks stop and services are deregistered.
+    Enable,
+    /// Back to normal.
+    Disable,
+}
+
+/// What can be done to one job by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobAction {
+    /// Run it now.
+    Start,
+    /// Stop it until it is started again.
+    Stop,
+    /// Stop it, then start it.
+    Restart,
+    /// Signal its process group.
+    Signal(Signal),
+}

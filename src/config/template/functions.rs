@@ -1,0 +1,219 @@
+//! The functions that a template can call: Go's own and ContainerPilot's. What each does is in its family's file.
+
+mod compare;
+mod escape;
+mod lists;
+mod regex;
+mod text;
+
+use std::rc::Rc;
+
+use super::TemplateError;
+use super::budget::{Budget, Draft};
+use super::span::Span;
+use super::value::{Environment, Value};
+use regex::Regexes;
+
+/// A function by its name in templates.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) name: &'static str,
+    pub(super) fewest: usize,
+    pub(super) most: Option<usize>,
+    pub(super) body: Body,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    /// Called with all its arguments.
+    Strict(fn(&mut Call<'_>) -> Outcome),
+    /// Takes its arguments one by one up to the first that is as true as this.
+    ShortCircuit(bool),
+}
+
+/// What a call yields.
+pub(super) type Outcome = Result<Value, TemplateError>;
+
+const fn fixed(name: &'static str, count: usize, body: fn(&mut Call<'_>) -> Outcome) -> Function {
+    Function { name, fewest: count, most: Some(count), body: Body::Strict(body) }
+}
+
+const fn variadic(name: &'static str, fewest: usize, body: fn(&mut Call<'_>) -> Outcome) -> Function {
+    Function { name, fewest, most: None, body: Body::Strict(body) }
+}
+
+static FUNCTIONS: [Function; 26] = [
+    Function { name: "and", fewest: 1, most: None, body: Body::ShortCircuit(false) },
+    Function { name: "or", fewest: 1, most: None, body: Body::ShortCircuit(true) },
+    fixed("not", 1, compare::not),
+    variadic("eq", 2, compare::eq),
+    fixed("ne", 2, compare::ne),
+    fixed("lt", 2, compare::lt),
+    fixed("le", 2, compare::le),
+    fixed("gt", 2, compare::gt),
+    fixed("ge", 2, compare::ge),
+    fixed("len", 1, lists::len),
+    variadic("index", 1, lists::index),
+    variadic("slice", 1, lists::slice),
+    fixed("split", 2, lists::split),
+    fixed("join", 2, lists::join),
+    Function { name: "loop", fewest: 1, most: Some(2), body: Body::Strict(lists::count) },
+    variadic("print", 0, text::print),
+    variadic("printf", 1, text::printf),
+    variadic("println", 0, text::println),
+    fixed("default", 2, text::default),
+    fixed("env", 1, text::env),
+    fixed("replaceAll", 3, text::replace_all),
+    fixed("regexReplaceAll", 3, regex::replace_all),
+    variadic("html", 0, escape::html),
+    variadic("js", 0, escape::js),
+    variadic("urlquery", 0, escape::urlquery),
+    variadic("call", 1, text::call),
+];
+
+/// The function of this name.
+pub(super) fn find(name: &str) -> Option<&'static Function> {
+    FUNCTIONS.iter().find(|function| function.name == name)
+}
+
+/// What to tell about a name that is no function.
+pub(super) fn not_defined(name: &str) -> String {
+    let nearest = FUNCTIONS
+        .iter()
+        .map(|function| (distance(name, function.name), function.name))
+        .min()
+        .filter(|(distance, candidate)| *distance <= 2 && *distance < candidate.len().min(name.len()));
+    let hint = match nearest {
+        Some((_, candidate)) => format!("; did you mean \"{candidate}\"?"),
+        // Whoever forgets the dot of a variable gets here.
+        None if name.starts_with(char::is_uppercase) => format!("; did you mean \".{name}\"?"),
+        None => String::new(),
+    };
+    format!("function \"{name}\" is not defined{hint}")
+}
+
+/// How many characters must be changed, added or removed to make one name of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    // No name that is far longer is near: this also bounds the work.
+    for (at, left) in one.chars().take(2 * FUNCTIONS.len()).enumerate() {
+        let mut diagonal = at;
+        let mut before = at + 1;
+        let mut next = vec![before];
+        for (right, above) in other.iter().zip(row.iter().skip(1)) {
+            let changed = diagonal + usize::from(left != *right);
+            before = changed.min(before + 1).min(above + 1);
+            next.push(before);
+            diagonal = *above;
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+/// What calls share during one rendering.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) budget: Budget,
+    environment: Rc<Environment>,
+    regexes: Regexes,
+}
+
+impl Session {
+    pub(super) fn new(environment: Rc<Environment>) -> Session {
+        Session { budget: Budget::new(), environment, regexes: Regexes::default() }
+    }
+}
+
+/// An evaluated argument and its place in the source.
+#[derive(Debug)]
+pub(super) struct Argument {
+    pub(super) value: Value,
+    pub(super) span: Span,
+}
+
+/// One call of a function. The number of arguments has been checked.
+pub(super) struct Call<'c> {
+    pub(super) name: &'static str,
+    pub(super) arguments: &'c [Argument],
+    pub(super) span: Span,
+    pub(super) session: &'c mut Session,
+}
+
+impl Call<'_> {
+    fn fault(&self, message: impl std::fmt::Display) -> TemplateError {
+        TemplateError::new(self.span, format!("{}: {message}", self.name))
+    }
+
+    /// The error of an argument that is not what it should be.
+    fn argument_fault(&self, at: usize, message: impl std::fmt::Display) -> TemplateError {
+        let span = self.arguments.get(at).map_or(self.span, |argument| argument.span);
+        TemplateError::new(span, format!("{}: {message}", self.name))
+    }
+
+    fn value(&self, at: usize) -> Value {
+        self.arguments.get(at).map_or(Value::Nil, |argument| argument.value.clone())
+    }
+
+    fn values(&self) -> Vec<Value> {
+        self.arguments.iter().map(|argument| argument.value.clone()).collect()
+    }
+
+    /// An argument that must be a string.
+    fn text(&self, at: usize) -> Result<Rc<str>, TemplateError> {
+        match self.value(at) {
+            Value::Text(text) => Ok(text),
+            value @ (Value::Nil
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Byte(_)
+            | Value::Float(_)
+            | Value::Strings(_)
+            | Value::Ints(_)
+            | Value::Environment(_)) => {
+                Err(self.argument_fault(at, format!("expected a string, found {}", value.described())))
+            }
+        }
+    }
+
+    /// Ends a text: its size is checked and paid for.
+    fn finish(&mut self, draft: Draft) -> Outcome {
+        draft.finish(&mut self.session.budget, self.span).map(Value::Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_is_found_by_its_name_and_only_once() {
+        for function in &FUNCTIONS {
+            assert!(std::ptr::eq(find(function.name).unwrap(), function), "{}", function.name);
+        }
+    }
+
+    #[test]
+    fn a_near_name_is_suggested() {
+        assert_eq!(not_defined("spilt"), "function \"spilt\" is not defined; did you mean \"split\"?");
+        assert_eq!(not_defined("regexReplace"), "function \"regexReplace\" is not defined");
+        assert_eq!(
+            not_defined("replaceall"),
+            "function \"replaceall\" is not defined; did you mean \"replaceAll\"?"
+        );
+        assert_eq!(not_defined("nofunc"), "function \"nofunc\" is not defined");
+    }
+
+    #[test]
+    fn a_forgotten_dot_is_suggested() {
+        assert_eq!(not_defined("NAME"), "function \"NAME\" is not defined; did you mean \".NAME\"?");
+    }
+
+    #[test]
+    fn distances_count_changes() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("abc", "abc"), 0);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

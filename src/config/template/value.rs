@@ -1,0 +1,148 @@
+//! The values that a template computes with, and what Go's rules say about each kind.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The environment as templates see it: Go's `map[string]string`.
+pub(super) type Environment = BTreeMap<Rc<str>, Rc<str>>;
+
+/// A value; copies are cheap.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    /// Go's untyped nil: an argument `nil`, or the data of a `{{template}}` that was given none.
+    Nil,
+    Bool(bool),
+    Int(i64),
+    /// One byte of a string, as `index` yields it: Go's `uint8`.
+    Byte(u8),
+    Float(f64),
+    Text(Rc<str>),
+    Strings(Rc<[Rc<str>]>),
+    Ints(Rc<[i64]>),
+    Environment(Rc<Environment>),
+}
+
+/// Copies the environment once, so that its values can be shared afterwards.
+pub(super) fn environment(env: &BTreeMap<String, String>) -> Rc<Environment> {
+    Rc::new(env.iter().map(|(name, value)| (Rc::from(name.as_str()), Rc::from(value.as_str()))).collect())
+}
+
+impl Value {
+    pub(super) fn text(text: &str) -> Value {
+        Value::Text(Rc::from(text))
+    }
+
+    /// The name of the type as Go's `%T` prints it.
+    pub(super) fn go_type(&self) -> &'static str {
+        match self {
+            Value::Nil => "<nil>",
+            Value::Bool(_) => "bool",
+            Value::Int(_) => "int",
+            Value::Byte(_) => "uint8",
+            Value::Float(_) => "float64",
+            Value::Text(_) => "string",
+            Value::Strings(_) => "[]string",
+            Value::Ints(_) => "[]int",
+            Value::Environment(_) => "map[string]string",
+        }
+    }
+
+    /// The kind of value in the words of an error message.
+    pub(super) fn described(&self) -> &'static str {
+        match self {
+            Value::Nil => "nil",
+            Value::Bool(_) => "a boolean",
+            Value::Int(_) => "an integer",
+            Value::Byte(_) => "a byte",
+            Value::Float(_) => "a floating-point number",
+            Value::Text(_) => "a string",
+            Value::Strings(_) => "a list of strings",
+            Value::Ints(_) => "a list of integers",
+            Value::Environment(_) => "the environment",
+        }
+    }
+
+    /// Whether the value counts as true: it is not the zero or empty value of its type.
+    pub(super) fn is_true(&self) -> bool {
+        match self {
+            Value::Nil => false,
+            Value::Bool(value) => *value,
+            Value::Int(value) => *value != 0,
+            Value::Byte(value) => *value != 0,
+            Value::Float(value) => *value != 0.0,
+            Value::Text(text) => !text.is_empty(),
+            Value::Strings(list) => !list.is_empty(),
+            Value::Ints(list) => !list.is_empty(),
+            Value::Environment(map) => !map.is_empty(),
+        }
+    }
+
+    /// The number of elements, for what has elements; the bytes of a string.
+    pub(super) fn length(&self) -> Option<usize> {
+        match self {
+            Value::Text(text) => Some(text.len()),
+            Value::Strings(list) => Some(list.len()),
+            Value::Ints(list) => Some(list.len()),
+            Value::Environment(map) => Some(map.len()),
+            Value::Nil | Value::Bool(_) | Value::Int(_) | Value::Byte(_) | Value::Float(_) => None,
+        }
+    }
+
+    /// The pairs that `range` visits in order, or nothing when the value cannot be ranged over.
+    pub(super) fn entries(&self) -> Option<Box<dyn Iterator<Item = (Value, Value)> + '_>> {
+        let index = |at: usize| Value::Int(i64::try_from(at).unwrap_or(i64::MAX));
+        match self {
+            // Like a nil map: nothing to visit, and no mistake.
+            Value::Nil => Some(Box::new(std::iter::empty())),
+            Value::Strings(list) => Some(Box::new(
+                list.iter().enumerate().map(move |(at, text)| (index(at), Value::Text(Rc::clone(text)))),
+            )),
+            Value::Ints(list) => {
+                Some(Box::new(list.iter().enumerate().map(move |(at, int)| (index(at), Value::Int(*int)))))
+            }
+            Value::Environment(map) => Some(Box::new(
+                map.iter().map(|(key, value)| (Value::Text(Rc::clone(key)), Value::Text(Rc::clone(value)))),
+            )),
+            Value::Bool(_) | Value::Int(_) | Value::Byte(_) | Value::Float(_) | Value::Text(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_and_empty_values_are_false() {
+        let zeros = [
+            Value::Nil,
+            Value::Bool(false),
+            Value::Int(0),
+            Value::Byte(0),
+            Value::Float(-0.0),
+            Value::text(""),
+            Value::Strings(Rc::from([])),
+            Value::Ints(Rc::from([])),
+            Value::Environment(Rc::new(Environment::new())),
+        ];
+        for value in zeros {
+            assert!(!value.is_true(), "{value:?}");
+        }
+        assert!(Value::text("false").is_true());
+        assert!(Value::Ints(Rc::from([0])).is_true());
+    }
+
+    #[test]
+    fn the_environment_is_visited_in_the_order_of_its_keys() {
+        let map = BTreeMap::from([("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())]);
+        let value = Value::Environment(environment(&map));
+        let keys: Vec<String> = value.entries().unwrap().map(|(key, _)| format!("{key:?}")).collect();
+        assert_eq!(keys, ["Text(\"a\")", "Text(\"b\")"]);
+    }
+
+    #[test]
+    fn single_values_have_no_entries() {
+        assert!(Value::Int(3).entries().is_none());
+        assert!(Value::text("abc").entries().is_none());
+    }
+}
