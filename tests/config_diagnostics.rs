@@ -1,6 +1,8 @@
 //! What a person with a wrong configuration sees. Each file or directory in `testdata/bad` has its report
 //! beside it, in a file of the same name that ends in `.snap`.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +35,7 @@ fn cases(directory: &str) -> Vec<PathBuf> {
     paths
 }
 
-fn compare(directory: &str, path: &Path, text: String) {
+fn compare(directory: &str, path: &Path, text: &str) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(Path::new("testdata").join(directory));
     settings.set_prepend_module_to_snapshot(false);
@@ -48,7 +50,7 @@ fn every_bad_configuration_is_explained() {
     for path in cases {
         let report = config::check(&path, &env(), &system());
         assert!(!report.is_empty(), "{}", path.display());
-        compare("bad", &path, format!("{report}\n{}", report.summary()));
+        compare("bad", &path, &format!("{report}\n{}", report.summary()));
     }
 }
 
@@ -56,7 +58,7 @@ fn every_bad_configuration_is_explained() {
 fn every_good_configuration_becomes_a_specification() {
     for path in cases("tests/testdata/good") {
         let loaded = config::load(&path, &env(), &system()).unwrap_or_else(|report| panic!("{report}"));
-        compare("good", &path, format!("{:#?}\n\n{}", loaded.spec, loaded.warnings));
+        compare("good", &path, &format!("{:#?}\n\n{}", loaded.spec, loaded.warnings));
     }
 }
 
@@ -65,7 +67,7 @@ fn the_report_for_programs_has_the_same_places() {
     let path = Path::new("tests/testdata/bad/67-unicode-columns.json5");
     let report = config::check(path, &env(), &system());
     let json = serde_json::to_string_pretty(&report.to_json()).unwrap();
-    compare("bad", Path::new("67-unicode-columns-as-json"), json);
+    compare("bad", Path::new("67-unicode-columns-as-json"), &json);
 }
 
 #[test]
@@ -73,6 +75,6 @@ fn a_missing_path_is_explained() {
     let report = config::load(Path::new("no/such/file.json5"), &env(), &system()).unwrap_err();
     assert_eq!(
         report.to_string(),
-        "error[unreadable]: cannot read \"no/such/file.json5\": no such file or directory\n"
+        "error[unreadable]: cannot read \"no/such/file.json5\": No such file or directory\n"
     );
 }

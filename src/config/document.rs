@@ -53,16 +53,17 @@ pub struct Key {
 impl Node {
     /// The value of a key, if this is an object that has it.
     pub fn get(&self, name: &str) -> Option<&Node> {
-        match &self.kind {
-            Kind::Object(entries) => entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value),
-            Kind::Null
-            | Kind::Bool(_)
-            | Kind::Unsigned(_)
-            | Kind::Signed(_)
-            | Kind::Float(_)
-            | Kind::String(_)
-            | Kind::Array(_) => None,
-        }
+        self.as_object()?.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
+    }
+
+    /// The entries, if this is an object.
+    pub fn as_object(&self) -> Option<&[(Key, Node)]> {
+        if let Kind::Object(entries) = &self.kind { Some(entries) } else { None }
+    }
+
+    /// The items, if this is an array.
+    pub fn as_array(&self) -> Option<&[Node]> {
+        if let Kind::Array(items) = &self.kind { Some(items) } else { None }
     }
 
     /// The text, if this is a string.
@@ -357,10 +358,7 @@ mod tests {
     fn every_value_knows_its_place() {
         let text = "// c\n{a: 1, 'b': [true, {c: \"x\"}]}";
         let node = parsed(text).0.unwrap();
-        let c = match &node.get("b").unwrap().kind {
-            Kind::Array(items) => items[1].get("c").unwrap().clone(),
-            other => panic!("{other:?}"),
-        };
+        let c = node.get("b").unwrap().as_array().unwrap()[1].get("c").unwrap().clone();
         assert_eq!(&text[c.span.range()], "\"x\"");
         assert_eq!(&text[node.get("a").unwrap().span.range()], "1");
     }
@@ -386,14 +384,8 @@ mod tests {
     #[test]
     fn huge_numbers_are_kept_as_floats() {
         let node = parsed("[1e999, 99999999999999999999, -1, -0]").0.unwrap();
-        match node.kind {
-            Kind::Array(items) => {
-                assert_eq!(items[0].kind, Kind::Float(f64::INFINITY));
-                assert_eq!(items[1].kind, Kind::Float(1e20));
-                assert_eq!(items[2].kind, Kind::Signed(-1));
-                assert_eq!(items[3].kind, Kind::Unsigned(0));
-            }
-            other => panic!("{other:?}"),
-        }
+        let kinds: Vec<&Kind> = node.as_array().unwrap().iter().map(|item| &item.kind).collect();
+        let expected = [Kind::Float(f64::INFINITY), Kind::Float(1e20), Kind::Signed(-1), Kind::Unsigned(0)];
+        assert_eq!(kinds, expected.iter().collect::<Vec<_>>());
     }
 }

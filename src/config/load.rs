@@ -133,11 +133,9 @@ impl Loader {
     }
 
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
-        let reason = match error.kind() {
-            io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-            _ => error.to_string(),
-        };
+        // The number that the standard library adds helps nobody.
+        let reason = error.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default();
         let message = format!("cannot read {path:?}: {reason}");
         self.problems.add(Problem::error("unreadable", Place::Nowhere, message));
     }

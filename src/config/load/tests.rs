@@ -160,13 +160,8 @@ fn a_source_that_is_no_job_but_a_watch_means_the_watch() {
     let spec = spec(
         "{consul: 'a:1', jobs: [{exec: 'a', when: {source: 'db', each: 'changed'}}], watches: [{name: 'db'}]}",
     );
-    assert_eq!(
-        match &spec.jobs[0].when.trigger {
-            Trigger::Each(key) => key.to_string(),
-            other => panic!("{other:?}"),
-        },
-        "watch.db changed"
-    );
+    let Trigger::Each(key) = &spec.jobs[0].when.trigger else { panic!("{spec:?}") };
+    assert_eq!(key.to_string(), "watch.db changed");
 }
 
 #[test]

@@ -159,11 +159,9 @@ fn check_name(context: &mut Context<'_>, path: &str, field: &Field<RawJob>, raw:
     let is_advertised = value(&raw.port).is_some_and(|port| port.0 != 0);
     match &raw.name {
         Some(name) if is_advertised => check_service_name(context, path, name),
-        Some(name) => {
-            if name.value.as_ref().is_some_and(|name| name.contains(char::is_control)) {
-                let message = format!("{path}.name: a name cannot contain control characters");
-                context.error("bad-name", name.span, message);
-            }
+        Some(name) if name.value.as_ref().is_some_and(|name| name.contains(char::is_control)) => {
+            let message = format!("{path}.name: a name cannot contain control characters");
+            context.error("bad-name", name.span, message);
         }
         None if is_advertised => {
             let message = format!("{path}: an advertised job needs a `name`");
@@ -173,7 +171,7 @@ fn check_name(context: &mut Context<'_>, path: &str, field: &Field<RawJob>, raw:
             let message = format!("{path}: expected a `name` and an `exec`");
             context.error("missing-name", field.span, message);
         }
-        None => {}
+        Some(_) | None => {}
     }
 }
 

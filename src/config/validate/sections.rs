@@ -100,7 +100,7 @@ pub(super) fn telemetry(
     let selectors = selectors(context, "telemetry", raw.interfaces.as_ref());
     Some(TelemetrySpec {
         port: value(&raw.port).map_or(DEFAULT_TELEMETRY_PORT, |port| port.0),
-        address: address(context, "telemetry", place, selectors?)?,
+        address: address(context, "telemetry", place, &selectors?)?,
         tags: strings(&raw.tags),
         metrics,
     })
