@@ -1,7 +1,7 @@
 //! JSON5 text → a tree whose every key and value knows its place. The json5 crate parses; the places
 //! come from [`super::locator`], which meets keys and values in the same order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use json5::ErrorCode;
@@ -191,8 +191,12 @@ fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
     match &mut node.kind {
         Kind::Array(items) => items.iter_mut().for_each(|item| remove_duplicates(item, problems)),
         Kind::Object(entries) => {
+            entries.iter_mut().for_each(|(_, value)| remove_duplicates(value, problems));
+            if !has_duplicates(entries) {
+                return;
+            }
             let mut first: HashMap<String, Span> = HashMap::new();
-            entries.retain_mut(|(key, value)| {
+            entries.retain(|(key, _)| {
                 if let Some(earlier) = first.get(&key.name) {
                     let message = format!("duplicate key `{}`", key.name);
                     problems.add(
@@ -203,7 +207,6 @@ fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
                     return false;
                 }
                 first.insert(key.name.clone(), key.span);
-                remove_duplicates(value, problems);
                 true
             });
         }
@@ -214,6 +217,11 @@ fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
         | Kind::Float(_)
         | Kind::String(_) => {}
     }
+}
+
+fn has_duplicates(entries: &[(Key, Node)]) -> bool {
+    let mut seen = HashSet::with_capacity(entries.len());
+    !entries.iter().all(|(key, _)| seen.insert(key.name.as_str()))
 }
 
 fn syntax_problem(file: FileId, text: &str, error: &json5::Error) -> Problem {

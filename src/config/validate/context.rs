@@ -1,6 +1,7 @@
 //! What every part of validation needs at hand.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::time::Duration;
 
 use crate::config::diagnostic::{Place, Problem, Problems};
@@ -50,7 +51,11 @@ impl<'a> Context<'a> {
     }
 
     /// A duration that does something: at least 1 ms.
-    pub(super) fn at_least_1ms(&mut self, path: &str, field: Option<&Field<Time>>) -> Option<Duration> {
+    pub(super) fn at_least_1ms(
+        &mut self,
+        path: fmt::Arguments<'_>,
+        field: Option<&Field<Time>>,
+    ) -> Option<Duration> {
         let field = field?;
         let duration = field.value?.0;
         if duration < Duration::from_millis(1) {
@@ -62,7 +67,7 @@ impl<'a> Context<'a> {
     }
 
     /// Refuses a text that no system call takes.
-    pub(super) fn no_nul(&mut self, path: &str, field: &Field<impl Sized>, text: &str) -> bool {
+    pub(super) fn no_nul(&mut self, path: fmt::Arguments<'_>, field: &Field<impl Sized>, text: &str) -> bool {
         if text.contains('\0') {
             let message = format!("{path}: a NUL character cannot be passed to a process");
             self.error("nul-character", field.span, message);

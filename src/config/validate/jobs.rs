@@ -72,7 +72,7 @@ fn coprocess(
     let identity = raw.identity();
     let path = labelled("coprocesses", field.index, raw.name.as_ref().and(identity.as_deref()));
     let exec = match &raw.command {
-        Some(exec) => command::validate(context, &format!("{path}.command"), exec),
+        Some(exec) => command::validate(context, format_args!("{path}.command"), exec),
         None => {
             context.error("missing-exec", field.span, format!("{path}: expected a `command`"));
             None
@@ -115,7 +115,7 @@ fn job(
     };
     let advertise = advertise::validate(context, &path, raw, &health);
     let execution = execution::validate(context, &path, raw);
-    let timeout = context.at_least_1ms(&format!("{path}.timeout"), raw.timeout.as_ref());
+    let timeout = context.at_least_1ms(format_args!("{path}.timeout"), raw.timeout.as_ref());
     let stop = stop(context, &path, raw);
     let backoff = raw.backoff.as_ref().map_or_else(Default::default, |field| backoff(context, &path, field));
     let when = when?;
@@ -197,7 +197,7 @@ fn exec(
 ) -> Option<Option<crate::config::spec::CommandLine>> {
     let is_advertised = raw.port.as_ref().is_some_and(|port| port.value.is_none_or(|port| port.0 != 0));
     match &raw.exec {
-        Some(exec) => command::validate(context, &format!("{path}.exec"), exec).map(Some),
+        Some(exec) => command::validate(context, format_args!("{path}.exec"), exec).map(Some),
         None if is_advertised => Some(None),
         None => {
             if raw.name.is_some() {

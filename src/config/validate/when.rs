@@ -89,7 +89,7 @@ impl Resolver<'_, '_> {
                 self.context.add(Problem::warning("no-effect", span, message));
             }
         }
-        let interval = self.context.at_least_1ms(&format!("{path}.interval"), rule.interval.as_ref())?;
+        let interval = self.context.at_least_1ms(format_args!("{path}.interval"), rule.interval.as_ref())?;
         Some(Trigger::Interval(interval))
     }
 
