@@ -57,8 +57,8 @@ fn source_files() -> Vec<SourceFile> {
                 let module = path.strip_prefix(&root).unwrap().with_extension("");
                 let module: Vec<String> =
                     module.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
-                // `tests.rs` is compiled for tests only.
-                if module.last().is_some_and(|name| name != "tests") {
+                // `tests.rs` and `tests/` are compiled for tests only.
+                if !module.iter().any(|name| name == "tests") {
                     let code = without_comments_and_tests(&fs::read_to_string(&path).unwrap());
                     files.push(SourceFile { path, module, code });
                 }
