@@ -14,6 +14,7 @@ pub mod locator;
 pub mod merge;
 pub mod raw;
 mod schema;
+mod secret;
 pub mod source;
 pub mod spec;
 pub mod suggest;

@@ -116,7 +116,7 @@ impl NodeDecoder<'_> {
     }
 
     fn wrong(&self, expected: &dyn Expected) -> DecodeError {
-        DecodeError::Expected(expected.to_string())
+        DecodeError::Expected { what: expected.to_string(), reason: None }
     }
 
     /// Adds place, path and what was found to an error that has none yet.
@@ -210,9 +210,9 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     ) -> Result<V::Value, DecodeError> {
         match name {
             FIELD => visitor.visit_seq(FieldAccess::new(&self)),
-            ONE_OR_MANY => self.locate(visitor.visit_seq(match &self.node.kind {
-                Kind::Array(items) => ItemAccess::many(&self, items),
-                _ => ItemAccess::single(&self),
+            ONE_OR_MANY => self.locate(visitor.visit_seq(match self.node.as_array() {
+                Some(items) => ItemAccess::many(&self, items),
+                None => ItemAccess::single(&self),
             })),
             _ => visitor.visit_newtype_struct(self),
         }
@@ -224,9 +224,9 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
-        let result = match &self.node.kind {
-            Kind::Object(entries) => visitor.visit_map(StructAccess::new(&self, entries, fields)),
-            _ => Err(self.wrong(&"an object")),
+        let result = match self.node.as_object() {
+            Some(entries) => visitor.visit_map(StructAccess::new(&self, entries, fields)),
+            None => Err(self.wrong(&"an object")),
         };
         self.locate(result)
     }
@@ -247,17 +247,17 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        let result = match &self.node.kind {
-            Kind::Array(items) => visitor.visit_seq(ItemAccess::many(&self, items)),
-            _ => Err(self.wrong(&"an array")),
+        let result = match self.node.as_array() {
+            Some(items) => visitor.visit_seq(ItemAccess::many(&self, items)),
+            None => Err(self.wrong(&"an array")),
         };
         self.locate(result)
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        let result = match &self.node.kind {
-            Kind::Object(entries) => visitor.visit_map(EntryAccess::new(&self, entries)),
-            _ => Err(self.wrong(&"an object")),
+        let result = match self.node.as_object() {
+            Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries)),
+            None => Err(self.wrong(&"an object")),
         };
         self.locate(result)
     }

@@ -111,7 +111,7 @@ mod tests {
         let spec = Spec::default().with_main(sleep()).unwrap();
         assert_eq!(&*spec.jobs[0].name, "main");
         assert!(spec.jobs[0].essential);
-        assert_eq!(spec.clone().with_main(sleep()), Err(MainExists));
+        assert_eq!(spec.with_main(sleep()), Err(MainExists));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! JSON5 text → a tree whose every key and value knows its place. The json5 crate parses; the places
 //! come from [`super::locator`], which meets keys and values in the same order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use json5::ErrorCode;
@@ -53,16 +53,17 @@ pub struct Key {
 impl Node {
     /// The value of a key, if this is an object that has it.
     pub fn get(&self, name: &str) -> Option<&Node> {
-        match &self.kind {
-            Kind::Object(entries) => entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value),
-            Kind::Null
-            | Kind::Bool(_)
-            | Kind::Unsigned(_)
-            | Kind::Signed(_)
-            | Kind::Float(_)
-            | Kind::String(_)
-            | Kind::Array(_) => None,
-        }
+        self.as_object()?.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
+    }
+
+    /// The entries, if this is an object.
+    pub fn as_object(&self) -> Option<&[(Key, Node)]> {
+        if let Kind::Object(entries) = &self.kind { Some(entries) } else { None }
+    }
+
+    /// The items, if this is an array.
+    pub fn as_array(&self) -> Option<&[Node]> {
+        if let Kind::Array(items) = &self.kind { Some(items) } else { None }
     }
 
     /// The text, if this is a string.
@@ -190,8 +191,12 @@ fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
     match &mut node.kind {
         Kind::Array(items) => items.iter_mut().for_each(|item| remove_duplicates(item, problems)),
         Kind::Object(entries) => {
+            entries.iter_mut().for_each(|(_, value)| remove_duplicates(value, problems));
+            if !has_duplicates(entries) {
+                return;
+            }
             let mut first: HashMap<String, Span> = HashMap::new();
-            entries.retain_mut(|(key, value)| {
+            entries.retain(|(key, _)| {
                 if let Some(earlier) = first.get(&key.name) {
                     let message = format!("duplicate key `{}`", key.name);
                     problems.add(
@@ -202,7 +207,6 @@ fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
                     return false;
                 }
                 first.insert(key.name.clone(), key.span);
-                remove_duplicates(value, problems);
                 true
             });
         }
@@ -213,6 +217,11 @@ fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
         | Kind::Float(_)
         | Kind::String(_) => {}
     }
+}
+
+fn has_duplicates(entries: &[(Key, Node)]) -> bool {
+    let mut seen = HashSet::with_capacity(entries.len());
+    !entries.iter().all(|(key, _)| seen.insert(key.name.as_str()))
 }
 
 fn syntax_problem(file: FileId, text: &str, error: &json5::Error) -> Problem {
@@ -357,10 +366,7 @@ mod tests {
     fn every_value_knows_its_place() {
         let text = "// c\n{a: 1, 'b': [true, {c: \"x\"}]}";
         let node = parsed(text).0.unwrap();
-        let c = match &node.get("b").unwrap().kind {
-            Kind::Array(items) => items[1].get("c").unwrap().clone(),
-            other => panic!("{other:?}"),
-        };
+        let c = node.get("b").unwrap().as_array().unwrap()[1].get("c").unwrap().clone();
         assert_eq!(&text[c.span.range()], "\"x\"");
         assert_eq!(&text[node.get("a").unwrap().span.range()], "1");
     }
@@ -386,14 +392,8 @@ mod tests {
     #[test]
     fn huge_numbers_are_kept_as_floats() {
         let node = parsed("[1e999, 99999999999999999999, -1, -0]").0.unwrap();
-        match node.kind {
-            Kind::Array(items) => {
-                assert_eq!(items[0].kind, Kind::Float(f64::INFINITY));
-                assert_eq!(items[1].kind, Kind::Float(1e20));
-                assert_eq!(items[2].kind, Kind::Signed(-1));
-                assert_eq!(items[3].kind, Kind::Unsigned(0));
-            }
-            other => panic!("{other:?}"),
-        }
+        let kinds: Vec<&Kind> = node.as_array().unwrap().iter().map(|item| &item.kind).collect();
+        let expected = [Kind::Float(f64::INFINITY), Kind::Float(1e20), Kind::Signed(-1), Kind::Unsigned(0)];
+        assert_eq!(kinds, expected.iter().collect::<Vec<_>>());
     }
 }

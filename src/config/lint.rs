@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use super::diagnostic::{Problem, Problems};
 use super::merge::Shadowed;
 use super::spec::{JobSpec, Spec};
-use super::validate::{JobPlaces, Places};
+use super::validate::{JobPlaces, Places, shown};
 pub use machine::lint as lint_machine;
 
 /// Lints that need nothing but the configuration.
@@ -68,8 +68,10 @@ fn time_to_live(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
     let Some(span) = place.ttl else { return };
     if advertise.ttl <= advertise.heartbeat {
         let message = format!(
-            "job {:?}: its ttl of {:?} ends before the next heartbeat, which comes every {:?}",
-            job.name, advertise.ttl, advertise.heartbeat
+            "job {:?}: its ttl of {} is not above its heartbeat of {}",
+            job.name,
+            shown(advertise.ttl),
+            shown(advertise.heartbeat)
         );
         problems.add(
             Problem::warning("short-ttl", span, message)

@@ -9,9 +9,9 @@ use super::decode;
 use super::diagnostic::{Place, Problem, Problems, Report};
 use super::document;
 use super::lint;
-use super::locator;
 use super::merge::{self, Merged};
 use super::raw::RawConfig;
+use super::secret::secrets;
 use super::source::{FileId, Rendered, SourceFile, Sources, Span};
 use super::spec::Spec;
 use super::system::System;
@@ -133,11 +133,9 @@ impl Loader {
     }
 
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
-        let reason = match error.kind() {
-            io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-            _ => error.to_string(),
-        };
+        // The number that the standard library adds helps nobody.
+        let reason = error.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default();
         let message = format!("cannot read {path:?}: {reason}");
         self.problems.add(Problem::error("unreadable", Place::Nowhere, message));
     }
@@ -251,19 +249,5 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The values of all keys `token`, found without parsing so that a broken file keeps them too.
-fn secrets(text: &str) -> Vec<std::ops::Range<usize>> {
-    let ranges = locator::locate(text).unwrap_or_default();
-    let is_token = |range: &std::ops::Range<usize>| {
-        matches!(text.get(range.clone()), Some("token" | "\"token\"" | "'token'"))
-    };
-    let is_scalar = |range: &std::ops::Range<usize>| {
-        text.get(range.clone()).is_some_and(|value| !value.starts_with(['{', '[']))
-    };
-    ranges
-        .iter()
-        .zip(ranges.iter().skip(1))
-        .filter(|(key, value)| is_token(key) && is_scalar(value))
-        .map(|(_, value)| value.clone())
-        .collect()
-}
+#[cfg(test)]
+mod tests;

@@ -70,7 +70,7 @@ impl Scanner<'_> {
             }
             '/' => self.offset += self.comment_length(),
             ',' | ':' => self.offset += 1,
-            space if json5::char::is_json5_whitespace(space) => self.offset += space.len_utf8(),
+            space if is_whitespace(space) => self.offset += space.len_utf8(),
             _ => {
                 self.offset += self.bare_length();
                 self.found.push(start..self.offset);
@@ -108,9 +108,18 @@ impl Scanner<'_> {
     fn bare_length(&self) -> usize {
         let ends = |character: char| {
             matches!(character, '{' | '}' | '[' | ']' | ',' | ':' | '/' | '"' | '\'')
-                || json5::char::is_json5_whitespace(character)
+                || is_whitespace(character)
         };
         self.rest().find(ends).unwrap_or(self.rest().len()).max(1)
+    }
+}
+
+/// The parser looks every character up in Unicode's tables; nearly all are ASCII.
+fn is_whitespace(character: char) -> bool {
+    if character.is_ascii() {
+        matches!(character, '\t'..='\r' | ' ')
+    } else {
+        json5::char::is_json5_whitespace(character)
     }
 }
 

@@ -12,3 +12,6 @@ pub fn schema() -> Value {
     schema.insert("$id".to_owned(), "https://containerpilot.example/schema/configuration.json".into());
     schema.to_value()
 }
+
+#[cfg(test)]
+mod tests;

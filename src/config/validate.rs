@@ -22,6 +22,7 @@ use super::source::Span;
 use super::spec::{Spec, StopBudget};
 use super::system::System;
 use context::Context;
+pub(super) use context::shown;
 pub(super) use jobs::PRE_START;
 use names::Names;
 pub(super) use sections::{DEFAULT_MODE, DEFAULT_SOCKET};
@@ -87,7 +88,7 @@ pub fn validate(
         control: sections::control(&mut context, config.control.as_ref()),
         telemetry: sections::telemetry(&mut context, config.telemetry.as_ref(), &mut places),
         stop_timeout: sections::stop_budget(config.stop_timeout.as_ref()),
-        env: execution::environment(&mut context, "env", config.env.as_ref()),
+        env: execution::environment(&mut context, format_args!("env"), config.env.as_ref()),
     };
     Validated { spec, places }
 }

@@ -27,15 +27,13 @@ impl<'a> StructAccess<'a> {
     }
 
     fn report_unknown(&self, key: &Key) {
-        let place = match self.object.path {
-            Path::Root => "in the configuration".to_owned(),
-            path => format!("in {path}"),
-        };
+        let path = self.object.path.to_string();
+        let place = if path.is_empty() { "the configuration" } else { path.as_str() };
         let help = match suggest::nearest(&key.name, self.fields.iter().copied()) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("valid keys are {}", self.fields.join(", ")),
         };
-        let message = format!("unknown key `{}` {place}", key.name);
+        let message = format!("unknown key `{}` in {place}", key.name);
         self.object
             .sink
             .problems

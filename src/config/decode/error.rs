@@ -12,7 +12,12 @@ use crate::config::suggest;
 #[derive(Debug)]
 pub enum DecodeError {
     /// Something else was expected; what was found is added with the place.
-    Expected(String),
+    Expected {
+        /// What was expected.
+        what: String,
+        /// Why that which was found is not it.
+        reason: Option<String>,
+    },
     /// One of these words was expected.
     Word {
         /// The words.
@@ -32,9 +37,9 @@ impl DecodeError {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}: ") };
         let problem = match self {
             Self::Located(_) => return self,
-            Self::Expected(expected) => {
-                let message = format!("{prefix}expected {expected}, found {}", found());
-                Problem::error("wrong-value", span, message).label(format!("expected {expected}"))
+            Self::Expected { what, reason } => {
+                let message = format!("{prefix}expected {what}, found {}", found());
+                reason.into_iter().fold(Problem::error("wrong-value", span, message), Problem::note)
             }
             Self::Word { words, found: text } => {
                 let listed = list(words);
@@ -50,7 +55,7 @@ impl DecodeError {
     pub(super) fn into_problem(self) -> Option<Problem> {
         match self {
             Self::Located(problem) => Some(*problem),
-            Self::Expected(_) | Self::Word { .. } | Self::Message(_) => None,
+            Self::Expected { .. } | Self::Word { .. } | Self::Message(_) => None,
         }
     }
 }
@@ -70,7 +75,7 @@ fn list(words: &[&str]) -> String {
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Expected(expected) => write!(f, "expected {expected}"),
+            Self::Expected { what, .. } => write!(f, "expected {what}"),
             Self::Word { words, .. } => write!(f, "expected {}", list(words)),
             Self::Message(message) => f.write_str(message),
             Self::Located(problem) => f.write_str(&problem.message),
@@ -86,10 +91,12 @@ impl de::Error for DecodeError {
     }
 
     fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::Expected(expected.to_string())
+        Self::Expected { what: expected.to_string(), reason: None }
     }
 
-    fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::Expected(expected.to_string())
+    /// What was found is described with its place; `Unexpected::Other` is taken for the reason.
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let reason = if let Unexpected::Other(reason) = found { Some(reason.to_owned()) } else { None };
+        Self::Expected { what: expected.to_string(), reason }
     }
 }

@@ -41,6 +41,9 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
             Reason::WaitsFor(source, event) => {
                 ("never-starts", format!("{}, which can never start", waits(*source, *event)), None)
             }
+            Reason::Cycle(jobs) if jobs.len() == 1 => {
+                ("start-cycle", "it waits for an event of its own".to_owned(), None)
+            }
             Reason::Cycle(jobs) => {
                 let names: Vec<&str> = jobs.iter().chain(jobs.first()).map(|job| name(*job)).collect();
                 ("start-cycle", format!("the jobs wait for each other: {}", names.join(" → ")), None)

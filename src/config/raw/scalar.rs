@@ -15,7 +15,7 @@ use crate::messages::event::EventCode;
 /// can be written so.
 macro_rules! scalar {
     ($type:ty, $expecting:expr, $schema:tt, text: $text:expr $(, unsigned: $unsigned:expr)?
-     $(, signed: $signed:expr)? $(, float: $float:expr)? $(, bool: $bool:expr)?) => {
+     $(, signed: $signed:expr)? $(, float: $float:expr)? $(, bool: $bool:expr)? $(, reason: $reason:expr)?) => {
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct ScalarVisitor;
@@ -29,6 +29,9 @@ macro_rules! scalar {
 
                     fn visit_str<E: de::Error>(self, text: &str) -> Result<$type, E> {
                         let read: Option<$type> = $text(text);
+                        $(if let (None, Some(reason)) = (&read, $reason(text)) {
+                            return Err(E::invalid_value(Unexpected::Other(&reason), &self));
+                        })?
                         read.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
                     }
 
@@ -132,7 +135,8 @@ scalar!(Time, TIME, {
     },
     text: |text: &str| GoDuration::parse_config(text).ok().and_then(GoDuration::as_std).map(Time),
     unsigned: |number: u64| seconds(number as f64).ok().and_then(GoDuration::as_std).map(Time),
-    float: |number: f64| seconds(number).ok().and_then(GoDuration::as_std).map(Time));
+    float: |number: f64| seconds(number).ok().and_then(GoDuration::as_std).map(Time),
+    reason: not_a_duration);
 
 /// A length of time, or -1 for none at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +160,15 @@ scalar!(StopTime, STOP_TIME, {
     },
     unsigned: |number: u64| seconds(number as f64).ok().and_then(GoDuration::as_std).map(StopTime::Within),
     signed: |number: i64| (number == -1).then_some(StopTime::Never),
-    float: |number: f64| seconds(number).ok().and_then(GoDuration::as_std).map(StopTime::Within));
+    float: |number: f64| seconds(number).ok().and_then(GoDuration::as_std).map(StopTime::Within),
+    reason: not_a_duration);
+
+fn not_a_duration(text: &str) -> Option<String> {
+    match GoDuration::parse_config(text) {
+        Ok(_) => Some("a negative duration makes no sense here".to_owned()),
+        Err(error) => Some(error.to_string()),
+    }
+}
 
 fn seconds(number: f64) -> Result<GoDuration, DurationError> {
     GoDuration::from_seconds(number)
@@ -231,7 +243,7 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
                 number
                     .filter(|number| (MIN..=MAX).contains(number))
                     .map(Whole)
-                    .ok_or_else(|| E::invalid_value(Unexpected::Other("number"), self))
+                    .ok_or_else(|| E::invalid_value(Unexpected::Unit, self))
             }
         }
 

@@ -81,6 +81,8 @@ impl Budget {
 pub(super) struct Draft {
     text: String,
     full: bool,
+    /// The work that went into the text beyond writing it, as bytes.
+    toil: usize,
 }
 
 impl Draft {
@@ -109,6 +111,12 @@ impl Draft {
         }
     }
 
+    /// Notes work that costs as much as writing this many bytes. Too much of it ends the text, too.
+    pub(super) fn toil(&mut self, bytes: usize) {
+        self.toil = self.toil.saturating_add(bytes);
+        self.full |= self.toil as u64 / BYTES_PER_STEP as u64 > MAX_STEPS;
+    }
+
     /// Whether nothing more will fit, so that a loop can end early.
     pub(super) fn is_full(&self) -> bool {
         self.full
@@ -116,6 +124,7 @@ impl Draft {
 
     /// The text, unless it would have grown too long.
     pub(super) fn finish(self, budget: &mut Budget, at: Span) -> Result<Rc<str>, TemplateError> {
+        budget.allocate(self.toil, at)?;
         if self.full {
             return Err(too_long(at));
         }
@@ -150,6 +159,14 @@ mod tests {
         draft.push('x');
         assert!(draft.is_full());
         assert!(draft.finish(&mut Budget::new(), HERE).is_err());
+    }
+
+    #[test]
+    fn toil_is_paid_for_even_when_little_is_written() {
+        let mut draft = Draft::new();
+        draft.toil(usize::MAX);
+        assert!(draft.is_full());
+        assert!(draft.finish(&mut Budget::new(), HERE).unwrap_err().message.contains("takes too long"));
     }
 
     #[test]

@@ -5,6 +5,9 @@ use super::float::{self, Style};
 use super::quote::{can_backquote, is_printable, quote};
 use super::value::Value;
 
+/// Exact decimals of a large or tiny number take long to compute: as long as writing this many bytes.
+const FLOAT_TOIL: usize = 2048;
+
 /// The flags, width and precision between `%` and a verb.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Directive {
@@ -216,6 +219,7 @@ impl Directive {
             return self.without_zero().pad(out, &format!("{sign}Inf"));
         }
         let precision = self.precision.or(default);
+        out.toil(FLOAT_TOIL);
         let mut digits = float::format(value.abs(), style, precision);
         if self.sharp && style != Style::Binary {
             digits = with_point(&digits, style, precision);

@@ -91,23 +91,23 @@ impl<'s> Parser<'s> {
         let mut arguments = Vec::new();
         loop {
             let token = self.peek()?;
-            match token.kind {
-                Kind::Close | Kind::RightParenthesis => break,
-                Kind::Pipe => {
-                    self.next()?;
-                    break;
-                }
-                _ if starts_operand(&token) && token.spaced => {
-                    let argument = self.operand()?;
-                    span = span.to(argument.span);
-                    arguments.push(argument);
-                }
-                _ if starts_operand(&token) => {
-                    let message = format!("expected a space before {}", shown(&token));
-                    return Err(TemplateError::new(token.span, message));
-                }
-                _ => return Err(unexpected(&token, context)),
+            if matches!(token.kind, Kind::Close | Kind::RightParenthesis) {
+                break;
             }
+            if token.kind == Kind::Pipe {
+                self.next()?;
+                break;
+            }
+            if !starts_operand(&token) {
+                return Err(unexpected(&token, context));
+            }
+            if !token.spaced {
+                let message = format!("expected a space before {}", shown(&token));
+                return Err(TemplateError::new(token.span, message));
+            }
+            let argument = self.operand()?;
+            span = span.to(argument.span);
+            arguments.push(argument);
         }
         Ok(Command { head, arguments, span })
     }
@@ -162,7 +162,18 @@ impl<'s> Parser<'s> {
                 None => Err(fault(functions::not_defined(token.text))),
             },
             Kind::LeftParenthesis => self.parenthesis(token.span),
-            _ => Err(unexpected(token, "command")),
+            Kind::Text
+            | Kind::Open
+            | Kind::Close
+            | Kind::Declare
+            | Kind::Assign
+            | Kind::Comma
+            | Kind::Pipe
+            | Kind::RightParenthesis
+            | Kind::Field
+            | Kind::Keyword(_)
+            | Kind::Stray
+            | Kind::EndOfSource => Err(unexpected(token, "command")),
         }
     }
 

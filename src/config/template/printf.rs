@@ -349,7 +349,7 @@ mod tests {
             ("%E", float(-7.0), "-7.000000E+00"),
             ("%g", float(1234.5678e3), "1.2345678e+06"),
             ("%G", float(-1e-9), "-1E-09"),
-            ("%6.2f", float(3.14159), "  3.14"),
+            ("%6.2f", float(2.34567), "  2.35"),
             ("%+07.2f", float(1.0), "+001.00"),
             ("% 07.2f", float(1.0), " 001.00"),
             ("%07.2f", float(-1.0), "-001.00"),
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(sprintf("%*d", &[int(5), int(42)]), "   42");
         assert_eq!(sprintf("%-*d|", &[int(5), int(42)]), "42   |");
         assert_eq!(sprintf("%*d|", &[int(-5), int(42)]), "42   |");
-        assert_eq!(sprintf("%.*f", &[int(2), Value::Float(3.14159)]), "3.14");
+        assert_eq!(sprintf("%.*f", &[int(2), Value::Float(2.34567)]), "2.35");
         assert_eq!(sprintf("%*d", &[text("x"), int(42)]), "%!(BADWIDTH)42");
         assert_eq!(sprintf("%.*d", &[int(-1), int(42)]), "%!(BADPREC)42");
         assert_eq!(sprintf("%*d", &[int(2_000_000), int(42)]), "%!(BADWIDTH)42");

@@ -32,7 +32,7 @@ pub(super) fn validate(
         );
     }
     let place = job.interfaces.as_ref().map_or(port.span, |interfaces| interfaces.span);
-    let address = address(context, path, place, selectors?)?;
+    let address = address(context, path, place, &selectors?)?;
     let consul = value(&job.consul);
     Some(AdvertiseSpec {
         port: port.value?.0,
@@ -99,9 +99,9 @@ pub(super) fn address(
     context: &mut Context<'_>,
     path: &str,
     place: Span,
-    selectors: Vec<Selector>,
+    selectors: &[Selector],
 ) -> Option<IpAddr> {
-    match interfaces::resolve(&selectors, &context.system.addresses) {
+    match interfaces::resolve(selectors, &context.system.addresses) {
         Ok(address) => Some(address),
         Err(reason) => {
             context.error("no-interface", place, format!("{path}.interfaces: {reason}"));

@@ -1,5 +1,7 @@
 //! Commands: a string that is split into words, or an array of them.
 
+use std::fmt;
+
 use super::context::Context;
 use crate::config::diagnostic::Problem;
 use crate::config::lint::shell;
@@ -11,7 +13,7 @@ use crate::config::words;
 /// The program and its arguments; `None` after a problem was reported.
 pub(super) fn validate(
     context: &mut Context<'_>,
-    path: &str,
+    path: fmt::Arguments<'_>,
     field: &Field<RawCommand>,
 ) -> Option<CommandLine> {
     let all = match field.value.as_ref()? {
@@ -49,7 +51,7 @@ pub(super) fn validate(
     }
 }
 
-fn stray_operator(path: &str, span: Span, operator: &str) -> Problem {
+fn stray_operator(path: fmt::Arguments<'_>, span: Span, operator: &str) -> Problem {
     let message = format!("{path}: no shell runs this command, so `{operator}` is passed on literally");
     Problem::warning("no-shell", span, message)
         .help("put a shell in front, as in [\"/bin/sh\", \"-c\", \"…\"]")

@@ -1,9 +1,11 @@
 //! What every part of validation needs at hand.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::time::Duration;
 
 use crate::config::diagnostic::{Place, Problem, Problems};
+use crate::config::duration::GoDuration;
 use crate::config::raw::{Field, Opt, Time};
 use crate::config::spec::UserSpec;
 use crate::config::system::System;
@@ -49,11 +51,15 @@ impl<'a> Context<'a> {
     }
 
     /// A duration that does something: at least 1 ms.
-    pub(super) fn at_least_1ms(&mut self, path: &str, field: Option<&Field<Time>>) -> Option<Duration> {
+    pub(super) fn at_least_1ms(
+        &mut self,
+        path: fmt::Arguments<'_>,
+        field: Option<&Field<Time>>,
+    ) -> Option<Duration> {
         let field = field?;
         let duration = field.value?.0;
         if duration < Duration::from_millis(1) {
-            let message = format!("{path}: expected at least 1ms, found {duration:?}");
+            let message = format!("{path}: expected at least 1ms, found {}", shown(duration));
             self.error("out-of-range", field.span, message);
             return None;
         }
@@ -61,7 +67,7 @@ impl<'a> Context<'a> {
     }
 
     /// Refuses a text that no system call takes.
-    pub(super) fn no_nul(&mut self, path: &str, field: &Field<impl Sized>, text: &str) -> bool {
+    pub(super) fn no_nul(&mut self, path: fmt::Arguments<'_>, field: &Field<impl Sized>, text: &str) -> bool {
         if text.contains('\0') {
             let message = format!("{path}: a NUL character cannot be passed to a process");
             self.error("nul-character", field.span, message);
@@ -79,4 +85,10 @@ pub(super) fn value<T>(field: &Opt<T>) -> Option<&T> {
 /// A duration that was given and is right.
 pub(super) fn time(field: &Opt<Time>) -> Option<Duration> {
     value(field).map(|time| time.0)
+}
+
+/// A duration as users write it.
+pub(in crate::config) fn shown(duration: Duration) -> String {
+    let nanoseconds = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+    GoDuration::from_nanos(nanoseconds).to_string()
 }

@@ -1,5 +1,6 @@
 //! How a job's process is executed: environment, identity, limits.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::context::{Context, value};
@@ -30,7 +31,7 @@ const RESOURCES: [(&str, Resource); 16] = [
 /// The execution settings of a job.
 pub(super) fn validate(context: &mut Context<'_>, path: &str, job: &RawJob) -> ExecutionSpec {
     ExecutionSpec {
-        env: environment(context, &format!("{path}.env"), job.env.as_ref()),
+        env: environment(context, format_args!("{path}.env"), job.env.as_ref()),
         cwd: job.cwd.as_ref().and_then(|field| directory(context, path, field)),
         user: job.user.as_ref().and_then(|field| user(context, path, field)),
         group: job.group.as_ref().and_then(|field| group(context, path, field)),
@@ -45,7 +46,7 @@ pub(super) fn validate(context: &mut Context<'_>, path: &str, job: &RawJob) -> E
 /// Changes to the environment, in the order written.
 pub(super) fn environment(
     context: &mut Context<'_>,
-    path: &str,
+    path: fmt::Arguments<'_>,
     field: Option<&Field<Dictionary<Option<Scalar>>>>,
 ) -> Environment {
     let mut environment = Environment::new();
@@ -60,7 +61,7 @@ pub(super) fn environment(
             continue;
         }
         match &entry.value {
-            Some(Some(Scalar(text))) if context.no_nul(&format!("{path}.{name}"), entry, text) => {
+            Some(Some(Scalar(text))) if context.no_nul(format_args!("{path}.{name}"), entry, text) => {
                 environment.push((name.clone(), Some(text.clone())));
             }
             Some(None) => environment.push((name.clone(), None)),
@@ -77,7 +78,7 @@ fn is_variable_name(name: &str) -> bool {
 
 fn directory(context: &mut Context<'_>, path: &str, field: &Field<String>) -> Option<PathBuf> {
     let text = field.value.as_ref()?;
-    if !context.no_nul(&format!("{path}.cwd"), field, text) {
+    if !context.no_nul(format_args!("{path}.cwd"), field, text) {
         return None;
     }
     let directory = Path::new(text);

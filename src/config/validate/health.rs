@@ -1,6 +1,7 @@
 //! Health checks, and the times that they give to a registration in Consul.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ impl Health {
         name: Arc<str>,
     ) {
         let probe = probe(context, path, field.span, raw);
-        let mut at_least_1ms = |name: &str, field| context.at_least_1ms(&format!("{path}.{name}"), field);
+        let mut at_least_1ms = |name: &str, field| context.at_least_1ms(format_args!("{path}.{name}"), field);
         let interval = at_least_1ms("interval", raw.interval.as_ref()).unwrap_or(DEFAULT_INTERVAL);
         let timeout = at_least_1ms("timeout", raw.timeout.as_ref()).unwrap_or(interval);
         let heartbeat = at_least_1ms("heartbeat", raw.heartbeat.as_ref()).unwrap_or(interval);
@@ -116,15 +117,15 @@ fn probe(context: &mut Context<'_>, path: &str, span: Span, raw: &RawCheck) -> O
             None
         }
         [("exec", _)] => {
-            let command = command::validate(context, &format!("{path}.exec"), raw.exec.as_ref()?)?;
+            let command = command::validate(context, format_args!("{path}.exec"), raw.exec.as_ref()?)?;
             Some(Probe::Exec(command))
         }
-        [("http", _)] => http(context, &format!("{path}.http"), raw.http.as_ref()?).map(Probe::Http),
-        [_] => tcp(context, &format!("{path}.tcp"), raw.tcp.as_ref()?).map(Probe::Tcp),
+        [("http", _)] => http(context, format_args!("{path}.http"), raw.http.as_ref()?).map(Probe::Http),
+        [_] => tcp(context, format_args!("{path}.tcp"), raw.tcp.as_ref()?).map(Probe::Tcp),
     }
 }
 
-fn tcp(context: &mut Context<'_>, path: &str, field: &Field<String>) -> Option<String> {
+fn tcp(context: &mut Context<'_>, path: fmt::Arguments<'_>, field: &Field<String>) -> Option<String> {
     let text = field.value.as_ref()?;
     let reason = match address::host_and_port(text) {
         Ok((_, Some(_))) => return Some(text.clone()),
@@ -136,7 +137,7 @@ fn tcp(context: &mut Context<'_>, path: &str, field: &Field<String>) -> Option<S
     None
 }
 
-fn http(context: &mut Context<'_>, path: &str, field: &Field<RawHttp>) -> Option<HttpProbe> {
+fn http(context: &mut Context<'_>, path: fmt::Arguments<'_>, field: &Field<RawHttp>) -> Option<HttpProbe> {
     match field.value.as_ref()? {
         RawHttp::Url(url) => Some(HttpProbe {
             url: checked_url(context, path, field.span, url)?,
@@ -151,14 +152,15 @@ fn http(context: &mut Context<'_>, path: &str, field: &Field<RawHttp>) -> Option
 
 fn http_request(
     context: &mut Context<'_>,
-    path: &str,
+    path: fmt::Arguments<'_>,
     span: Span,
     raw: &RawHttpRequest,
 ) -> Option<HttpProbe> {
     let url = match &raw.url {
-        Some(url) => {
-            url.value.as_ref().and_then(|text| checked_url(context, &format!("{path}.url"), url.span, text))
-        }
+        Some(url) => url
+            .value
+            .as_ref()
+            .and_then(|text| checked_url(context, format_args!("{path}.url"), url.span, text)),
         None => {
             context.error("missing-url", span, format!("{path}: expected a `url`"));
             None
@@ -178,7 +180,7 @@ fn http_request(
     })
 }
 
-fn checked_url(context: &mut Context<'_>, path: &str, span: Span, url: &str) -> Option<String> {
+fn checked_url(context: &mut Context<'_>, path: fmt::Arguments<'_>, span: Span, url: &str) -> Option<String> {
     match address::check_url(url) {
         Ok(()) => Some(url.to_owned()),
         Err(reason) => {
@@ -188,7 +190,7 @@ fn checked_url(context: &mut Context<'_>, path: &str, span: Span, url: &str) -> 
     }
 }
 
-fn method(context: &mut Context<'_>, path: &str, field: &Field<String>) -> Option<String> {
+fn method(context: &mut Context<'_>, path: fmt::Arguments<'_>, field: &Field<String>) -> Option<String> {
     let text = field.value.as_ref()?;
     if text.is_empty() || !text.bytes().all(|letter| letter.is_ascii_alphabetic()) {
         let message = format!("{path}.method: expected a method such as \"GET\" or \"HEAD\", found {text:?}");
@@ -198,7 +200,11 @@ fn method(context: &mut Context<'_>, path: &str, field: &Field<String>) -> Optio
     Some(text.to_ascii_uppercase())
 }
 
-fn headers(context: &mut Context<'_>, path: &str, raw: &RawHttpRequest) -> Option<Vec<(String, String)>> {
+fn headers(
+    context: &mut Context<'_>,
+    path: fmt::Arguments<'_>,
+    raw: &RawHttpRequest,
+) -> Option<Vec<(String, String)>> {
     let Some(field) = &raw.headers else { return Some(Vec::new()) };
     let mut headers = Vec::new();
     for (name, value) in &field.value.as_ref()?.0 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::{Context, time, value};
+use super::context::{Context, shown, time, value};
 use super::names::Names;
 use super::when::{Resolver, after, startup};
 use super::{JobPlaces, Places, advertise, command, execution, health};
@@ -72,7 +72,7 @@ fn coprocess(
     let identity = raw.identity();
     let path = labelled("coprocesses", field.index, raw.name.as_ref().and(identity.as_deref()));
     let exec = match &raw.command {
-        Some(exec) => command::validate(context, &format!("{path}.command"), exec),
+        Some(exec) => command::validate(context, format_args!("{path}.command"), exec),
         None => {
             context.error("missing-exec", field.span, format!("{path}: expected a `command`"));
             None
@@ -115,7 +115,7 @@ fn job(
     };
     let advertise = advertise::validate(context, &path, raw, &health);
     let execution = execution::validate(context, &path, raw);
-    let timeout = context.at_least_1ms(&format!("{path}.timeout"), raw.timeout.as_ref());
+    let timeout = context.at_least_1ms(format_args!("{path}.timeout"), raw.timeout.as_ref());
     let stop = stop(context, &path, raw);
     let backoff = raw.backoff.as_ref().map_or_else(Default::default, |field| backoff(context, &path, field));
     let when = when?;
@@ -159,11 +159,9 @@ fn check_name(context: &mut Context<'_>, path: &str, field: &Field<RawJob>, raw:
     let is_advertised = value(&raw.port).is_some_and(|port| port.0 != 0);
     match &raw.name {
         Some(name) if is_advertised => check_service_name(context, path, name),
-        Some(name) => {
-            if name.value.as_ref().is_some_and(|name| name.contains(char::is_control)) {
-                let message = format!("{path}.name: a name cannot contain control characters");
-                context.error("bad-name", name.span, message);
-            }
+        Some(name) if name.value.as_ref().is_some_and(|name| name.contains(char::is_control)) => {
+            let message = format!("{path}.name: a name cannot contain control characters");
+            context.error("bad-name", name.span, message);
         }
         None if is_advertised => {
             let message = format!("{path}: an advertised job needs a `name`");
@@ -173,7 +171,7 @@ fn check_name(context: &mut Context<'_>, path: &str, field: &Field<RawJob>, raw:
             let message = format!("{path}: expected a `name` and an `exec`");
             context.error("missing-name", field.span, message);
         }
-        None => {}
+        Some(_) | None => {}
     }
 }
 
@@ -199,7 +197,7 @@ fn exec(
 ) -> Option<Option<crate::config::spec::CommandLine>> {
     let is_advertised = raw.port.as_ref().is_some_and(|port| port.value.is_none_or(|port| port.0 != 0));
     match &raw.exec {
-        Some(exec) => command::validate(context, &format!("{path}.exec"), exec).map(Some),
+        Some(exec) => command::validate(context, format_args!("{path}.exec"), exec).map(Some),
         None if is_advertised => Some(None),
         None => {
             if raw.name.is_some() {
@@ -279,7 +277,7 @@ fn backoff(context: &mut Context<'_>, path: &str, field: &Field<RawBackoff>) -> 
     let max = time(&raw.max).unwrap_or(default.max);
     if min > max && max > Duration::ZERO {
         let place = raw.min.as_ref().map_or(field.span, |min| min.span);
-        let message = format!("{path}.backoff: min {min:?} is above max {max:?}");
+        let message = format!("{path}.backoff: min {} is above max {}", shown(min), shown(max));
         context.error("out-of-range", place, message);
     }
     let reset_after = time(&raw.reset_after).unwrap_or(default.reset_after);

@@ -92,11 +92,15 @@ pub(super) fn telemetry(
         .flat_map(|list| &list.0)
         .filter_map(|entry| metric(context, entry))
         .collect();
+    if let Some(port) = raw.port.as_ref().filter(|port| port.value.is_some_and(|port| port.0 == 0)) {
+        let message = "telemetry.port: expected a port number from 1 to 65535, found 0";
+        context.error("out-of-range", port.span, message.to_owned());
+    }
     let place = raw.interfaces.as_ref().map_or(field.key, |interfaces| interfaces.span);
     let selectors = selectors(context, "telemetry", raw.interfaces.as_ref());
     Some(TelemetrySpec {
         port: value(&raw.port).map_or(DEFAULT_TELEMETRY_PORT, |port| port.0),
-        address: address(context, "telemetry", place, selectors?)?,
+        address: address(context, "telemetry", place, &selectors?)?,
         tags: strings(&raw.tags),
         metrics,
     })

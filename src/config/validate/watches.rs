@@ -40,7 +40,7 @@ fn watch(context: &mut Context<'_>, entry: &Field<RawWatch>, raw: &RawWatch) -> 
         jobs::check_service_name(context, &path, name);
     }
     let target = target(context, &path, raw);
-    let interval = context.at_least_1ms(&format!("{path}.interval"), raw.interval.as_ref());
+    let interval = context.at_least_1ms(format_args!("{path}.interval"), raw.interval.as_ref());
     Some(WatchSpec {
         name: raw.identity()?.into(),
         target: target?,

@@ -89,7 +89,7 @@ impl Resolver<'_, '_> {
                 self.context.add(Problem::warning("no-effect", span, message));
             }
         }
-        let interval = self.context.at_least_1ms(&format!("{path}.interval"), rule.interval.as_ref())?;
+        let interval = self.context.at_least_1ms(format_args!("{path}.interval"), rule.interval.as_ref())?;
         Some(Trigger::Interval(interval))
     }
 
@@ -181,6 +181,10 @@ impl Resolver<'_, '_> {
             return self.signal_event(path, name, event.span, text, source, signal);
         }
         let path = format!("{path}.{name}");
+        if let Some((span, source)) = given.filter(|(_, source)| self.is_other_signal(source)) {
+            let _: Option<Source> = self.source(&path, span, source);
+            return None;
+        }
         let code = self.code(&path, event.span, text)?;
         match given {
             _ if wrong_source => None,
@@ -201,6 +205,11 @@ impl Resolver<'_, '_> {
             }
             Some((span, source)) => self.sourced(&path, event.span, code, span, source),
         }
+    }
+
+    /// Signals that never arrive as events, unless a job has such a name.
+    fn is_other_signal(&self, source: &str) -> bool {
+        source.starts_with("SIG") && Signal::parse(source).is_some() && self.names.job(source).is_none()
     }
 
     fn sourced(
@@ -245,7 +254,7 @@ impl Resolver<'_, '_> {
         let path = path.rsplit_once('.').map_or(path, |(parent, _)| parent);
         let message = format!("{path}.source: nothing is named {text:?}");
         let sources = self.names.sources();
-        let is_signal = Signal::parse(text).is_some();
+        let is_signal = self.is_other_signal(text);
         let help = match suggest::nearest(text, sources.iter().map(String::as_str)) {
             _ if is_signal => "the signals that a job can wait for are SIGHUP and SIGUSR2".to_owned(),
             Some(source) => format!("did you mean {source:?}?"),

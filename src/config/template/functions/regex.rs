@@ -12,7 +12,7 @@ use crate::config::template::budget::Draft;
 /// How large an expression may become when compiled; the first that suffices tells what a search costs.
 const SIZES: [usize; 3] = [4 << 10, 32 << 10, 256 << 10];
 /// A search costs one step per this many bytes of text times bytes of compiled expression.
-const WORK_PER_STEP: usize = 4096;
+const WORK_PER_STEP: usize = 64 << 10;
 
 /// The expressions that have been compiled so far.
 #[derive(Debug, Default)]

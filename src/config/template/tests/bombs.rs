@@ -54,16 +54,12 @@ fn intermediate_values_are_bounded() {
 fn work_without_output_is_bounded() {
     check_refused(&[
         ("{{ range loop 1000000 }}{{ range loop 1000000 }}{{ end }}{{ end }}", "takes too long"),
-        (
-            "{{ range loop 1000 }}{{ range loop 1000 }}{{ range loop 1000 }}{{ $x := 1 }}{{ end }}{{ end }}{{ end }}",
-            "takes too long",
-        ),
         ("{{ range loop 1000 }}{{ $x := printf \"%1000000d\" 1 }}{{ end }}", "takes too long"),
         (
             "{{ $x := printf \"%1000000d\" 1 }}{{ range loop 100000 }}{{ $y := eq $x $x }}{{ end }}",
             "takes too long",
         ),
-        ("{{ $x := printf \"%1000000d\" 1 }}{{ regexReplaceAll \"(.*)*x| \" \"\" $x }}", "takes too long"),
+        ("{{ $x := printf \"%1000000d\" 1 }}{{ regexReplaceAll \" \" \"\" $x }}", "takes too long"),
         ("{{ range loop 100000 }}{{ $x := regexReplaceAll (print .) \"\" \"\" }}{{ end }}", "takes too long"),
     ]);
 }

@@ -1,0 +1,305 @@
+use std::net::IpAddr;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::diagnostic::Severity;
+use crate::config::interfaces::InterfaceAddress;
+use crate::config::spec::{ConsulAddress, JobKind, Limit, StopBudget, Trigger};
+
+fn system() -> System {
+    let address =
+        |interface: &str, address: IpAddr| InterfaceAddress { interface: interface.into(), address };
+    System {
+        addresses: vec![address("eth0", [192, 0, 2, 7].into()), address("lo", [127, 0, 0, 1].into())],
+        ..System::default()
+    }
+}
+
+fn env(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+    variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn loaded(text: &str) -> Loaded {
+    load_text("test.json5", text, &env(&[]), &system()).unwrap_or_else(|report| panic!("{report}"))
+}
+
+fn spec(text: &str) -> Spec {
+    loaded(text).spec
+}
+
+fn errors(text: &str) -> Vec<String> {
+    match load_text("test.json5", text, &env(&[]), &system()) {
+        Ok(_) => Vec::new(),
+        Err(report) => report.lines().map(|(_, line)| line).collect(),
+    }
+}
+
+fn load_path(path: &Path) -> Result<Loaded, Report> {
+    load(path, &env(&[]), &system())
+}
+
+#[test]
+fn an_empty_object_is_a_configuration() {
+    assert_eq!(spec("{}"), Spec::default());
+}
+
+#[test]
+fn a_byte_order_mark_is_ignored() {
+    assert_eq!(spec("\u{feff}{}"), Spec::default());
+}
+
+#[test]
+fn a_job_without_a_name_is_named_after_its_executable() {
+    let spec = spec("{jobs: [{exec: \"/bin/app --flag\"}, {exec: ['./run me', 'x']}]}");
+    assert_eq!(&*spec.jobs[0].name, "/bin/app");
+    assert_eq!(&*spec.jobs[1].name, "./run me");
+}
+
+#[test]
+fn a_periodic_job_restarts_without_limit_and_times_out_with_its_interval() {
+    let spec = spec(
+        "{jobs: [{exec: 'a', when: {interval: '2s'}}, {exec: 'b', when: {interval: 2}, restarts: 5, timeout: 9}]}",
+    );
+    assert_eq!(
+        (spec.jobs[0].restarts, spec.jobs[0].timeout),
+        (Limit::Unlimited, Some(Duration::from_secs(2)))
+    );
+    assert_eq!(
+        (spec.jobs[1].restarts, spec.jobs[1].timeout),
+        (Limit::Finite(5), Some(Duration::from_secs(9)))
+    );
+}
+
+#[test]
+fn coprocesses_come_first_and_never_wait_for_anything_but_pre_start() {
+    let spec = spec("{jobs: [{name: 'a', exec: 'a'}], coprocesses: [{command: 'agent -v'}]}");
+    assert_eq!(&*spec.jobs[0].name, "agent -v");
+    assert_eq!(spec.jobs[0].kind, JobKind::Coprocess);
+    assert!(spec.jobs.iter().all(|job| matches!(job.when.trigger, Trigger::Once(_))));
+}
+
+#[test]
+fn without_coprocesses_jobs_do_not_wait_for_pre_start() {
+    let spec = spec("{jobs: [{name: 'app', exec: 'a'}, {name: 'preStart', exec: 'b'}]}");
+    assert!(spec.jobs.iter().all(|job| matches!(job.when.trigger, Trigger::Once(_))));
+}
+
+#[test]
+fn the_budget_of_a_shutdown_is_a_number_a_duration_or_nothing() {
+    assert_eq!(spec("{stopTimeout: 7}").stop_timeout, StopBudget::Within(Duration::from_secs(7)));
+    assert_eq!(spec("{stopTimeout: '250ms'}").stop_timeout, StopBudget::Within(Duration::from_millis(250)));
+    assert_eq!(spec("{stopTimeout: '-1'}").stop_timeout, StopBudget::Immediate);
+    assert_eq!(spec("{stopTimeout: 0}").stop_timeout, StopBudget::Within(Duration::from_secs(5)));
+}
+
+fn consul(text: &str, variables: &[(&str, &str)]) -> Option<crate::config::spec::ConsulSpec> {
+    load_text("test.json5", text, &env(variables), &system())
+        .unwrap_or_else(|report| panic!("{report}"))
+        .spec
+        .consul
+}
+
+fn tcp(tls: bool, host: &str, port: u16) -> ConsulAddress {
+    ConsulAddress::Tcp { tls, host: host.into(), port }
+}
+
+#[test]
+fn consul_is_found_under_all_its_addresses() {
+    let address = |text: &str| consul(&format!("{{consul: {text}}}"), &[]).unwrap().address;
+    assert_eq!(address("'consul:8500'"), tcp(false, "consul", 8500));
+    assert_eq!(address("'http://consul:8500/'"), tcp(false, "consul", 8500));
+    assert_eq!(address("'https://[::1]:8501'"), tcp(true, "::1", 8501));
+    assert_eq!(address("'https://consul.example'"), tcp(true, "consul.example", 443));
+    assert_eq!(address("'unix:///run/consul.sock'"), ConsulAddress::Unix("/run/consul.sock".into()));
+    assert_eq!(address("{address: 'c:1', scheme: 'https'}"), tcp(true, "c", 1));
+    assert_eq!(address("{token: 'x'}"), tcp(false, "127.0.0.1", 8500));
+    assert_eq!(consul("{}", &[]), None);
+    assert_eq!(consul("{consul: null}", &[]), None);
+}
+
+#[test]
+fn the_environment_overrides_consul_but_not_its_address() {
+    let variables = [
+        ("CONSUL_HTTP_ADDR", "https://env:1"),
+        ("CONSUL_HTTP_TOKEN", "from-env"),
+        ("CONSUL_CACERT", "/ca"),
+        ("CONSUL_CAPATH", "/cas"),
+        ("CONSUL_CLIENT_CERT", "/cert"),
+        ("CONSUL_CLIENT_KEY", "/key"),
+        ("CONSUL_TLS_SERVER_NAME", "name"),
+        ("CONSUL_HTTP_SSL_VERIFY", "false"),
+    ];
+    let spec =
+        consul("{consul: {address: 'file:2', token: 'from-file', tls: {verify: true}}}", &variables).unwrap();
+    assert_eq!(spec.address, tcp(false, "file", 2));
+    assert_eq!(spec.token.unwrap().expose(), "from-env");
+    assert_eq!(spec.tls.ca_file, Some("/ca".into()));
+    assert_eq!(spec.tls.ca_path, Some("/cas".into()));
+    assert_eq!(spec.tls.client_cert, Some("/cert".into()));
+    assert_eq!(spec.tls.client_key, Some("/key".into()));
+    assert_eq!(spec.tls.server_name, Some("name".into()));
+    assert!(!spec.tls.verify);
+    assert_eq!(consul("{}", &variables).unwrap().address, tcp(true, "env", 1));
+    assert_eq!(consul("{consul: {}}", &variables).unwrap().address, tcp(true, "env", 1));
+}
+
+#[test]
+fn a_wrong_variable_of_the_environment_is_named() {
+    let report = load_text("t", "{}", &env(&[("CONSUL_HTTP_ADDR", "a:b")]), &system()).unwrap_err();
+    assert!(report.to_string().contains("environment variable CONSUL_HTTP_ADDR"), "{report}");
+    let report =
+        load_text("t", "{consul: 'a:1'}", &env(&[("CONSUL_HTTP_SSL_VERIFY", "x")]), &system()).unwrap_err();
+    assert!(report.to_string().contains("CONSUL_HTTP_SSL_VERIFY"), "{report}");
+}
+
+#[test]
+fn a_source_that_is_no_job_but_a_watch_means_the_watch() {
+    let spec = spec(
+        "{consul: 'a:1', jobs: [{exec: 'a', when: {source: 'db', each: 'changed'}}], watches: [{name: 'db'}]}",
+    );
+    let Trigger::Each(key) = &spec.jobs[0].when.trigger else { panic!("{spec:?}") };
+    assert_eq!(key.to_string(), "watch.db changed");
+}
+
+#[test]
+fn every_independent_error_is_reported_in_file_order() {
+    let found = errors(
+        "{jobs: [\n{name: 'a', exec: 'a', restarts: 'x'},\n{name: 'b', exec: 'b', prot: 1},\n{name: 'c'}]}",
+    );
+    assert_eq!(
+        found,
+        [
+            "test.json5:2:34: jobs[0] (\"a\").restarts: expected a whole number ≥ 0, \"never\" or \"unlimited\", found \"x\"",
+            "test.json5:3:24: unknown key `prot` in jobs[1] (\"b\") (did you mean `port`?)",
+            "test.json5:4:1: jobs[2] (\"c\"): expected an `exec`",
+        ]
+    );
+}
+
+#[test]
+fn a_wrong_name_does_not_make_its_followers_wrong() {
+    let found = errors("{jobs: [{name: [], exec: 'a'}, {exec: 'b', when: {source: 'x', once: 'stopped'}}]}");
+    assert_eq!(found, ["test.json5:1:16: jobs[0].name: expected a string, found an array"]);
+}
+
+#[test]
+fn a_job_that_never_starts_is_a_warning_at_start_and_an_error_of_check() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.json5");
+    fs::write(&path, "{jobs: [{name: 'sh', exec: '/bin/sh', when: {source: 'sh', once: 'exitSuccess'}}]}")
+        .unwrap();
+    let warnings = load_path(&path).unwrap().warnings;
+    assert_eq!((warnings.count(Severity::Error), warnings.count(Severity::Warning)), (0, 1));
+    let report = check(&path, &env(&[]), &system());
+    assert_eq!((report.count(Severity::Error), report.count(Severity::Warning)), (1, 0));
+    assert_eq!(report.summary(), "1 error");
+}
+
+#[test]
+fn a_directory_is_read_in_the_order_of_its_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    write("20.json5", "{stopTimeout: 2, jobs: [{name: 'b', exec: 'new'}]}");
+    write(
+        "10.json",
+        "{\"stopTimeout\": 1, \"jobs\": [{\"name\": \"b\", \"exec\": \"old\"}, {\"name\": \"c\", \"exec\": \"c\"}]}",
+    );
+    write(".hidden.json5", "{ not read");
+    write("30.yaml", "{ not read");
+    write("target", "{jobs: [{name: 'linked', exec: 'l'}]}");
+    symlink("target", directory.path().join("40.json5")).unwrap();
+    let loaded = load_path(directory.path()).unwrap();
+    let names: Vec<&str> = loaded.spec.jobs.iter().map(|job| &*job.name).collect();
+    assert_eq!(names, ["b", "c", "linked"]);
+    assert_eq!(loaded.spec.jobs[0].exec.as_ref().unwrap().program, "new");
+    assert_eq!(loaded.spec.stop_timeout, StopBudget::Within(Duration::from_secs(2)));
+    assert_eq!(loaded.warnings.count(Severity::Warning), 2);
+}
+
+#[test]
+fn what_is_no_file_is_refused_without_opening_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = load_path(directory.path()).unwrap_err().to_string();
+    assert!(report.contains("no `*.json5` or `*.json` files"), "{report}");
+    let pipe = directory.path().join("pipe.json5");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let report = load_path(&pipe).unwrap_err().to_string();
+    assert!(report.contains("not a regular file"), "{report}");
+    let large = directory.path().join("large.json5");
+    fs::File::create(&large).unwrap().set_len(LARGEST_FILE + 1).unwrap();
+    let report = load_path(&large).unwrap_err().to_string();
+    assert!(report.contains("larger than 16 MiB"), "{report}");
+}
+
+#[test]
+fn rendering_a_directory_names_each_file() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.json5"), "{}").unwrap();
+    fs::write(directory.path().join("b.json5"), "{}\n").unwrap();
+    let text = render(directory.path(), &env(&[])).unwrap();
+    let shown = directory.path().display();
+    assert_eq!(text, format!("// {shown}/a.json5\n{{}}\n// {shown}/b.json5\n{{}}\n"));
+    assert_eq!(render(&directory.path().join("a.json5"), &env(&[])).unwrap(), "{}");
+}
+
+#[test]
+fn a_token_never_appears_in_a_report() {
+    let texts = [
+        "{consul: {address: 'x:0', token: 'SECRET', tokn: 1}}",
+        "{consul: {address: 'x:0', token: 'SECRET' oops}}",
+        "{consul: {token: 'SECRET', \"token\": 'SECRET'}}",
+        "{consul: {token: ['SECRET']}, x: 1}",
+        "{consul: {' token: 'SECRET'}}",
+        "{consul: {address: {{ nope }}, token: 'SECRET'}}",
+    ];
+    for text in texts {
+        let report = load_text("t", text, &env(&[]), &system()).unwrap_err();
+        assert!(!report.to_string().contains("SECRET"), "{report}");
+        assert!(!report.to_json().to_string().contains("SECRET"));
+    }
+}
+
+#[test]
+fn a_secret_from_the_environment_is_not_shown_where_it_was_rendered() {
+    let variables = env(&[("TOKEN", "SECRET'"), ("ADDRESS", "x:0")]);
+    let text = "{consul: {address: '{{ .ADDRESS }}', token: '{{ .TOKEN }}'}}";
+    let report = load_text("t", text, &variables, &system()).unwrap_err();
+    assert!(!report.to_string().contains("SECRET"), "{report}");
+}
+
+/// A configuration to break.
+const SAMPLE: &str = include_str!("../../../tests/testdata/good/02-every-field.json5");
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_loading_panic(text in "\\PC{0,200}") {
+        let result = load_text("t", &text, &env(&[]), &system());
+        let _ = result.map_err(|report| (report.render(true), report.to_json()));
+    }
+
+    #[test]
+    fn no_json5_alike_makes_loading_panic(text in "[{}\\[\\]:,'\"/*a-c0-9 \\n\\\\\\.\\-]{0,120}") {
+        let result = load_text("t", &text, &env(&[]), &system());
+        let _ = result.map_err(|report| (report.render(false), report.to_json()));
+    }
+
+    #[test]
+    fn no_damage_to_a_configuration_makes_loading_panic(
+        at in 0..SAMPLE.len(),
+        length in 0..40usize,
+        insert in "[{}\\[\\]:,'\"a0 \\-]{0,4}",
+    ) {
+        let start = SAMPLE.floor_char_boundary(at);
+        let end = SAMPLE.floor_char_boundary(at + length);
+        let text = format!("{}{insert}{}", &SAMPLE[..start], &SAMPLE[end..]);
+        match load_text("t", &text, &env(&[]), &system()) {
+            Ok(loaded) => { let _ = loaded.warnings.render(false); }
+            Err(report) => prop_assert!(!report.render(false).is_empty()),
+        }
+    }
+}
