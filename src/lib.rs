@@ -11,7 +11,7 @@
 //!                        process, consul, metrics, logging
 //! ```
 //!
-//! Imports point one way: `main, cli → actors → {process, consul, metrics, logging} → config → messages`, and
+//! Imports point one way: `main, cli → actors → process → {consul, metrics, logging} → config → messages`, and
 //! `tests/architecture.rs` holds that line. Actors do not import each other; they meet in [`messages`].
 //!
 //! - [`messages`]: the vocabulary that actors share; types only.

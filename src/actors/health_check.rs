@@ -93,7 +93,7 @@ impl HealthCheck {
             Probe::Exec(command) => self.attempt_exec(&command, ctx),
             Probe::Tcp(address) => self.attempt_tcp(address, ctx),
             Probe::Http(probe) => {
-                warn!(self.log, "http checks are not built yet: {} is not checked", probe.url)
+                warn!(self.log, "this build has no http checks yet: {} is not checked", probe.url);
             }
         }
     }
@@ -115,7 +115,7 @@ impl HealthCheck {
             }
             Err(error) => {
                 error!(self.log, "{error}");
-                self.conclude(false, began, ctx);
+                self.conclude(false, began);
                 self.schedule_after(began, ctx);
             }
         }
@@ -131,14 +131,14 @@ impl HealthCheck {
         let began = Instant::now();
         let task = ctx.spawn(fut::wrap_future(connect).map(move |outcome, check: &mut Self, ctx| {
             check.attempt = None;
-            check.conclude(matches!(outcome, Ok(Ok(_))), began, ctx);
+            check.conclude(matches!(outcome, Ok(Ok(_))), began);
             check.schedule_after(began, ctx);
         }));
         self.attempt = Some(Attempt { began, task, process: None, over: false });
     }
 
     /// Takes the outcome of a try into account and tells the job if it changes the verdict.
-    fn conclude(&mut self, passed: bool, began: Instant, _: &mut Context<Self>) {
+    fn conclude(&mut self, passed: bool, began: Instant) {
         let Some(since) = self.since.filter(|since| began >= *since) else { return };
         let before = self.progress.verdict;
         self.progress = self.progress.after(&self.spec, passed, since.elapsed());
@@ -160,10 +160,9 @@ impl HealthCheck {
     }
 
     fn kill(&self) {
-        if let Some(pid) = self.attempt.as_ref().and_then(|attempt| attempt.process) {
-            if let Err(error) = self.launcher.children.signal(pid, Signal::KILL) {
-                error!(self.log, "cannot kill the check's process: {error}"; "pid" => pid.number());
-            }
+        let Some(pid) = self.attempt.as_ref().and_then(|attempt| attempt.process) else { return };
+        if let Err(error) = self.launcher.children.signal(pid, Signal::KILL) {
+            error!(self.log, "cannot kill the check's process: {error}"; "pid" => pid.number());
         }
     }
 
@@ -226,7 +225,7 @@ impl Handler<ProcessEnded> for HealthCheck {
         let began = attempt.began;
         let task = attempt.task;
         ctx.cancel_future(task);
-        self.conclude(ended.status.is_success(), began, ctx);
+        self.conclude(ended.status.is_success(), began);
         if !ended.leftover {
             self.finish(ctx);
         }

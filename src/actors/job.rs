@@ -285,6 +285,15 @@ impl Job {
         }));
     }
 
+    /// Starts by hand; the ticks of an interval that had ended begin anew.
+    fn by_hand(&mut self, input: Input, ctx: &mut Context<Self>) {
+        self.occasion = None;
+        self.advance(input, ctx);
+        if let (Trigger::Interval(interval), None) = (&self.spec.when.trigger, self.schedule) {
+            self.schedule_tick(*interval, Instant::now(), ctx);
+        }
+    }
+
     fn pid(&self) -> i32 {
         self.execution.as_ref().map_or(0, |execution| execution.pid.number())
     }
@@ -431,11 +440,11 @@ impl Handler<CheckChanged> for Job {
     fn handle(&mut self, change: CheckChanged, _: &mut Context<Self>) {
         match self.checks.note(change) {
             Some(Health::Healthy) => {
-                info!(self.log, "healthy");
+                info!(self.log, "healthy"; "pid" => self.pid());
                 self.publish(EventCode::Healthy);
             }
             Some(Health::Unhealthy) => {
-                warn!(self.log, "unhealthy");
+                warn!(self.log, "unhealthy"; "pid" => self.pid());
                 self.publish(EventCode::Unhealthy);
             }
             Some(Health::Unknown | Health::Maintenance) | None => {}
@@ -461,8 +470,8 @@ impl Handler<JobCommand> for Job {
             }
             JobCommand::Kill => self.advance(Input::KillRequested, ctx),
             JobCommand::Halt => self.advance(Input::HaltRequested, ctx),
-            JobCommand::Start => self.advance(Input::StartRequested, ctx),
-            JobCommand::Restart => self.advance(Input::RestartRequested, ctx),
+            JobCommand::Start => self.by_hand(Input::StartRequested, ctx),
+            JobCommand::Restart => self.by_hand(Input::RestartRequested, ctx),
             JobCommand::Signal(signal) => self.signal(signal),
         }
     }

@@ -76,7 +76,7 @@ impl Registry {
     fn deliver(&mut self, ctx: &mut Context<Self>) {
         for item in self.queue.drain(..self.queue.len().min(PER_TURN)).collect::<Vec<_>>() {
             match item {
-                Queued::Notice(notice) => self.broadcast(notice),
+                Queued::Notice(notice) => self.broadcast(&notice),
                 Queued::Report(change) => self.pilot.reports.do_send(change),
                 Queued::Mark => self.pilot.marks.do_send(Marked),
             }
@@ -88,7 +88,7 @@ impl Registry {
         }
     }
 
-    fn broadcast(&self, notice: Notice) {
+    fn broadcast(&self, notice: &Notice) {
         let event = &notice.event;
         debug!(self.log, "event {}: {}", event.sequence, event.key; "cause" => event.cause);
         for recipient in self.listeners.get(&event.key).into_iter().flatten().chain(&self.observers) {

@@ -1,6 +1,9 @@
 //! Every subscriber sees events in the same order.
 
 use super::*;
+use crate::actors::registry::{Overseer, Registry};
+use crate::messages::bus::{Bus, Marked};
+use crate::messages::job::JobChanged;
 
 /// Writes down the sequence numbers it sees.
 struct Witness(Rc<RefCell<Vec<u64>>>);
@@ -17,41 +20,44 @@ impl Handler<Notice> for Witness {
     }
 }
 
+struct Nobody;
+
+impl Actor for Nobody {
+    type Context = Context<Self>;
+}
+
+impl Handler<JobChanged> for Nobody {
+    type Result = ();
+
+    fn handle(&mut self, _: JobChanged, _: &mut Context<Self>) {}
+}
+
+impl Handler<Marked> for Nobody {
+    type Result = ();
+
+    fn handle(&mut self, _: Marked, _: &mut Context<Self>) {}
+}
+
+/// A registry with witnesses, and the length of its queue.
+fn registry(witnesses: &[Rc<RefCell<Vec<u64>>>]) -> (Bus, Rc<Cell<usize>>) {
+    let nobody = Nobody.start();
+    let overseer = Overseer { reports: nobody.clone().recipient(), marks: nobody.recipient() };
+    let depth = Rc::new(Cell::new(0));
+    let log = slog::Logger::root(slog::Discard, slog::o!());
+    let registry = Registry::new(log, overseer, Rc::clone(&depth)).start();
+    for seen in witnesses {
+        let witness = Witness(Rc::clone(seen)).start();
+        registry.do_send(Subscribe { interest: Interest::Everything, recipient: witness.recipient() });
+    }
+    let bus = Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.recipient());
+    (bus, depth)
+}
+
 #[test]
 fn every_subscriber_sees_events_in_the_order_of_their_numbers() {
-    use crate::actors::registry::{Overseer, Registry};
-    use crate::messages::bus::Bus;
-    use crate::messages::job::JobChanged;
-
-    struct Nobody;
-    impl Actor for Nobody {
-        type Context = Context<Self>;
-    }
-    impl Handler<JobChanged> for Nobody {
-        type Result = ();
-        fn handle(&mut self, _: JobChanged, _: &mut Context<Self>) {}
-    }
-    impl Handler<crate::messages::bus::Marked> for Nobody {
-        type Result = ();
-        fn handle(&mut self, _: crate::messages::bus::Marked, _: &mut Context<Self>) {}
-    }
-
     System::new().block_on(async {
-        let nobody = Nobody.start();
-        let overseer = Overseer { reports: nobody.clone().recipient(), marks: nobody.recipient() };
-        let depth = Rc::new(std::cell::Cell::new(0));
-        let log = slog::Logger::root(slog::Discard, slog::o!());
-        let registry = Registry::new(log, overseer, Rc::clone(&depth)).start();
-        let bus = Bus::new(
-            registry.clone().recipient(),
-            registry.clone().recipient(),
-            registry.clone().recipient(),
-        );
-        let logs: Vec<Rc<RefCell<Vec<u64>>>> = (0..3).map(|_| Rc::default()).collect();
-        for log in &logs {
-            let witness = Witness(Rc::clone(log)).start();
-            registry.do_send(Subscribe { interest: Interest::Everything, recipient: witness.recipient() });
-        }
+        let witnesses: Vec<Rc<RefCell<Vec<u64>>>> = (0..3).map(|_| Rc::default()).collect();
+        let (bus, depth) = registry(&witnesses);
         let publishers: Vec<_> = (0..10)
             .map(|number| {
                 let bus = bus.clone();
@@ -66,11 +72,26 @@ fn every_subscriber_sees_events_in_the_order_of_their_numbers() {
         for publisher in publishers {
             publisher.await.unwrap();
         }
-        while logs.iter().any(|log| log.borrow().len() < 1000) {
+        while witnesses.iter().any(|seen| seen.borrow().len() < 1000) {
             tokio::task::yield_now().await;
         }
         let expected: Vec<u64> = (1..=1000).collect();
-        assert!(logs.iter().all(|log| *log.borrow() == expected));
+        assert!(witnesses.iter().all(|seen| *seen.borrow() == expected));
         assert_eq!(depth.get(), 0);
+    });
+}
+
+#[test]
+fn a_flood_of_events_does_not_keep_timers_from_their_turn() {
+    System::new().block_on(async {
+        let seen = Rc::<RefCell<Vec<u64>>>::default();
+        let (bus, depth) = registry(&[Rc::clone(&seen)]);
+        for _ in 0..100_000 {
+            bus.publish(event("noisy", EventCode::Changed), None);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let delivered = seen.borrow().len();
+        assert!(delivered < 100_000, "the timer waited for the whole flood");
+        assert!(depth.get() > 0, "the queue can be observed");
     });
 }
