@@ -26,8 +26,9 @@ pub(super) const ONE_OR_MANY: &str = "$one-or-many";
 const KINDS: [&str; 5] = ["array", "bool", "number", "object", "string"];
 
 /// ContainerPilot takes an empty string, as a template often leaves one, for an absent value. Not so
-/// for these, where that would hide a mistake.
-const NEVER_EMPTY: [&str; 9] = ["command", "cwd", "exec", "group", "http", "port", "restarts", "tcp", "user"];
+/// for these, where it would hide a mistake or mean something else.
+const NEVER_EMPTY: [&str; 10] =
+    ["command", "consul", "cwd", "exec", "group", "http", "port", "restarts", "tcp", "user"];
 
 /// Converts a document into a raw type; `None` if not even its outermost value fits.
 pub fn decode<T: DeserializeOwned>(node: &Node, text: &str, problems: &mut Problems) -> Option<T> {

@@ -75,6 +75,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn listed_accounts_replace_those_of_the_host() {
+        let app = UserSpec { name: Some("app".to_owned()), uid: 7, gid: 8 };
+        let accounts = Accounts::Listed { users: vec![app.clone()], groups: [("web".to_owned(), 9)].into() };
+        let system = System { accounts, ..System::default() };
+        assert_eq!(system.user("app"), Some(app.clone()));
+        assert_eq!(system.user("7"), Some(app));
+        assert_eq!(system.user("root"), None);
+        assert_eq!(system.group("web"), Some(9));
+        assert_eq!(system.group("root"), None);
+    }
+
+    #[test]
     fn root_is_known_by_name_and_number_and_other_numbers_need_no_entry() {
         let system = System::default();
         assert_eq!(system.user("root").map(|user| user.uid), Some(0));

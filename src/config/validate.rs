@@ -77,7 +77,8 @@ pub fn validate(
     problems: &mut Problems,
 ) -> Validated {
     let names = Names::collect(config, problems);
-    let mut context = Context::new(env, system, problems);
+    let has_consul = config.consul.is_some() || env.get("CONSUL_HTTP_ADDR").is_some_and(|it| !it.is_empty());
+    let mut context = Context::new(env, system, has_consul, problems);
     let mut places = Places::default();
     let jobs = jobs::validate(&mut context, config, &names, incomplete, &mut places);
     let spec = Spec {

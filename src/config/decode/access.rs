@@ -165,7 +165,7 @@ impl<'de> SeqAccess<'de> for FieldAccess<'_> {
         seed: T,
     ) -> Result<Option<T::Value>, DecodeError> {
         if self.placed {
-            return match seed.deserialize(self.node.copy()) {
+            return match self.node.locate(seed.deserialize(self.node.copy())) {
                 Ok(value) => Ok(Some(value)),
                 Err(error) => {
                     self.node.sink.report(error);

@@ -116,6 +116,7 @@ fn consul_is_found_under_all_its_addresses() {
     assert_eq!(address("'unix:///run/consul.sock'"), ConsulAddress::Unix("/run/consul.sock".into()));
     assert_eq!(address("{address: 'c:1', scheme: 'https'}"), tcp(true, "c", 1));
     assert_eq!(address("{token: 'x'}"), tcp(false, "127.0.0.1", 8500));
+    assert_eq!(address("''"), tcp(false, "127.0.0.1", 8500));
     assert_eq!(consul("{}", &[]), None);
     assert_eq!(consul("{consul: null}", &[]), None);
 }
@@ -162,6 +163,15 @@ fn a_source_that_is_no_job_but_a_watch_means_the_watch() {
     );
     let Trigger::Each(key) = &spec.jobs[0].when.trigger else { panic!("{spec:?}") };
     assert_eq!(key.to_string(), "watch.db changed");
+}
+
+#[test]
+fn a_port_without_consul_needs_no_network() {
+    let text = "{jobs: [{name: 'a', exec: 'a', port: 80, health: {tcp: 'a:80'}}]}";
+    let loaded = load_text("t", text, &env(&[]), &System::default()).unwrap();
+    assert_eq!(loaded.warnings.lines().count(), 1);
+    let with_consul = text.replace("{jobs", "{consul: 'a:1', jobs");
+    assert!(load_text("t", &with_consul, &env(&[]), &System::default()).is_err());
 }
 
 #[test]

@@ -315,7 +315,8 @@ impl JsonSchema for EventName {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let names: Vec<&str> = EventCode::ALL.iter().map(|code| code.config_name()).collect();
+        let codes = EventCode::ALL.iter().map(|code| code.config_name());
+        let names: Vec<&str> = codes.chain(["SIGHUP", "SIGUSR2"]).collect();
         json_schema!({ "type": "string", "enum": names })
     }
 }

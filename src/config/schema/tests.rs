@@ -19,6 +19,8 @@ fn the_schema_names_its_draft_and_itself() {
     let schema = schema();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     assert!(schema["$id"].is_string());
+    assert!(schema["$defs"]["Job"]["properties"]["exec"].is_object());
+    assert!(!schema.to_string().contains("Raw"));
     assert_eq!(schema["title"], "containerpilot configuration");
 }
 

@@ -1,6 +1,6 @@
 //! How a job appears in Consul, and the address that `interfaces` choose.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use super::context::{Context, time, value};
@@ -31,8 +31,15 @@ pub(super) fn validate(
                 .help("add a check such as `health: {tcp: \"127.0.0.1:80\"}`, or remove `port`"),
         );
     }
-    let place = job.interfaces.as_ref().map_or(port.span, |interfaces| interfaces.span);
-    let address = address(context, path, place, &selectors?)?;
+    let selectors = selectors?;
+    let address = match &job.interfaces {
+        Some(interfaces) => address(context, path, interfaces.span, &selectors)?,
+        None if context.has_consul => address(context, path, port.span, &selectors)?,
+        // Nobody asked for this address, and nobody will be told.
+        None => {
+            interfaces::resolve(&selectors, &context.system.addresses).unwrap_or(Ipv4Addr::LOCALHOST.into())
+        }
+    };
     let consul = value(&job.consul);
     Some(AdvertiseSpec {
         port: port.value?.0,

@@ -23,6 +23,10 @@ pub(super) fn validate(
     let (address, settings) = match field {
         None => (parse_variable(context, &from_environment?), &default),
         Some(field) => match field.value.as_ref()? {
+            // As Consul's own client, and ContainerPilot with it, does with an empty address.
+            RawConsul::Address(text) if text.is_empty() => {
+                (configured(context, &default, from_environment), &default)
+            }
             RawConsul::Address(text) => (parse(context, field.span.into(), "consul", text, None), &default),
             RawConsul::Settings(settings) => {
                 (configured(context, settings, from_environment), settings.as_ref())

@@ -14,6 +14,8 @@ use crate::config::system::System;
 pub(super) struct Context<'a> {
     pub(super) env: &'a BTreeMap<String, String>,
     pub(super) system: &'a System,
+    /// Whether anything can be advertised.
+    pub(super) has_consul: bool,
     problems: &'a mut Problems,
     /// Looking up a user reads a file: once per name is enough.
     users: HashMap<String, Option<UserSpec>>,
@@ -23,9 +25,10 @@ impl<'a> Context<'a> {
     pub(super) fn new(
         env: &'a BTreeMap<String, String>,
         system: &'a System,
+        has_consul: bool,
         problems: &'a mut Problems,
     ) -> Self {
-        Self { env, system, problems, users: HashMap::new() }
+        Self { env, system, has_consul, problems, users: HashMap::new() }
     }
 
     pub(super) fn add(&mut self, problem: Problem) {

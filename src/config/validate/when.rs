@@ -76,6 +76,7 @@ impl Resolver<'_, '_> {
             Some("each") => Trigger::Each(self.event(path, "each", &rule.source, rule.each.as_ref()?)?),
             Some(_) | None => self.signal_only(path, span, rule)?,
         };
+        let timeout = timeout.filter(|_| !matches!(trigger, Trigger::Interval(_)));
         Some(When { trigger, timeout })
     }
 
