@@ -107,7 +107,7 @@ impl Draft {
         if self.full || bytes > MAX_TEXT - self.text.len() {
             self.full = true;
         } else {
-            self.text.extend(std::iter::repeat_n(character, count));
+            self.text.push_str(&character.encode_utf8(&mut [0; 4]).repeat(count));
         }
     }
 

@@ -236,7 +236,7 @@ impl<'t, 's> Evaluator<'t, 's> {
     fn find(&mut self, name: &str, span: Span) -> Result<usize, TemplateError> {
         let found = self.variables.iter().rposition(|(known, _)| *known == name);
         let looked_at = self.variables.len() - found.unwrap_or_default();
-        self.session.budget.spend(looked_at as u64 / 8, span)?;
+        self.session.budget.spend(looked_at as u64 / 4, span)?;
         found.ok_or_else(|| TemplateError::new(span, format!("variable {name} has no value yet")))
     }
 }

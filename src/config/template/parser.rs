@@ -7,6 +7,7 @@ use super::TemplateError;
 use super::ast::{Arm, Conditional, Loop, Node, Pipeline, Templates};
 use super::budget::MAX_NESTING;
 use super::lexer::{Keyword, Kind, Lexer, Token};
+use super::pipeline::Context;
 use super::quote;
 use super::span::Span;
 
@@ -195,7 +196,7 @@ impl<'s> Parser<'s> {
     }
 
     fn plain_action(&mut self, open: Span) -> Result<Node<'s>, TemplateError> {
-        let pipeline = self.pipeline("action", open, Kind::Close)?;
+        let pipeline = self.pipeline(Context::Action, open)?;
         let close = self.close("action")?;
         Ok(Node::Action { pipeline, span: open.to(close) })
     }
@@ -217,14 +218,15 @@ impl<'s> Parser<'s> {
     }
 
     fn conditional(&mut self, head: Span, keyword: Keyword) -> Result<Node<'s>, TemplateError> {
-        let name = if keyword == Keyword::With { "with" } else { "if" };
+        let context = if keyword == Keyword::With { Context::With } else { Context::If };
+        let name = context.name();
         let known = self.scope.names.len();
         self.descend(head)?;
         let mut arms = Vec::new();
         let mut header = head;
         let otherwise = loop {
             self.next()?;
-            let condition = self.pipeline(name, header, Kind::Close)?;
+            let condition = self.pipeline(context, header)?;
             header = header.to(self.close(name)?);
             let (body, stop) = self.nodes(false)?;
             arms.push(Arm { condition, body });
@@ -245,7 +247,7 @@ impl<'s> Parser<'s> {
         let known = self.scope.names.len();
         self.descend(head)?;
         self.next()?;
-        let over = self.pipeline("range", head, Kind::Close)?;
+        let over = self.pipeline(Context::Range, head)?;
         let header = head.to(self.close("range")?);
         self.loops += 1;
         let (body, stop) = self.nodes(false)?;
@@ -277,7 +279,7 @@ impl<'s> Parser<'s> {
         let argument = if self.peek()?.kind == Kind::Close {
             None
         } else {
-            Some(self.pipeline("template", head, Kind::Close)?)
+            Some(self.pipeline(Context::Template, head)?)
         };
         let close = self.close("template")?;
         Ok(Node::Template { name, argument, span: head.to(close) })
@@ -287,7 +289,7 @@ impl<'s> Parser<'s> {
     fn block(&mut self, head: Span) -> Result<Node<'s>, TemplateError> {
         self.next()?;
         let (name, name_span) = self.template_name("block")?;
-        let argument: Pipeline<'s> = self.pipeline("block", head, Kind::Close)?;
+        let argument: Pipeline<'s> = self.pipeline(Context::Block, head)?;
         let span = head.to(self.close("block")?);
         let body = self.template_body(span, "block")?;
         self.define(Rc::clone(&name), body, name_span)?;

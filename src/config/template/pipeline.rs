@@ -10,23 +10,60 @@ use super::quote;
 use super::span::Span;
 use super::value::Value;
 
+/// What a pipeline is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Context {
+    Action,
+    If,
+    With,
+    Range,
+    Template,
+    Block,
+    Parentheses,
+}
+
+impl Context {
+    /// Its name in error messages: the keyword, if it has one.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Context::Action => "action",
+            Context::If => "if",
+            Context::With => "with",
+            Context::Range => "range",
+            Context::Template => "template",
+            Context::Block => "block",
+            Context::Parentheses => "parentheses",
+        }
+    }
+
+    /// The token that ends the pipeline.
+    fn end(self) -> Kind {
+        if self == Context::Parentheses { Kind::RightParenthesis } else { Kind::Close }
+    }
+
+    fn missing_value(self) -> String {
+        match self {
+            Context::Action => "expected a value between \"{{\" and \"}}\"".to_owned(),
+            Context::Parentheses => "expected a value between the parentheses".to_owned(),
+            Context::If | Context::With | Context::Range | Context::Template | Context::Block => {
+                format!("expected a value after \"{}\"", self.name())
+            }
+        }
+    }
+}
+
 impl<'s> Parser<'s> {
-    /// Reads a pipeline up to `end`, which is left to the caller; `at` is to blame when there is none.
-    pub(super) fn pipeline(
-        &mut self,
-        context: &str,
-        at: Span,
-        end: Kind,
-    ) -> Result<Pipeline<'s>, TemplateError> {
+    /// Reads a pipeline up to its end, which is left to the caller; `at` is to blame when there is none.
+    pub(super) fn pipeline(&mut self, context: Context, at: Span) -> Result<Pipeline<'s>, TemplateError> {
         let (variables, binding) = self.bindings(context)?;
         let mut commands: Vec<Command<'s>> = Vec::new();
         loop {
             let token = self.peek()?;
-            if token.kind == end {
+            if token.kind == context.end() {
                 break;
             }
             if !starts_operand(&token) {
-                return Err(unexpected(&token, context));
+                return Err(unexpected(&token, context.name()));
             }
             let command = self.command(context)?;
             if !commands.is_empty() && !is_executable(&command.head) {
@@ -36,19 +73,14 @@ impl<'s> Parser<'s> {
             commands.push(command);
         }
         let Some((first, last)) = commands.first().zip(commands.last()) else {
-            let missing = match context {
-                "action" => "expected a value between \"{{\" and \"}}\"".to_owned(),
-                "parentheses" => "expected a value between the parentheses".to_owned(),
-                _ => format!("expected a value after \"{context}\""),
-            };
-            return Err(TemplateError::new(at.to(self.peek()?.span), missing));
+            return Err(TemplateError::new(at.to(self.peek()?.span), context.missing_value()));
         };
         let span = first.span.to(last.span);
         Ok(Pipeline { variables, binding, commands, span })
     }
 
     /// Reads `$x :=`, `$x =` or, in a range, `$x, $y :=`.
-    fn bindings(&mut self, context: &str) -> Result<(Vec<Name<'s>>, Binding), TemplateError> {
+    fn bindings(&mut self, context: Context) -> Result<(Vec<Name<'s>>, Binding), TemplateError> {
         let mut variables = Vec::new();
         loop {
             let variable = self.peek()?;
@@ -67,8 +99,8 @@ impl<'s> Parser<'s> {
                 let assigns = operator.kind == Kind::Assign;
                 return Ok((variables, if assigns { Binding::Assign } else { Binding::Declare }));
             }
-            if context != "range" || variables.len() > 1 {
-                let message = if context == "range" {
+            if context != Context::Range || variables.len() > 1 {
+                let message = if context == Context::Range {
                     "a range sets at most two variables: the index and the element"
                 } else {
                     "only a range sets more than one variable"
@@ -85,7 +117,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads an operand and its arguments, and the `|` after them.
-    fn command(&mut self, context: &str) -> Result<Command<'s>, TemplateError> {
+    fn command(&mut self, context: Context) -> Result<Command<'s>, TemplateError> {
         let head = self.operand()?;
         let mut span = head.span;
         let mut arguments = Vec::new();
@@ -99,7 +131,7 @@ impl<'s> Parser<'s> {
                 break;
             }
             if !starts_operand(&token) {
-                return Err(unexpected(&token, context));
+                return Err(unexpected(&token, context.name()));
             }
             if !token.spaced {
                 let message = format!("expected a space before {}", shown(&token));
@@ -179,7 +211,7 @@ impl<'s> Parser<'s> {
 
     fn parenthesis(&mut self, open: Span) -> Result<Term<'s>, TemplateError> {
         self.descend(open)?;
-        let pipeline = self.pipeline("parentheses", open, Kind::RightParenthesis);
+        let pipeline = self.pipeline(Context::Parentheses, open);
         let mut pipeline = pipeline.map_err(|error| self.blame_parenthesis(open, error))?;
         let close = self.next()?;
         pipeline.span = open.to(close.span);
