@@ -1,7 +1,9 @@
 //! The vocabulary that actors share: types only, no behaviour.
 pub mod bus;
+pub mod control;
 pub mod event;
 pub mod health;
 pub mod job;
 pub mod process;
 pub mod signal;
+pub mod status;

@@ -19,6 +19,7 @@ use crate::config::spec::{JobSpec, Spec};
 use crate::logging::Log;
 use crate::messages::bus::{Bus, Interest, Subscribe};
 use crate::messages::signal::Signal;
+use crate::messages::status::Board;
 use crate::process::{Children, Environ, Kernel, Launcher};
 
 /// The signals that mean something to us.
@@ -63,6 +64,7 @@ pub fn assemble(spec: Spec, log: &Log, kernel: Box<dyn Kernel>, mut environ: Env
     let around = Surroundings {
         bus: bus.clone(),
         launcher: Launcher::new(children, environ),
+        board: Board::default(),
         log: log.logger().clone(),
     };
     let members = spec.jobs.iter().map(|job| hire(job, &around, &registry)).collect();

@@ -2,7 +2,7 @@
 //! and [`health`]; here messages become inputs and actions become effects.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use actix::prelude::*;
 use slog::{Logger, debug, error, info, o, warn};
@@ -15,6 +15,7 @@ use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
 use crate::messages::process::{ExitStatus, GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
+use crate::messages::status::{Board, JobStatus};
 use crate::process::{Launcher, Order, Owner};
 
 pub mod backoff;
@@ -24,7 +25,7 @@ mod ticker;
 pub mod trigger;
 
 use health::Checks;
-use lifecycle::{Action, Ended, Input, Policy, State, Timer, step};
+use lifecycle::{Action, Ended, Input, Policy, Process, State, Timer, step};
 use trigger::Listener;
 
 /// How long Consul may take to forget a job that stops.
@@ -39,6 +40,8 @@ pub struct Surroundings {
     pub bus: Bus,
     /// What starts its processes.
     pub launcher: Launcher,
+    /// Where it shows what it does.
+    pub board: Board,
     /// Where it logs.
     pub log: Logger,
 }
@@ -68,6 +71,10 @@ pub struct Job {
     holds: u64,
     in_shutdown: bool,
     last_status: Option<u8>,
+    last_exit: Option<String>,
+    /// Executions since it was configured.
+    runs: u64,
+    since: SystemTime,
     reported: Option<Phase>,
 }
 
@@ -105,6 +112,9 @@ impl Job {
             holds: 0,
             in_shutdown: false,
             last_status: None,
+            last_exit: None,
+            runs: 0,
+            since: SystemTime::now(),
             reported: None,
             spec,
             generation,
@@ -131,6 +141,7 @@ impl Job {
         let before = self.state.phase;
         if next.phase != before {
             debug!(self.log, "{before} → {}", next.phase);
+            self.since = SystemTime::now();
             self.cancel_timer(ctx);
         }
         self.state = next;
@@ -145,6 +156,29 @@ impl Job {
             self.cancel_schedule(ctx);
         }
         self.report();
+        self.show();
+    }
+
+    /// Shows users where the job is.
+    fn show(&self) {
+        let status = JobStatus {
+            phase: self.state.phase,
+            since: self.since,
+            health: self.checks.health(),
+            checks: self
+                .spec
+                .health
+                .iter()
+                .map(|check| check.name.clone())
+                .zip(self.checks.verdicts())
+                .collect(),
+            pid: (self.state.process == Process::Live).then(|| self.pid()),
+            restarts: self.runs.saturating_sub(1),
+            last_exit: self.last_status.zip(self.last_exit.clone()),
+            advertised: self.spec.advertise.as_ref().map(|spec| (spec.address.to_string(), spec.port)),
+            essential: self.spec.essential,
+        };
+        self.around.board.write().jobs.insert(self.spec.name.clone(), status);
     }
 
     /// A job that something else executes is checked for as long as it serves.
@@ -182,6 +216,7 @@ impl Job {
             raw_output: self.spec.raw_output,
             occasion: self.occasion.as_ref(),
         };
+        self.runs += 1;
         let owner = Owner { ended: ctx.address().recipient(), gone: ctx.address().recipient() };
         match self.around.launcher.launch(&order, owner) {
             Ok(pid) => {
@@ -194,6 +229,7 @@ impl Job {
                 error!(self.log, "{error}");
                 self.execution = None;
                 self.last_status = Some(error.shell_code());
+                self.last_exit = Some(error.to_string());
                 // In a later turn: a loop of failures must not keep others from theirs.
                 ctx.spawn(fut::wrap_future(tokio::task::yield_now()).map(|(), job: &mut Self, ctx| {
                     job.hold = None;
@@ -359,6 +395,10 @@ fn text(duration: Duration) -> String {
 
 impl Actor for Job {
     type Context = Context<Self>;
+
+    fn started(&mut self, _: &mut Context<Self>) {
+        self.show();
+    }
 }
 
 impl Handler<Notice> for Job {
@@ -394,6 +434,7 @@ impl Handler<ProcessEnded> for Job {
         let lasted = execution.started.elapsed();
         self.log_end(ended.pid, ended.status);
         self.last_status = Some(ended.status.shell_code());
+        self.last_exit = Some(ended.status.to_string());
         self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, None);
         self.checks.pause();
         if !self.state.pending {
@@ -449,6 +490,7 @@ impl Handler<CheckChanged> for Job {
             }
             Some(Health::Unknown | Health::Maintenance) | None => {}
         }
+        self.show();
     }
 }
 

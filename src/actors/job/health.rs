@@ -39,6 +39,11 @@ impl Checks {
         self.health
     }
 
+    /// What each check says now.
+    pub fn verdicts(&self) -> impl Iterator<Item = Verdict> + '_ {
+        self.verdicts.iter().copied()
+    }
+
     /// The job's process has started: nothing is known of it.
     pub fn begin(&mut self) {
         self.round += 1;

@@ -1,0 +1,81 @@
+//! What the control plane asks of the Pilot, and what it answers.
+
+use std::fmt;
+
+use actix::prelude::Message;
+
+use super::signal::Signal;
+
+/// Load the configuration again and change what changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "Result<ReloadSummary, Refusal>")]
+pub struct Reload {
+    /// Restart what did not change, too.
+    pub restart_all: bool,
+    /// Only tell what would be done.
+    pub dry_run: bool,
+}
+
+/// What a reload did, or would do; names of jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReloadSummary {
+    /// New, changed, or restarted.
+    pub started: Vec<String>,
+    /// Removed, changed, or restarted.
+    pub stopped: Vec<String>,
+    /// Untouched.
+    pub kept: Vec<String>,
+}
+
+/// Do something to one job, by hand.
+#[derive(Debug, Clone, PartialEq, Eq, Message)]
+#[rtype(result = "Result<(), Refusal>")]
+pub struct ControlJob {
+    /// Which job.
+    pub name: String,
+    /// What to do.
+    pub order: JobOrder,
+}
+
+/// What can be done to a job by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobOrder {
+    /// Run now.
+    Start,
+    /// Stop, and stay stopped until started or reloaded.
+    Stop,
+    /// Stop and run anew.
+    Restart,
+    /// Send a signal to its processes.
+    Signal(Signal),
+}
+
+/// Enter or leave maintenance; answers whether that changed anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "bool")]
+pub struct SetMaintenance(pub bool);
+
+/// Change the environment of processes started from now on: set, or unset where `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct ChangeEnvironment(pub Vec<(String, Option<String>)>);
+
+/// Why the Pilot did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such job.
+    NoSuchJob(String),
+    /// It cannot be done now, for this reason.
+    NotNow(String),
+    /// The new configuration is wrong; the whole report.
+    BadConfiguration(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchJob(name) => write!(f, "there is no job \"{name}\""),
+            Self::NotNow(reason) | Self::BadConfiguration(reason) => f.write_str(reason),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What there is to see of the running program: written by the actors as it changes, read by the web server.
+
+use std::cell::{Ref, RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::health::{Health, Verdict};
+use super::job::Phase;
+
+/// One job as users see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobStatus {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Since when.
+    pub since: SystemTime,
+    /// Its health.
+    pub health: Health,
+    /// Its checks, by name.
+    pub checks: Vec<(Arc<str>, Verdict)>,
+    /// Its process, while one runs.
+    pub pid: Option<i32>,
+    /// Runs after the first, since it was configured.
+    pub restarts: u64,
+    /// How its last execution ended, in words, with its status as a shell tells it.
+    pub last_exit: Option<(u8, String)>,
+    /// Where and on which port it is advertised.
+    pub advertised: Option<(String, u16)>,
+    /// Whether it ends the program when it completes.
+    pub essential: bool,
+}
+
+/// One watch as users see it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WatchStatus {
+    /// Healthy instances: id, address, port.
+    pub instances: Vec<(String, String, u16)>,
+    /// Whether Consul has answered at all.
+    pub known: bool,
+}
+
+/// Everything there is to see.
+#[derive(Debug, Clone, Default)]
+pub struct Overview {
+    /// Jobs by name.
+    pub jobs: BTreeMap<Arc<str>, JobStatus>,
+    /// Watches by name.
+    pub watches: BTreeMap<Arc<str>, WatchStatus>,
+    /// Whether the container is in maintenance.
+    pub maintenance: bool,
+    /// Whether the program is shutting down.
+    pub shutting_down: bool,
+}
+
+/// The shared view of the program, on its one thread.
+#[derive(Debug, Clone, Default)]
+pub struct Board(Rc<RefCell<Overview>>);
+
+impl Board {
+    /// To read; not to be held across an await.
+    pub fn read(&self) -> Ref<'_, Overview> {
+        self.0.borrow()
+    }
+
+    /// To write; not to be held across an await.
+    pub fn write(&self) -> RefMut<'_, Overview> {
+        self.0.borrow_mut()
+    }
+}
