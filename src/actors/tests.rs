@@ -3,6 +3,7 @@
 mod fake;
 mod health;
 mod order;
+mod reloading;
 mod running;
 mod stopping;
 
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 use self::fake::{Fake, Manner};
 use super::assembly::{Parts, Program, assemble};
 use super::pilot::SignalArrived;
-use crate::config::spec::{CommandLine, JobSpec, LoggingSpec, Spec, Trigger};
+use crate::config::spec::{CommandLine, JobSpec, LogOutput, LoggingSpec, Spec, Trigger};
 use crate::logging::Log;
 use crate::messages::bus::{Interest, Notice, Subscribe};
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -46,7 +47,8 @@ fn event(source: &str, code: EventCode) -> EventKey {
 }
 
 fn spec(jobs: Vec<JobSpec>) -> Spec {
-    Spec { jobs, ..Spec::default() }
+    let logging = LoggingSpec { output: LogOutput::File("/dev/null".into()), ..LoggingSpec::default() };
+    Spec { jobs, logging, ..Spec::default() }
 }
 
 /// A program under test: what it published, and the processes that it believes to have.
