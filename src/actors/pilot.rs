@@ -40,6 +40,12 @@ use shutdown::Shutdown;
 /// Loads the configuration anew, with that environment for its templates; an error is the whole report.
 pub type Load = dyn Fn(&BTreeMap<String, String>) -> Result<Spec, String> + Send + Sync;
 
+/// Starts a job's actors, of that generation, and subscribes it to what it listens for.
+pub type Hire = dyn Fn(&Arc<JobSpec>, u64) -> Hand;
+
+/// Hears of a new configuration: the old one and the new.
+pub type Reconfigured = dyn Fn(&Spec, &Spec);
+
 /// What the Pilot needs of the program around it.
 pub struct Tools {
     /// Where it logs.
@@ -54,12 +60,12 @@ pub struct Tools {
     pub board: Board,
     /// Loads the configuration anew.
     pub load: Arc<Load>,
-    /// Starts a job's actors, of that generation, and subscribes it to what it listens for.
-    pub hire: Box<dyn Fn(&Arc<JobSpec>, u64) -> Hand>,
+    /// Starts jobs.
+    pub hire: Box<Hire>,
     /// Ends a job's subscriptions.
     pub dismiss: Box<dyn Fn(&Hand)>,
-    /// Told of every new configuration, after the old one.
-    pub reconfigured: Vec<Box<dyn Fn(&Spec, &Spec)>>,
+    /// Told of every new configuration.
+    pub reconfigured: Vec<Box<Reconfigured>>,
 }
 
 impl Tools {
