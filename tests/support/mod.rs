@@ -12,7 +12,7 @@ mod setup;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{ChildStdout, ExitStatus};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,6 +49,8 @@ pub struct Pilot {
     /// The program.
     pid: Pid,
     in_namespace: bool,
+    /// Kept open, so that it fills up rather than breaks.
+    unread: Option<ChildStdout>,
 }
 
 impl Pilot {
