@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic as tests do")]
 
+pub mod bare;
 mod log;
 mod processes;
 mod setup;
