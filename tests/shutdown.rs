@@ -218,6 +218,18 @@ fn a_shutdown_does_not_wait_for_a_delayed_restart() {
 }
 
 #[test]
+fn a_shutdown_does_not_wait_for_a_program_that_cannot_be_executed() {
+    for failures in [1, 2, 10, 50] {
+        let pilot = Pilot::start(
+            r#"{ stopTimeout: "1h", jobs: [{ name: "app", exec: "/no/such/program", restarts: "unlimited", backoff: { max: "0s" } }] }"#,
+        );
+        pilot.wait_for_events("app exitFailed", failures);
+        assert_eq!(pilot.stop(), Exit::Code(0));
+        assert_eq!(pilot.events().last().map(String::as_str), Some("app stopped"));
+    }
+}
+
+#[test]
 fn a_shutdown_in_a_storm_of_restarts_leaves_nothing_behind() {
     let jobs: Vec<String> = (0..10)
         .map(|number| {

@@ -82,6 +82,13 @@ pub(super) fn end_of_run(policy: &Policy, state: State, ended: Ended) -> State {
     State { early_ends: if lasting { 1 } else { state.early_ends.saturating_add(1) }, ..state }
 }
 
+/// The program could not be executed: a run of no length.
+pub(super) fn spawn_failed(policy: &Policy, state: State) -> Next {
+    let ended = Ended { success: false, lasted: Duration::ZERO };
+    let state = end_of_run(policy, State { process: Process::None, ..state }, ended);
+    next_run(policy, state, vec![publish_exit(false)])
+}
+
 fn may_restart(policy: &Policy, state: State) -> bool {
     match policy.restarts {
         Limit::Unlimited => true,
@@ -180,6 +187,11 @@ pub(super) fn terminate(policy: &Policy, state: State, mut actions: Vec<Action>)
 pub(super) fn end(state: State, ended: Ended) -> Next {
     let state = State { process: Process::Leftover, ..state };
     (to(state, Phase::Ending), vec![publish_exit(ended.success)])
+}
+
+/// The main process of a stopping job never came to be.
+pub(super) fn end_of_nothing(policy: &Policy, state: State) -> Next {
+    withdraw(policy, State { process: Process::None, ..state }, vec![publish_exit(false)])
 }
 
 /// Ends everything at once; Consul is told, and not waited for.
