@@ -224,6 +224,15 @@ fn a_killed_job_is_over_as_soon_as_its_processes_are() {
 }
 
 #[test]
+fn a_failed_spawn_leaves_nothing_to_wait_for() {
+    every_step(|_, state, input, next, actions| {
+        if input == Input::SpawnFailed && position(actions, &[Action::Spawn]).is_none() {
+            assert_eq!(next.process, Process::None, "{state:?} → {next:?}");
+        }
+    });
+}
+
+#[test]
 fn a_halted_job_stays_so_until_it_is_started_by_hand() {
     for policy in policies() {
         let halted = State { phase: Phase::Halted, afterwards: Afterwards::Halt, ..State::new() };
