@@ -1,5 +1,5 @@
 //! The status that the program exits with: the one thing that whoever runs a container sees of its end.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
 
 mod support;
 
