@@ -134,6 +134,8 @@ pub enum JobCommand {
     Restart,
     /// Send a signal to the job's processes.
     Signal(Signal),
+    /// Enter or leave maintenance: in it nothing is checked, and Consul does not know the job.
+    SetMaintenance(bool),
 }
 
 /// A job's state changed in a way that the whole program may depend on.

@@ -25,13 +25,16 @@ pub struct Checks {
     /// Counts executions: a verdict about an earlier one means nothing.
     round: u64,
     health: Health,
+    /// Whether there is a process to check.
+    running: bool,
+    maintenance: bool,
 }
 
 impl Checks {
     /// Checks that have not begun.
     pub fn new(checks: Vec<Recipient<CheckCommand>>) -> Self {
         let verdicts = vec![Verdict::Unknown; checks.len()];
-        Self { checks, verdicts, round: 0, health: Health::Unknown }
+        Self { checks, verdicts, round: 0, health: Health::Unknown, running: false, maintenance: false }
     }
 
     /// The job's health now.
@@ -46,18 +49,32 @@ impl Checks {
 
     /// The job's process has started: nothing is known of it.
     pub fn begin(&mut self) {
-        self.round += 1;
-        self.health = Health::Unknown;
-        self.verdicts.fill(Verdict::Unknown);
-        self.tell(CheckCommand::Begin(self.round));
+        self.running = true;
+        self.forget();
     }
 
     /// The job's process has ended.
     pub fn pause(&mut self) {
+        self.running = false;
+        self.forget();
+    }
+
+    /// Enters or leaves maintenance, in which nothing is checked.
+    pub fn set_maintenance(&mut self, maintenance: bool) {
+        if maintenance != self.maintenance {
+            self.maintenance = maintenance;
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
         self.round += 1;
-        self.health = Health::Unknown;
         self.verdicts.fill(Verdict::Unknown);
-        self.tell(CheckCommand::Pause);
+        self.health = if self.maintenance { Health::Maintenance } else { Health::Unknown };
+        self.tell(match self.running && !self.maintenance {
+            true => CheckCommand::Begin(self.round),
+            false => CheckCommand::Pause,
+        });
     }
 
     /// Takes note of a verdict; the job's health if it changed.
@@ -100,11 +117,24 @@ mod tests {
 
     #[test]
     fn a_verdict_about_an_earlier_execution_means_nothing() {
-        let mut checks =
-            Checks { checks: vec![], verdicts: vec![Verdict::Unknown], round: 2, health: Health::Unknown };
+        let mut checks = Checks { verdicts: vec![Verdict::Unknown], round: 2, ..Checks::new(vec![]) };
         assert_eq!(checks.note(CheckChanged { check: 0, round: 1, verdict: Verdict::Passing }), None);
         let passing = CheckChanged { check: 0, round: 2, verdict: Verdict::Passing };
         assert_eq!(checks.note(passing), Some(Health::Healthy));
         assert_eq!(checks.note(passing), None, "only changes are told");
+    }
+
+    #[test]
+    fn in_maintenance_no_verdict_counts_and_afterwards_nothing_is_known() {
+        let mut checks = Checks { verdicts: vec![Verdict::Unknown], ..Checks::new(vec![]) };
+        checks.begin();
+        let passing = CheckChanged { check: 0, round: 1, verdict: Verdict::Passing };
+        assert_eq!(checks.note(passing), Some(Health::Healthy));
+        checks.set_maintenance(true);
+        assert_eq!((checks.health(), checks.note(passing)), (Health::Maintenance, None));
+        checks.begin();
+        assert_eq!(checks.health(), Health::Maintenance, "a process started in maintenance is not checked");
+        checks.set_maintenance(false);
+        assert_eq!(checks.health(), Health::Unknown);
     }
 }
