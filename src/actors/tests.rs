@@ -126,7 +126,7 @@ where
         let fake = Fake::new(manners);
         let events = Rc::<RefCell<Vec<String>>>::default();
         let environ = Environ::new([]);
-        let Program { pilot, registry, exited } =
+        let Program { pilot, registry, exited, .. } =
             assemble(spec, &log, Box::new(fake.clone()), environ).unwrap();
         let scribe = Scribe(Rc::clone(&events)).start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: scribe.recipient() });
