@@ -20,6 +20,7 @@ use crate::messages::discovery::{
 use crate::messages::event::EventCode;
 use crate::messages::status::Board;
 
+pub mod link;
 pub mod outage;
 pub mod reconcile;
 pub mod retry;
@@ -44,7 +45,8 @@ const WITHDRAWAL_TRIES: u32 = 2;
 
 /// Keeps Consul informed, and asks it.
 pub struct ConsulAgent {
-    client: Client,
+    /// `None` without a Consul: then nothing is told and nothing asked.
+    client: Option<Client>,
     log: Logger,
     board: Board,
     services: BTreeMap<Arc<str>, Service>,
@@ -61,11 +63,22 @@ pub struct ConsulAgent {
     hopeless: bool,
     /// Registered from startup to shutdown.
     own_service: Option<Arc<Registration>>,
+    serving: bool,
 }
+
+/// Command: this is our own service from now on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Advertiser(pub Option<Registration>);
 
 impl ConsulAgent {
     /// An agent that has told Consul nothing yet; `own_service` is registered from startup to shutdown.
-    pub fn new(client: Client, board: Board, own_service: Option<Registration>, log: &Logger) -> Self {
+    pub fn new(
+        client: Option<Client>,
+        board: Board,
+        own_service: Option<Registration>,
+        log: &Logger,
+    ) -> Self {
         Self {
             client,
             log: log.new(o!("job" => "consul")),
@@ -80,6 +93,7 @@ impl ConsulAgent {
             recovered: Rc::default(),
             hopeless: false,
             own_service: own_service.map(Arc::new),
+            serving: false,
         }
     }
 
@@ -121,7 +135,7 @@ impl ConsulAgent {
         if let Some(timer) = service.timer.take() {
             ctx.cancel_future(timer);
         }
-        match service.next_call(self.maintenance, due) {
+        match service.next_call(self.maintenance || self.client.is_none(), due) {
             Some(call) => self.perform(id, call, ctx),
             None if service.is_absent() => {
                 service.stop_waiting();
@@ -143,8 +157,10 @@ impl ConsulAgent {
 
     fn perform(&mut self, id: &Arc<str>, call: Call, ctx: &mut Context<Self>) {
         let Some(service) = self.services.get_mut(id) else { return };
+        let Some(client) = self.client.clone() else {
+            return service.stop_waiting(); // there is nobody left to withdraw it from
+        };
         service.in_flight = true;
-        let client = self.client.clone();
         let slots = Rc::clone(&self.calls);
         let registration = Arc::clone(&service.registration);
         let exchange = async move {
@@ -254,8 +270,22 @@ impl ConsulAgent {
         board.discovery.lag = lag.unwrap_or(board.discovery.lag);
     }
 
+    /// Our own service lives from `startup` to `shutdown`.
+    fn serve(&mut self, serving: bool, ctx: &mut Context<Self>) {
+        self.serving = serving;
+        match self.own_service.clone() {
+            Some(own) if serving => self.advertise(own, ServiceStatus::Passing, ctx),
+            Some(own) => self.withdraw(&own.id, None, ctx),
+            None => {}
+        }
+    }
+
     fn set_maintenance(&mut self, maintenance: bool, ctx: &mut Context<Self>) {
         self.maintenance = maintenance;
+        self.go_on_with_all(ctx);
+    }
+
+    fn go_on_with_all(&mut self, ctx: &mut Context<Self>) {
         for id in self.services.keys().cloned().collect::<Vec<_>>() {
             self.go_on(&id, false, ctx);
         }
@@ -300,7 +330,6 @@ impl Handler<DiscoveryCommand> for ConsulAgent {
                     reply.map(|reply| -> Box<dyn FnOnce()> { Box::new(move || reply.do_send(Withdrawn)) });
                 self.withdraw(&id, done, ctx);
             }
-            DiscoveryCommand::SetMaintenance(maintenance) => self.set_maintenance(maintenance, ctx),
         }
     }
 }
@@ -308,14 +337,32 @@ impl Handler<DiscoveryCommand> for ConsulAgent {
 impl Handler<Notice> for ConsulAgent {
     type Result = ();
 
-    /// Our own service lives from `startup` to `shutdown`; no other event is subscribed to.
     fn handle(&mut self, notice: Notice, ctx: &mut Context<Self>) {
-        let Some(own) = self.own_service.clone() else { return };
-        if notice.event.key.code == EventCode::Startup {
-            self.advertise(own, ServiceStatus::Passing, ctx);
-        } else if notice.event.key.code == EventCode::Shutdown {
-            self.withdraw(&own.id, None, ctx);
+        match notice.event.key.code {
+            EventCode::Startup => self.serve(true, ctx),
+            EventCode::Shutdown => self.serve(false, ctx),
+            EventCode::EnterMaintenance => self.set_maintenance(true, ctx),
+            EventCode::ExitMaintenance => self.set_maintenance(false, ctx),
+            EventCode::ExitSuccess
+            | EventCode::ExitFailed
+            | EventCode::Healthy
+            | EventCode::Unhealthy
+            | EventCode::Changed
+            | EventCode::Stopping
+            | EventCode::Stopped
+            | EventCode::Signal => {}
         }
+    }
+}
+
+impl Handler<Advertiser> for ConsulAgent {
+    type Result = ();
+
+    fn handle(&mut self, Advertiser(own_service): Advertiser, ctx: &mut Context<Self>) {
+        let serving = self.serving;
+        self.serve(false, ctx);
+        self.own_service = own_service.map(Arc::new);
+        self.serve(serving, ctx);
     }
 }
 
@@ -339,8 +386,10 @@ impl Handler<Query> for ConsulAgent {
     type Result = ResponseActFuture<Self, Result<Answer, Unanswered>>;
 
     fn handle(&mut self, query: Query, _: &mut Context<Self>) -> Self::Result {
+        let Some(client) = self.client.clone() else {
+            return Box::pin(fut::ready(Err(Unanswered::Failed)));
+        };
         self.asking += 1;
-        let client = self.client.clone();
         let slots = Rc::clone(&self.queries);
         let recovered = Rc::clone(&self.recovered);
         let query = self.with_its_turn(query);

@@ -18,6 +18,7 @@ use crate::process::{Launcher, Order, Owner};
 pub mod http;
 pub mod schedule;
 
+use http::Http;
 use schedule::{Progress, first_try};
 
 /// One check of a job.
@@ -29,7 +30,7 @@ pub struct HealthCheck {
     verdicts: Recipient<CheckChanged>,
     launcher: Launcher,
     /// Sends the requests of http checks.
-    http: Option<awc::Client>,
+    http: Http,
     log: Logger,
     /// The name that its output is logged under.
     label: Arc<str>,
@@ -60,7 +61,7 @@ impl HealthCheck {
         index: usize,
         spec: CheckSpec,
         verdicts: Recipient<CheckChanged>,
-        (launcher, http): (Launcher, Option<awc::Client>),
+        (launcher, http): (Launcher, Http),
         log: &Logger,
     ) -> Self {
         let label: Arc<str> = format!("check.{}", job.name).into();
@@ -135,8 +136,8 @@ impl HealthCheck {
     }
 
     fn attempt_http(&mut self, probe: HttpProbe, ctx: &mut Context<Self>) {
-        let Some(client) = self.http.clone() else { return };
-        self.attempt_here(async move { http::attempt(&client, &probe).await }, ctx);
+        let http = self.http.clone();
+        self.attempt_here(async move { http::attempt(&http, &probe).await }, ctx);
     }
 
     /// Carries out a try that needs no process.
@@ -232,6 +233,10 @@ impl Handler<CheckCommand> for HealthCheck {
         match command {
             CheckCommand::Begin(round) => self.begin(round, ctx),
             CheckCommand::Pause => self.pause(ctx),
+            CheckCommand::Retire => {
+                self.pause(ctx);
+                ctx.stop();
+            }
         }
     }
 }

@@ -43,8 +43,8 @@ pub struct Surroundings {
     pub bus: Bus,
     /// What starts its processes.
     pub launcher: Launcher,
-    /// The way to Consul, if there is one.
-    pub discovery: Option<Discovery>,
+    /// The way to Consul.
+    pub discovery: Discovery,
     /// Where it shows what it does.
     pub board: Board,
     /// Where it logs.
@@ -104,7 +104,7 @@ impl Job {
             state: State::new(),
             listener: Listener::new(spec.when.trigger.clone()),
             checks: Checks::new(checks),
-            advertisement: around.discovery.as_ref().and_then(|way| Advertisement::new(&spec, way)),
+            advertisement: Advertisement::new(&spec, &around.discovery),
             execution: None,
             timer: None,
             schedule: None,
@@ -154,7 +154,7 @@ impl Job {
             self.perform(action, ctx);
         }
         if before != Phase::Running && self.state.phase == Phase::Running {
-            self.advertisement.iter_mut().for_each(Advertisement::begin);
+            self.begin_advertisement();
         }
         self.advertise();
         if matches!(self.state.phase, Phase::Complete | Phase::Halted) {
@@ -245,6 +245,12 @@ impl Job {
         }
     }
 
+    fn begin_advertisement(&mut self) {
+        if let Some(advertisement) = &mut self.advertisement {
+            advertisement.begin(self.checks.health());
+        }
+    }
+
     /// Tells Consul what the job's health means, if that changed.
     fn advertise(&mut self) {
         if let Some(advertisement) = &mut self.advertisement {
@@ -259,8 +265,8 @@ impl Job {
         }
     }
 
-    fn set_maintenance(&mut self, maintenance: bool) {
-        self.checks.set_maintenance(maintenance);
+    fn maintain(&mut self, on: bool) {
+        self.checks.maintain(on);
         self.advertise();
         self.show();
     }
@@ -423,11 +429,8 @@ impl Actor for Job {
     type Context = Context<Self>;
 
     fn started(&mut self, _: &mut Context<Self>) {
-        let maintenance = self.around.board.read().maintenance;
-        self.set_maintenance(maintenance);
-        if let Some(advertisement) = self.advertisement.as_mut().filter(|_| !maintenance) {
-            advertisement.begin();
-        }
+        self.begin_advertisement();
+        self.show();
     }
 }
 
@@ -546,7 +549,11 @@ impl Handler<JobCommand> for Job {
             JobCommand::Start => self.by_hand(Input::StartRequested, ctx),
             JobCommand::Restart => self.by_hand(Input::RestartRequested, ctx),
             JobCommand::Signal(signal) => self.signal(signal),
-            JobCommand::SetMaintenance(maintenance) => self.set_maintenance(maintenance),
+            JobCommand::Maintain(on) => self.maintain(on),
+            JobCommand::Retire => {
+                self.checks.retire();
+                ctx.stop();
+            }
         }
     }
 }

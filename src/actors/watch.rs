@@ -23,6 +23,11 @@ use diff::diff;
 /// The wait after a failed query: from, and up to; it ends early when Consul is back.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
+/// Command: it is not needed any more.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Retire;
+
 /// Observes one thing in Consul.
 pub struct Watch {
     spec: WatchSpec,
@@ -150,5 +155,13 @@ impl Handler<Notice> for Watch {
         if !self.asking {
             self.ask(ctx);
         }
+    }
+}
+
+impl Handler<Retire> for Watch {
+    type Result = ();
+
+    fn handle(&mut self, _: Retire, ctx: &mut Context<Self>) {
+        ctx.stop();
     }
 }

@@ -61,8 +61,6 @@ pub enum DiscoveryCommand {
     Advertise(Arc<Registration>, ServiceStatus),
     /// Have the service registered no more; its owner is told when that is so, or is given up.
     Withdraw(Arc<str>, Option<Recipient<Withdrawn>>),
-    /// Enter or leave maintenance: in it nothing is registered, whatever else is asked.
-    SetMaintenance(bool),
 }
 
 /// Consul does not know the service any more, as far as we could see to it.

@@ -72,13 +72,13 @@ impl Advertisement {
         })
     }
 
-    /// The job is there, or runs again after it was withdrawn.
-    pub fn begin(&mut self) {
+    /// The job is there, or runs again after it was withdrawn; its health is that now.
+    pub fn begin(&mut self, health: Health) {
         if !matches!(self.standing, Standing::Unlisted | Standing::Withdrawn) {
             return;
         }
         self.standing = Standing::Unlisted;
-        if let Some(status) = self.initial {
+        if let Some(status) = self.initial.filter(|_| health != Health::Maintenance) {
             self.change(Standing::Provisional(status));
         }
     }

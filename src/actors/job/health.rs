@@ -25,8 +25,8 @@ pub struct Checks {
     /// Counts executions: a verdict about an earlier one means nothing.
     round: u64,
     health: Health,
-    /// Whether there is a process to check.
-    running: bool,
+    /// The job's process runs.
+    serving: bool,
     maintenance: bool,
 }
 
@@ -34,7 +34,7 @@ impl Checks {
     /// Checks that have not begun.
     pub fn new(checks: Vec<Recipient<CheckCommand>>) -> Self {
         let verdicts = vec![Verdict::Unknown; checks.len()];
-        Self { checks, verdicts, round: 0, health: Health::Unknown, running: false, maintenance: false }
+        Self { checks, verdicts, round: 0, health: Health::Unknown, serving: false, maintenance: false }
     }
 
     /// The job's health now.
@@ -49,32 +49,39 @@ impl Checks {
 
     /// The job's process has started: nothing is known of it.
     pub fn begin(&mut self) {
-        self.running = true;
-        self.forget();
+        self.serving = true;
+        self.reset();
+        if !self.maintenance {
+            self.tell(CheckCommand::Begin(self.round));
+        }
     }
 
     /// The job's process has ended.
     pub fn pause(&mut self) {
-        self.running = false;
-        self.forget();
+        self.serving = false;
+        self.reset();
+        self.tell(CheckCommand::Pause);
     }
 
-    /// Enters or leaves maintenance, in which nothing is checked.
-    pub fn set_maintenance(&mut self, maintenance: bool) {
-        if maintenance != self.maintenance {
-            self.maintenance = maintenance;
-            self.forget();
+    /// Nothing is checked in maintenance; after it, nothing is known.
+    pub fn maintain(&mut self, on: bool) {
+        if self.maintenance == on {
+            return;
         }
+        self.maintenance = on;
+        self.reset();
+        self.tell(if self.serving && !on { CheckCommand::Begin(self.round) } else { CheckCommand::Pause });
     }
 
-    fn forget(&mut self) {
+    /// The checks are not needed any more.
+    pub fn retire(&self) {
+        self.tell(CheckCommand::Retire);
+    }
+
+    fn reset(&mut self) {
         self.round += 1;
-        self.verdicts.fill(Verdict::Unknown);
         self.health = if self.maintenance { Health::Maintenance } else { Health::Unknown };
-        self.tell(match self.running && !self.maintenance {
-            true => CheckCommand::Begin(self.round),
-            false => CheckCommand::Pause,
-        });
+        self.verdicts.fill(Verdict::Unknown);
     }
 
     /// Takes note of a verdict; the job's health if it changed.
@@ -122,19 +129,5 @@ mod tests {
         let passing = CheckChanged { check: 0, round: 2, verdict: Verdict::Passing };
         assert_eq!(checks.note(passing), Some(Health::Healthy));
         assert_eq!(checks.note(passing), None, "only changes are told");
-    }
-
-    #[test]
-    fn in_maintenance_no_verdict_counts_and_afterwards_nothing_is_known() {
-        let mut checks = Checks { verdicts: vec![Verdict::Unknown], ..Checks::new(vec![]) };
-        checks.begin();
-        let passing = CheckChanged { check: 0, round: 1, verdict: Verdict::Passing };
-        assert_eq!(checks.note(passing), Some(Health::Healthy));
-        checks.set_maintenance(true);
-        assert_eq!((checks.health(), checks.note(passing)), (Health::Maintenance, None));
-        checks.begin();
-        assert_eq!(checks.health(), Health::Maintenance, "a process started in maintenance is not checked");
-        checks.set_maintenance(false);
-        assert_eq!(checks.health(), Health::Unknown);
     }
 }
