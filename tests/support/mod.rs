@@ -6,8 +6,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic as tests do")]
 
 pub mod bare;
+pub mod consul;
 mod log;
 mod processes;
+pub mod proxy;
 mod setup;
 
 use std::fs;
