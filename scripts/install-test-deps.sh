@@ -7,7 +7,7 @@ say() { echo "install-test-deps: $*"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # tool:package
-needed="cc:gcc unshare:util-linux ps:procps"
+needed="cc:gcc curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linux"
 
 packages=""
 for entry in $needed; do

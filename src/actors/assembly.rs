@@ -4,12 +4,15 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
-use super::health_check::HealthCheck;
+use super::consul_agent::ConsulAgent;
+use super::health_check::{HealthCheck, http};
+use super::job::advertisement::Discovery;
 use super::job::{Job, Surroundings};
 use super::pilot::crew::Hand;
 use super::pilot::view::JobView;
@@ -19,10 +22,17 @@ use super::registry::{Overseer, Registry};
 use crate::config::spec::{CheckSpec, JobSpec, Spec};
 use crate::logging::Log;
 use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
+use crate::messages::discovery::WithdrawAll;
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::process::{Children, Environ, Kernel, Launcher};
 
+mod discovery;
+
+use discovery::{Discovering, host_name};
+
+/// How long the last withdrawals may take once everything else is over.
+const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
 /// The signals that mean something to us.
 const SIGNALS: [Signal; 5] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2];
 
@@ -45,7 +55,10 @@ pub fn run(parts: Parts) -> io::Result<u8> {
     System::new().block_on(async {
         let program = assemble(parts)?;
         forward_signals(&program.pilot)?;
-        program.exited.await.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
+        let status = program.exited.await;
+        // Who was killed did not wait for its withdrawal; a well Consul needs but a moment.
+        let _ = tokio::time::timeout(FAREWELL_LIMIT, program.consul.send(WithdrawAll)).await;
+        status.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
     })
 }
 
@@ -55,6 +68,8 @@ pub struct Program {
     pub pilot: Addr<Pilot>,
     /// Where events can be listened for.
     pub registry: Addr<Registry>,
+    /// The one who talks to Consul.
+    pub consul: Addr<ConsulAgent>,
     /// What there is to see.
     pub board: Board,
     /// Tells the status to exit with.
@@ -76,9 +91,13 @@ pub fn assemble(parts: Parts) -> io::Result<Program> {
     let registry = Registry::new(log.logger().clone(), overseer, Rc::new(Cell::new(0))).start();
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
+    let discovering = Rc::new(Discovering::new(&spec, bus.clone(), &board, &registry, log.logger())?);
+    let consul = discovering.agent.clone();
+    let http = http::Http::default();
     let around = Surroundings {
         bus: bus.clone(),
         launcher: launcher.clone(),
+        discovery: Discovery { agent: consul.clone().recipient(), host: host_name() },
         board: board.clone(),
         log: log.logger().clone(),
     };
@@ -91,27 +110,38 @@ pub fn assemble(parts: Parts) -> io::Result<Program> {
         load,
         hire: Box::new({
             let registry = registry.clone();
-            move |spec, generation| hire(spec, generation, &around, &registry)
+            move |spec, generation| hire(spec, generation, &around, &http, &registry)
         }),
         dismiss: Box::new({
             let registry = registry.clone();
             move |hand| registry.do_send(Unsubscribe(hand.notices.clone()))
         }),
-        reconfigured: vec![],
+        reconfigured: vec![Box::new({
+            let discovering = Rc::clone(&discovering);
+            move |old, new| discovering.reconfigure(old, new)
+        })],
     };
-    pilot_context.run(Pilot::new(Rc::new(spec), tools, exit));
-    Ok(Program { pilot, registry, board, exited })
+    let spec = Rc::new(spec);
+    pilot_context.run(Pilot::new(Rc::clone(&spec), tools, exit));
+    discovering.observe_all(&spec);
+    Ok(Program { pilot, registry, consul, board, exited })
 }
 
 /// Starts a job's actors and subscribes it to what it listens for.
-fn hire(spec: &Arc<JobSpec>, generation: u64, around: &Surroundings, registry: &Addr<Registry>) -> Hand {
+fn hire(
+    spec: &Arc<JobSpec>,
+    generation: u64,
+    around: &Surroundings,
+    http: &http::Http,
+    registry: &Addr<Registry>,
+) -> Hand {
     let interests = Job::interests(spec);
     let view = JobView::new(spec, Job::first_missing(spec), &interests);
     let job = Job::create(|ctx| {
         let check = |(index, check): (usize, &CheckSpec)| {
             let verdicts = ctx.address().recipient();
-            let launcher = around.launcher.clone();
-            HealthCheck::new(Arc::clone(spec), index, check.clone(), verdicts, launcher, &around.log)
+            let means = (around.launcher.clone(), http.clone());
+            HealthCheck::new(Arc::clone(spec), index, check.clone(), verdicts, means, &around.log)
                 .start()
                 .recipient()
         };

@@ -10,8 +10,10 @@
 )]
 
 pub mod bare;
+pub mod consul;
 mod log;
 mod processes;
+pub mod proxy;
 mod setup;
 
 use std::fs;
