@@ -113,7 +113,7 @@ fn messages(script: &str, format: &str) -> Vec<Vec<u8>> {
 #[test]
 fn each_line_is_one_record_of_its_job_and_process_in_every_format() {
     for format in FORMATS {
-        let mut seen = logged(r#"echo "  two  words  " >&2; printf '\n%s\n' 'a="b\c"' "z $$""#, format);
+        let mut seen = logged(r#"echo "  two  words  " >&2; printf '\n%s\n%s\n' 'a="b\c"' "z $$""#, format);
         let pid = seen[0].pid;
         assert!(seen.iter().all(|line| line.job == "app" && line.pid == pid), "{seen:?}");
         seen.sort_by(|one, other| one.message.cmp(&other.message)); // stdout and stderr are two pipes
