@@ -13,7 +13,7 @@ mod setup;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{ChildStdout, ExitStatus};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-pub use self::log::{Log, Record};
+pub use self::log::{Log, Record, Waited};
 pub use self::processes::{Mark, children, state, zombies};
 pub use self::setup::{Setup, can_be_pid_one};
 
@@ -50,6 +50,8 @@ pub struct Pilot {
     /// The program.
     pid: Pid,
     in_namespace: bool,
+    /// Kept open, so that it fills up rather than breaks.
+    unread: Option<ChildStdout>,
 }
 
 impl Pilot {
@@ -102,7 +104,7 @@ impl Pilot {
 
     /// Every event so far, as `SOURCE CODE`.
     pub fn events(&self) -> Vec<String> {
-        self.log.records().iter().filter_map(Record::event).map(str::to_owned).collect()
+        self.log.with_records(|records| records.iter().filter_map(Record::event).map(str::to_owned).collect())
     }
 
     /// The codes of one source's events so far.
@@ -135,9 +137,10 @@ impl Pilot {
 
     /// What the processes of a job printed, line by line.
     pub fn lines_of(&self, job: &str) -> Vec<String> {
-        let records = self.log.records();
-        let printed = records.iter().filter(|record| record.job == job && self.is_output(record));
-        printed.map(|record| record.message.clone()).collect()
+        self.log.with_records(|records| {
+            let printed = records.iter().filter(|record| record.job == job && self.is_output(record));
+            printed.map(|record| record.message.clone()).collect()
+        })
     }
 
     /// Our own records say which process of ours wrote them, or are not informational.
@@ -152,7 +155,7 @@ impl Pilot {
 
     /// Waits for a record of the log.
     pub fn wait_for_record(&self, what: &str, wanted: impl Fn(&Record) -> bool) -> Record {
-        self.wait_for_log(what, |records| records.iter().find(|record| wanted(record)).cloned())
+        self.wait_for_log(what, |record| wanted(record).then(|| record.clone()))
     }
 
     /// Waits for a record whose message contains a text.
@@ -174,21 +177,18 @@ impl Pilot {
 
     /// Waits until an event has been published that often.
     pub fn wait_for_events(&self, event: &str, times: usize) {
-        self.wait_for_log(&format!("event {event} × {times}"), |records| {
-            let seen = records.iter().filter(|record| record.event() == Some(event)).count();
+        let mut seen = 0;
+        self.wait_for_log(&format!("event {event} × {times}"), |record| {
+            seen += usize::from(record.event() == Some(event));
             (seen >= times).then_some(())
         });
     }
 
-    fn wait_for_log<T>(&self, what: &str, look: impl Fn(&[Record]) -> Option<T>) -> T {
-        let found = self.log.wait(DEADLINE, |records, over| match look(records) {
-            Some(found) => Some(Some(found)),
-            None => over.then_some(None),
-        });
-        match found {
-            Some(Some(found)) => found,
-            Some(None) => self.fail(&format!("the program ended without: {what}")),
-            None => self.fail(&format!("missed deadline: {what}")),
+    fn wait_for_log<T>(&self, what: &str, look: impl FnMut(&Record) -> Option<T>) -> T {
+        match self.log.wait(DEADLINE, look) {
+            Waited::Found(found) => found,
+            Waited::Ended => self.fail(&format!("the program ended without: {what}")),
+            Waited::Late => self.fail(&format!("missed deadline: {what}")),
         }
     }
 

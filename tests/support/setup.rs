@@ -26,6 +26,7 @@ pub struct Setup {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     as_pid_one: bool,
+    unread: bool,
 }
 
 impl Setup {
@@ -37,6 +38,7 @@ impl Setup {
             arguments: vec![],
             environment: vec![],
             as_pid_one: false,
+            unread: false,
         }
     }
 
@@ -75,6 +77,12 @@ impl Setup {
         self
     }
 
+    /// With a standard output that nobody reads, so that it is full soon.
+    pub fn with_unread_output(mut self) -> Self {
+        self.unread = true;
+        self
+    }
+
     fn filled(&self, text: &str) -> String {
         text.replace("{dir}", &self.dir().to_string_lossy())
     }
@@ -102,12 +110,14 @@ impl Setup {
 
     /// Starts the program.
     pub fn start(self) -> Pilot {
-        let child = self.command().spawn().unwrap();
+        let mut child = self.command().spawn().unwrap();
+        let unread = if self.unread { child.stdout.take() } else { None };
         let number = i32::try_from(child.id()).unwrap();
         let log = Log::follow(child);
         let mark = Mark::new(self.dir());
         let child = Pid::from_raw(number);
-        let mut pilot = Pilot { dir: self.dir, mark, log, child, pid: child, in_namespace: self.as_pid_one };
+        let mut pilot =
+            Pilot { dir: self.dir, mark, log, child, pid: child, in_namespace: self.as_pid_one, unread };
         if pilot.in_namespace {
             pilot.pid = only_child(&pilot);
         }
