@@ -1,6 +1,6 @@
 //! What users of ContainerPilot and its peers met, as far as no other file shows it: each named after what must be
 //! true here.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
 
 mod support;
 

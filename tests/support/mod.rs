@@ -3,7 +3,11 @@
 //! Tests wait for facts, never for time: a missed deadline fails the test and shows the whole log, and nothing
 //! that a run started survives its test.
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic as tests do")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests may panic and print as tests do"
+)]
 
 pub mod bare;
 mod log;

@@ -82,13 +82,6 @@ pub(super) fn end_of_run(policy: &Policy, state: State, ended: Ended) -> State {
     State { early_ends: if lasting { 1 } else { state.early_ends.saturating_add(1) }, ..state }
 }
 
-/// The program could not be executed: a run of no length.
-pub(super) fn spawn_failed(policy: &Policy, state: State) -> Next {
-    let ended = Ended { success: false, lasted: Duration::ZERO };
-    let state = end_of_run(policy, State { process: Process::None, ..state }, ended);
-    next_run(policy, state, vec![publish_exit(false)])
-}
-
 fn may_restart(policy: &Policy, state: State) -> bool {
     match policy.restarts {
         Limit::Unlimited => true,
@@ -189,8 +182,15 @@ pub(super) fn end(state: State, ended: Ended) -> Next {
     (to(state, Phase::Ending), vec![publish_exit(ended.success)])
 }
 
-/// The main process of a stopping job never came to be.
-pub(super) fn end_of_nothing(policy: &Policy, state: State) -> Next {
+/// The program could not be executed: a run that failed at once and left nothing behind.
+pub(super) fn unstarted(policy: &Policy, state: State) -> Next {
+    let ended = Ended { success: false, lasted: Duration::ZERO };
+    let state = end_of_run(policy, State { process: Process::None, ..state }, ended);
+    next_run(policy, state, vec![publish_exit(false)])
+}
+
+/// The same, told after the job was asked to stop: there is nothing to wait for.
+pub(super) fn end_unstarted(policy: &Policy, state: State) -> Next {
     withdraw(policy, State { process: Process::None, ..state }, vec![publish_exit(false)])
 }
 

@@ -1,9 +1,9 @@
 //! One function per phase, every input listed in each.
 
 use super::moves::{
-    announce, announce_while_ending, announce_while_killed, announced, count_restart, drain, end,
-    end_of_nothing, end_of_run, halt_instead, kill, next_run, publish_exit, remember, resume_instead, run,
-    spawn_failed, start, stay, terminate, tick_while_running, to, withdraw,
+    announce, announce_while_ending, announce_while_killed, announced, count_restart, drain, end, end_of_run,
+    end_unstarted, halt_instead, kill, next_run, publish_exit, remember, resume_instead, run, start, stay,
+    terminate, tick_while_running, to, unstarted, withdraw,
 };
 use super::{Action, Afterwards, Ended, Input, Next, Policy, Process, State};
 use crate::messages::job::Phase;
@@ -32,7 +32,7 @@ pub(super) fn running(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::Triggered => remember(policy, state),
         Input::IntervalElapsed => (tick_while_running(policy, state), vec![]),
-        Input::SpawnFailed => spawn_failed(policy, state),
+        Input::SpawnFailed => unstarted(policy, state),
         Input::Exited(ended) => {
             let state = end_of_run(policy, State { process: Process::Leftover, ..state }, ended);
             (to(state, Phase::Sweeping), vec![publish_exit(ended.success)])
@@ -67,7 +67,7 @@ pub(super) fn timed_out(policy: &Policy, state: State, input: Input) -> Next {
             let state = end_of_run(policy, State { process: Process::Leftover, ..state }, ended);
             (to(state, Phase::Sweeping), vec![publish_exit(false)])
         }
-        Input::SpawnFailed => spawn_failed(policy, state),
+        Input::SpawnFailed => unstarted(policy, state),
         Input::StopRequested => announce_while_killed(state, Afterwards::Complete),
         Input::HaltRequested => announce_while_killed(state, Afterwards::Halt),
         Input::RestartRequested => announce_while_killed(state, Afterwards::Resume),
@@ -136,7 +136,7 @@ pub(super) fn holding(policy: &Policy, state: State, input: Input) -> Next {
             let state = State { process: Process::Leftover, ..state };
             withdraw(policy, state, vec![publish_exit(ended.success)])
         }
-        Input::SpawnFailed => end_of_nothing(policy, state),
+        Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
@@ -180,7 +180,7 @@ pub(super) fn draining(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::DrainElapsed => terminate(policy, state, vec![]),
         Input::Exited(ended) => end(state, ended),
-        Input::SpawnFailed => end_of_nothing(policy, state),
+        Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
@@ -200,8 +200,8 @@ pub(super) fn draining(policy: &Policy, state: State, input: Input) -> Next {
 pub(super) fn terminating(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::Exited(ended) => end(state, ended),
-        Input::SpawnFailed => end_of_nothing(policy, state),
         Input::KillTimeoutElapsed => (to(state, Phase::Killing), vec![Action::Kill]),
+        Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
@@ -221,8 +221,8 @@ pub(super) fn terminating(policy: &Policy, state: State, input: Input) -> Next {
 pub(super) fn killing(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::Exited(ended) => end(state, ended),
-        Input::SpawnFailed => end_of_nothing(policy, state),
         // A process may have been forked into the group after the first kill.
+        Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
