@@ -16,6 +16,7 @@
 //!
 //! - [`messages`]: the vocabulary that actors share; types only.
 //! - [`config`]: from what a user wrote to a validated [`config::spec::Spec`], with every problem and its place.
+//! - [`metrics`]: what is counted, and the texts that Prometheus reads.
 //! - [`cli`]: arguments, commands, exit statuses.
 
 pub mod actors;
@@ -23,4 +24,5 @@ pub mod cli;
 pub mod config;
 pub mod logging;
 pub mod messages;
+pub mod metrics;
 pub mod process;
