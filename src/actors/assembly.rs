@@ -11,13 +11,14 @@ use tokio::sync::oneshot;
 
 use super::health_check::HealthCheck;
 use super::job::{Job, Surroundings};
+use super::pilot::crew::Hand;
 use super::pilot::view::JobView;
-use super::pilot::{Begin, Member, Pilot, SignalArrived};
+use super::pilot::{Load, Pilot, SignalArrived, Tools, configure_environment};
 use super::reaper::Reaper;
 use super::registry::{Overseer, Registry};
-use crate::config::spec::{JobSpec, Spec};
+use crate::config::spec::{CheckSpec, JobSpec, Spec};
 use crate::logging::Log;
-use crate::messages::bus::{Bus, Interest, Subscribe};
+use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::process::{Children, Environ, Kernel, Launcher};
@@ -25,10 +26,24 @@ use crate::process::{Children, Environ, Kernel, Launcher};
 /// The signals that mean something to us.
 const SIGNALS: [Signal; 5] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2];
 
+/// What the program is made from.
+pub struct Parts {
+    /// The first configuration.
+    pub spec: Spec,
+    /// Loads the next one.
+    pub load: Arc<Load>,
+    /// Where everything is logged.
+    pub log: Log,
+    /// What starts and waits for processes.
+    pub kernel: Box<dyn Kernel>,
+    /// What processes start with.
+    pub environ: Environ,
+}
+
 /// Supervises until everything is over; returns the status to exit with.
-pub fn run(spec: Spec, log: &Log, kernel: Box<dyn Kernel>, environ: Environ) -> io::Result<u8> {
+pub fn run(parts: Parts) -> io::Result<u8> {
     System::new().block_on(async {
-        let program = assemble(spec, log, kernel, environ)?;
+        let program = assemble(parts)?;
         forward_signals(&program.pilot)?;
         program.exited.await.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
     })
@@ -40,56 +55,72 @@ pub struct Program {
     pub pilot: Addr<Pilot>,
     /// Where events can be listened for.
     pub registry: Addr<Registry>,
+    /// What there is to see.
+    pub board: Board,
     /// Tells the status to exit with.
     pub exited: oneshot::Receiver<u8>,
 }
 
-/// Puts the actors together, within a running actix system.
-pub fn assemble(spec: Spec, log: &Log, kernel: Box<dyn Kernel>, mut environ: Environ) -> io::Result<Program> {
-    environ.configure(spec.env.clone());
-    for job in &spec.jobs {
-        if let Some(advertise) = &job.advertise {
-            environ.set_address(&job.name, advertise.address);
-        }
-    }
+/// Puts the actors together, within a running actix system. Nothing runs before the caller waits.
+pub fn assemble(parts: Parts) -> io::Result<Program> {
+    let Parts { spec, load, log, kernel, mut environ } = parts;
+    configure_environment(&mut environ, &spec);
     let (exit, exited) = oneshot::channel();
     let children = Children::new(kernel, log.clone());
     Reaper::new(children.clone(), log.logger().clone())?.start();
-    let spec = Rc::new(spec);
-    let pilot = Pilot::new(Rc::clone(&spec), log.clone(), children.clone(), exit).start();
+    let launcher = Launcher::new(children.clone(), environ);
+    let board = Board::default();
+    let pilot_context = Context::<Pilot>::new();
+    let pilot = pilot_context.address();
     let overseer = Overseer { reports: pilot.clone().recipient(), marks: pilot.clone().recipient() };
     let registry = Registry::new(log.logger().clone(), overseer, Rc::new(Cell::new(0))).start();
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
     let around = Surroundings {
         bus: bus.clone(),
-        launcher: Launcher::new(children, environ),
-        board: Board::default(),
+        launcher: launcher.clone(),
+        board: board.clone(),
         log: log.logger().clone(),
     };
-    let members = spec.jobs.iter().map(|job| hire(job, &around, &registry)).collect();
-    pilot.do_send(Begin { bus, members });
-    Ok(Program { pilot, registry, exited })
+    let tools = Tools {
+        log,
+        children,
+        environ: launcher.environ,
+        bus,
+        board: board.clone(),
+        load,
+        hire: Box::new({
+            let registry = registry.clone();
+            move |spec, generation| hire(spec, generation, &around, &registry)
+        }),
+        dismiss: Box::new({
+            let registry = registry.clone();
+            move |hand| registry.do_send(Unsubscribe(hand.notices.clone()))
+        }),
+        reconfigured: vec![],
+    };
+    pilot_context.run(Pilot::new(Rc::new(spec), tools, exit));
+    Ok(Program { pilot, registry, board, exited })
 }
 
 /// Starts a job's actors and subscribes it to what it listens for.
-fn hire(spec: &JobSpec, around: &Surroundings, registry: &Addr<Registry>) -> Member {
-    let spec = Arc::new(spec.clone());
-    let interests = Job::interests(&spec);
-    let view = JobView::new(&spec, Job::first_missing(&spec), &interests);
+fn hire(spec: &Arc<JobSpec>, generation: u64, around: &Surroundings, registry: &Addr<Registry>) -> Hand {
+    let interests = Job::interests(spec);
+    let view = JobView::new(spec, Job::first_missing(spec), &interests);
     let job = Job::create(|ctx| {
-        let check = |(index, check): (usize, &crate::config::spec::CheckSpec)| {
+        let check = |(index, check): (usize, &CheckSpec)| {
             let verdicts = ctx.address().recipient();
             let launcher = around.launcher.clone();
-            HealthCheck::new(Arc::clone(&spec), index, check.clone(), verdicts, launcher, &around.log)
+            HealthCheck::new(Arc::clone(spec), index, check.clone(), verdicts, launcher, &around.log)
                 .start()
                 .recipient()
         };
         let checks = spec.health.iter().enumerate().map(check).collect();
-        Job::new(Arc::clone(&spec), 0, around.clone(), checks)
+        Job::new(Arc::clone(spec), generation, around.clone(), checks)
     });
-    registry.do_send(Subscribe { interest: Interest::Keys(interests), recipient: job.clone().recipient() });
-    Member { view, commands: job.recipient() }
+    let notices: Recipient<Notice> = job.clone().recipient();
+    registry.do_send(Subscribe { interest: Interest::Keys(interests), recipient: notices.clone() });
+    Hand { spec: Arc::clone(spec), generation, view, commands: job.recipient(), notices }
 }
 
 fn forward_signals(pilot: &Addr<Pilot>) -> io::Result<()> {

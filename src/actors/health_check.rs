@@ -210,6 +210,10 @@ impl Handler<CheckCommand> for HealthCheck {
         match command {
             CheckCommand::Begin(round) => self.begin(round, ctx),
             CheckCommand::Pause => self.pause(ctx),
+            CheckCommand::Retire => {
+                self.pause(ctx);
+                ctx.stop();
+            }
         }
     }
 }

@@ -515,6 +515,14 @@ impl Handler<JobCommand> for Job {
             JobCommand::Start => self.by_hand(Input::StartRequested, ctx),
             JobCommand::Restart => self.by_hand(Input::RestartRequested, ctx),
             JobCommand::Signal(signal) => self.signal(signal),
+            JobCommand::Maintain(on) => {
+                self.checks.maintain(on);
+                self.show();
+            }
+            JobCommand::Retire => {
+                self.checks.retire();
+                ctx.stop();
+            }
         }
     }
 }

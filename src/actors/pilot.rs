@@ -1,60 +1,104 @@
-//! The Pilot: the root of the program. It starts the other actors, hears what becomes of the jobs, and ends the
-//! program. What it does is decided in [`life`]; who can still start in [`reach`].
+//! The Pilot: the root of the program. It hears what becomes of the jobs, reloads the configuration and ends the
+//! program. What it does is decided in the pure files [`life`], [`reach`] and [`plan`].
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
-use slog::{debug, error, info, warn};
+use slog::warn;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::config::spec::{Spec, StopBudget, Trigger};
+use crate::config::spec::{JobSpec, Spec};
 use crate::logging::Log;
 use crate::messages::bus::{Bus, Marked};
+use crate::messages::control::Reload;
 use crate::messages::event::{EventCode, EventKey, Source};
-use crate::messages::job::{JobChanged, JobCommand, Phase};
+use crate::messages::job::{JobChanged, Phase};
 use crate::messages::signal::Signal;
-use crate::process::Children;
+use crate::messages::status::Board;
+use crate::process::{Children, Environ};
 
+mod control;
+pub mod crew;
+mod ending;
+mod facts;
 pub mod life;
+pub mod plan;
 pub mod reach;
+mod reload;
 mod shutdown;
 pub mod view;
 
-use life::{Reason, course, exit_status, orders};
+use crew::{Crew, Hand};
+use life::course;
+use reload::{Reloading, Requests};
 use shutdown::Shutdown;
-use view::JobView;
 
-/// The share of the shutdown's budget after which everything left is told to stop.
-const LAST_CALL: f64 = 0.8;
-/// How long after the budget we leave with processes that even SIGKILL does not end.
-const LEAVE_AFTER: Duration = Duration::from_secs(3);
-/// How long processes that jobs left behind have to end.
-const ORPHAN_GRACE: Duration = Duration::from_secs(1);
-/// How often they are looked for, once everything else is over.
-const ORPHAN_POLL: Duration = Duration::from_millis(10);
+/// Loads the configuration anew, with that environment for its templates; an error is the whole report.
+pub type Load = dyn Fn(&BTreeMap<String, String>) -> Result<Spec, String> + Send + Sync;
+
+/// Starts a job's actors, of that generation, and subscribes it to what it listens for.
+pub type Hire = dyn Fn(&Arc<JobSpec>, u64) -> Hand;
+
+/// Hears of a new configuration: the old one and the new.
+pub type Reconfigured = dyn Fn(&Spec, &Spec);
+
+/// What the Pilot needs of the program around it.
+pub struct Tools {
+    /// Where it logs.
+    pub log: Log,
+    /// Every live child.
+    pub children: Children,
+    /// What processes start with.
+    pub environ: Rc<RefCell<Environ>>,
+    /// Where it publishes.
+    pub bus: Bus,
+    /// What there is to see.
+    pub board: Board,
+    /// Loads the configuration anew.
+    pub load: Arc<Load>,
+    /// Starts jobs.
+    pub hire: Box<Hire>,
+    /// Ends a job's subscriptions.
+    pub dismiss: Box<dyn Fn(&Hand)>,
+    /// Told of every new configuration.
+    pub reconfigured: Vec<Box<Reconfigured>>,
+}
+
+impl Tools {
+    fn reconfigure(&self, old: &Spec, new: &Spec) {
+        configure_environment(&mut self.environ.borrow_mut(), new);
+        for told in &self.reconfigured {
+            told(old, new);
+        }
+    }
+
+    fn forget(&self, hand: &Hand) {
+        (self.dismiss)(hand);
+    }
+}
+
+/// Tells processes what the configuration says of the environment.
+pub fn configure_environment(environ: &mut Environ, spec: &Spec) {
+    let advertised = spec
+        .jobs
+        .iter()
+        .filter_map(|job| job.advertise.as_ref().map(|advertise| (&*job.name, advertise.address)));
+    environ.configure(spec.env.clone(), advertised);
+}
 
 /// The root actor.
 pub struct Pilot {
     spec: Rc<Spec>,
-    log: Log,
-    children: Children,
-    bus: Option<Bus>,
-    commands: Vec<Recipient<JobCommand>>,
-    jobs: Vec<JobView>,
-    index: HashMap<Arc<str>, usize>,
-    /// Counts changes of jobs: an answer from before the last one says nothing.
-    news: u64,
-    /// The news at which each was asked where it is.
-    asked: Vec<u64>,
-    /// The news at which each was asked, once it has answered.
-    answered: Vec<u64>,
+    tools: Tools,
+    crew: Crew,
     stage: Stage,
-    /// Counts ends of jobs, to know which was first.
-    ends: u64,
+    generation: u64,
+    maintenance: bool,
+    requests: Requests,
     /// A decision is due in the next turn.
     due: bool,
     exit: Option<oneshot::Sender<u8>>,
@@ -62,8 +106,8 @@ pub struct Pilot {
 
 /// How far the program's life has come.
 enum Stage {
-    Starting,
     Running,
+    Reloading(Reloading),
     ShuttingDown(Shutdown),
     /// Jobs are over; what they left behind is being ended.
     Leaving {
@@ -72,24 +116,6 @@ enum Stage {
         killed: bool,
     },
     Gone,
-}
-
-/// A job as the Pilot deals with it.
-pub struct Member {
-    /// What is known of it.
-    pub view: JobView,
-    /// Where it takes commands.
-    pub commands: Recipient<JobCommand>,
-}
-
-/// Command to the Pilot: everything is ready, begin.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct Begin {
-    /// The publishing side of the Registry.
-    pub bus: Bus,
-    /// Every job, subscribed already.
-    pub members: Vec<Member>,
 }
 
 /// A signal arrived.
@@ -104,39 +130,22 @@ struct Decide;
 
 impl Pilot {
     /// A pilot for that configuration; `exit` hears the exit status when all is over.
-    pub fn new(spec: Rc<Spec>, log: Log, children: Children, exit: oneshot::Sender<u8>) -> Self {
+    pub fn new(spec: Rc<Spec>, tools: Tools, exit: oneshot::Sender<u8>) -> Self {
         Self {
             spec,
-            log,
-            children,
-            bus: None,
-            commands: Vec::new(),
-            jobs: Vec::new(),
-            index: HashMap::new(),
-            news: 1,
-            asked: Vec::new(),
-            answered: Vec::new(),
-            stage: Stage::Starting,
-            ends: 0,
+            tools,
+            crew: Crew::default(),
+            stage: Stage::Running,
+            generation: 0,
+            maintenance: false,
+            requests: Requests::default(),
             due: false,
             exit: Some(exit),
         }
     }
 
     fn publish(&self, key: EventKey) -> u64 {
-        self.bus.as_ref().map_or(0, |bus| bus.publish(key, None))
-    }
-
-    fn tell(&self, index: usize, command: JobCommand) {
-        if let Some(job) = self.commands.get(index) {
-            job.do_send(command);
-        }
-    }
-
-    fn tell_all(&self, command: JobCommand) {
-        for (index, _) in self.jobs.iter().enumerate().filter(|(_, job)| !job.is_complete()) {
-            self.tell(index, command);
-        }
+        self.tools.bus.publish(key, None)
     }
 
     /// Several changes that come together lead to one decision.
@@ -150,183 +159,30 @@ impl Pilot {
     fn decide(&mut self, ctx: &mut Context<Self>) {
         match &self.stage {
             Stage::Running => self.keep_course(ctx),
+            Stage::Reloading(_) => self.go_on_reloading(ctx),
             Stage::ShuttingDown(_) => self.go_on_stopping(ctx),
-            Stage::Starting | Stage::Leaving { .. } | Stage::Gone => {}
+            Stage::Leaving { .. } | Stage::Gone => {}
         }
     }
 
     fn keep_course(&mut self, ctx: &mut Context<Self>) {
-        let course = course(&self.jobs, false);
-        self.give_up(&course.lost);
+        let course = course(self.crew.views(), false);
+        self.crew.give_up(&course.lost);
         if let Some(reason) = course.shut_down {
             self.shut_down(reason, ctx);
         }
     }
 
-    /// Ends the wait of jobs for what can no longer come. What we know of them may be older than events that are
-    /// on their way to them, so each is asked first; who answers has seen all that those gone before have sent.
-    fn give_up(&mut self, lost: &[usize]) {
-        let confirmed = self.confirmed();
-        let doubtful = lost.iter().filter(|index| !confirmed.get(**index).copied().unwrap_or(false));
-        let doubtful: Vec<usize> = doubtful.copied().collect();
-        if doubtful.is_empty() {
-            for index in lost {
-                self.tell(*index, JobCommand::GiveUp);
-            }
-        }
-        for index in doubtful {
-            if let Some(asked) = self.asked.get_mut(index).filter(|asked| **asked != self.news) {
-                *asked = self.news;
-                self.tell(index, JobCommand::Answer(self.news));
-            }
-        }
-    }
-
-    /// Who has said, since anybody changed, where it is.
-    fn confirmed(&self) -> Vec<bool> {
-        self.answered.iter().map(|answered| *answered == self.news).collect()
-    }
-
-    fn shut_down(&mut self, reason: Reason, ctx: &mut Context<Self>) {
-        match &reason {
-            Reason::Signal => info!(self.log.logger(), "shutting down"),
-            Reason::Essential(name, status) => {
-                info!(
-                    self.log.logger(),
-                    "shutting down: the essential job {name} ended with status {status}"
-                );
-            }
-            Reason::Completed => debug!(self.log.logger(), "shutting down: every job is complete"),
-        }
-        let event = self.publish(global(EventCode::Shutdown));
-        self.stage = Stage::ShuttingDown(Shutdown::new(reason, event, &self.jobs));
-        match self.spec.stop_timeout {
-            StopBudget::Immediate => self.tell_all(JobCommand::Kill),
-            StopBudget::Within(budget) => {
-                ctx.run_later(budget.mul_f64(LAST_CALL), |pilot, _| pilot.last_call());
-                ctx.run_later(budget, |pilot, _| pilot.kill_all());
-                ctx.run_later(budget.saturating_add(LEAVE_AFTER), |pilot, ctx| pilot.leave_regardless(ctx));
-            }
-        }
-        // Comes back after `shutdown` is delivered: what we send then finds its listeners at work.
-        if let Some(bus) = &self.bus {
-            bus.mark();
-        }
-    }
-
-    fn last_call(&mut self) {
-        let Stage::ShuttingDown(shutdown) = &mut self.stage else { return };
-        let event = shutdown.event;
-        for index in 0..self.jobs.len() {
-            shutdown.tell(index);
-        }
-        self.tell_all(JobCommand::Stop { cause: Some(event), in_shutdown: true });
-        self.tell_all(JobCommand::Hurry);
-    }
-
-    fn kill_all(&mut self) {
-        if let Stage::ShuttingDown(_) = self.stage {
-            let left: Vec<&str> =
-                self.jobs.iter().filter(|job| !job.is_complete()).map(|job| &*job.name).collect();
-            warn!(self.log.logger(), "the time to stop is over: killing what is left"; "jobs" => left.join(" "));
-            self.tell_all(JobCommand::Kill);
-        }
-    }
-
-    /// Some process does not even die of SIGKILL; whoever stops us must not wait for it.
-    fn leave_regardless(&mut self, ctx: &mut Context<Self>) {
-        if let Stage::ShuttingDown(_) = self.stage {
-            let left: Vec<&str> =
-                self.jobs.iter().filter(|job| !job.is_complete()).map(|job| &*job.name).collect();
-            error!(self.log.logger(), "leaving although not all processes are gone"; "jobs" => left.join(" "));
-            self.leave(ctx);
-        }
-    }
-
-    fn go_on_stopping(&mut self, ctx: &mut Context<Self>) {
-        if self.jobs.iter().all(JobView::is_complete) {
-            return self.leave(ctx);
-        }
-        let confirmed = self.confirmed();
-        let Stage::ShuttingDown(shutdown) = &mut self.stage else { return };
-        if !shutdown.announced {
-            return;
-        }
-        let orders = orders(&self.jobs, &shutdown.told, &shutdown.started_before, &confirmed);
-        let event = shutdown.event;
-        let stop: Vec<usize> = orders.stop.into_iter().filter(|index| shutdown.tell(*index)).collect();
-        for index in stop {
-            self.tell(index, JobCommand::Stop { cause: Some(event), in_shutdown: true });
-        }
-        self.give_up(&orders.lost);
-    }
-
-    /// Every job is over. Processes that left their job's group may still live: they end before we do.
-    fn leave(&mut self, ctx: &mut Context<Self>) {
-        let Stage::ShuttingDown(shutdown) = &self.stage else { return };
-        let status = exit_status(&self.jobs, &shutdown.reason);
-        if shutdown.reason == Reason::Completed {
-            debug!(self.log.logger(), "{}", shutdown.summary());
-        } else {
-            info!(self.log.logger(), "{}", shutdown.summary());
-        }
-        self.stage = Stage::Leaving { status, since: Instant::now(), killed: false };
-        self.children.signal_adopted(Signal::TERM);
-        self.wait_for_orphans(ctx);
-    }
-
-    fn wait_for_orphans(&mut self, ctx: &mut Context<Self>) {
-        let Stage::Leaving { status, since, killed } = &mut self.stage else { return };
-        let late = since.elapsed() >= ORPHAN_GRACE;
-        if !self.children.has_adopted() || (late && *killed) {
-            let status = *status;
-            self.stage = Stage::Gone;
-            if let Some(exit) = self.exit.take() {
-                let _ = exit.send(status);
-            }
-            return;
-        }
-        if late {
-            *killed = true;
-            self.children.signal_adopted(Signal::KILL);
-        }
-        ctx.run_later(ORPHAN_POLL, Self::wait_for_orphans);
-    }
-
-    fn interrupt(&mut self, signal: Signal, ctx: &mut Context<Self>) {
-        match &self.stage {
-            Stage::Starting | Stage::Running => {
-                info!(self.log.logger(), "{signal} received");
-                self.shut_down(Reason::Signal, ctx);
-            }
-            Stage::ShuttingDown(_) => {
-                warn!(self.log.logger(), "{signal} received again: killing everything");
-                self.tell_all(JobCommand::Kill);
-            }
-            Stage::Leaving { .. } => self.children.signal_adopted(Signal::KILL),
-            Stage::Gone => {}
-        }
-    }
-
-    fn hang_up(&self) {
+    /// SIGHUP is an event if some job waits for it, else it asks for a reload.
+    fn hang_up(&mut self, ctx: &mut Context<Self>) {
         let key = EventKey { code: EventCode::Signal, source: Source::Signal(Signal::HUP) };
-        let wanted = self.spec.jobs.iter().any(|job| listens_for(&job.when.trigger, &key));
-        if wanted {
+        if self.spec.jobs.iter().any(|job| job.when.trigger.keys().contains(&key)) {
             self.publish(key);
+        } else if matches!(self.stage, Stage::Running | Stage::Reloading(_)) {
+            self.request_reload(Reload { restart_all: false, dry_run: false }, None, ctx);
         } else {
-            warn!(
-                self.log.logger(),
-                "SIGHUP received: no job waits for it, and this build cannot reload yet"
-            );
+            warn!(self.tools.log.logger(), "SIGHUP received: no reload while shutting down");
         }
-    }
-}
-
-fn listens_for(trigger: &Trigger, key: &EventKey) -> bool {
-    match trigger {
-        Trigger::Once(wanted) | Trigger::Each(wanted) => wanted == key,
-        Trigger::All(wanted) | Trigger::Any(wanted) => wanted.contains(key),
-        Trigger::Interval(_) => false,
     }
 }
 
@@ -336,29 +192,12 @@ fn global(code: EventCode) -> EventKey {
 
 impl Actor for Pilot {
     type Context = Context<Self>;
-}
 
-impl Handler<Begin> for Pilot {
-    type Result = ();
-
-    fn handle(&mut self, begin: Begin, ctx: &mut Context<Self>) {
-        self.bus = Some(begin.bus);
-        for member in begin.members {
-            self.index.insert(member.view.name.clone(), self.jobs.len());
-            self.jobs.push(member.view);
-            self.commands.push(member.commands);
-            self.asked.push(0);
-            self.answered.push(0);
-        }
-        if let Stage::Starting = self.stage {
-            self.publish(global(EventCode::Startup));
-            self.stage = Stage::Running;
-            if let Some(bus) = &self.bus {
-                bus.mark();
-            }
-        } else {
-            self.decide_soon(ctx); // told to end before we began
-        }
+    fn started(&mut self, _: &mut Context<Self>) {
+        let jobs = self.spec.jobs.iter().cloned().map(Arc::new);
+        self.crew = Crew::new(jobs.map(|job| (self.tools.hire)(&job, self.generation)).collect());
+        self.publish(global(EventCode::Startup));
+        self.tools.bus.mark();
     }
 }
 
@@ -377,25 +216,12 @@ impl Handler<JobChanged> for Pilot {
     type Result = ();
 
     fn handle(&mut self, change: JobChanged, ctx: &mut Context<Self>) {
-        let Some(index) = self.index.get(&change.name).copied() else { return };
-        let Some(job) = self.jobs.get_mut(index) else { return };
-        let completed = change.phase == Phase::Complete && !job.is_complete();
-        self.news += u64::from(change.phase != job.phase);
-        job.phase = change.phase;
-        job.missing = change.missing;
-        job.last_status = change.last_status;
-        if let (Some(news), Some(answered)) = (change.answers, self.answered.get_mut(index)) {
-            *answered = news;
-        }
-        if completed {
-            self.ends += 1;
-            job.last_end = self.ends;
-            if let Stage::ShuttingDown(shutdown) = &mut self.stage {
-                shutdown.completed(index, &change.name);
-            }
+        let Some(noted) = self.crew.note(&change) else { return };
+        if let (Stage::ShuttingDown(shutdown), true) = (&mut self.stage, noted.completed) {
+            shutdown.completed(noted.index, &change.name);
         }
         let ended = matches!(change.phase, Phase::Complete | Phase::Halted);
-        if ended || change.answers.is_some() || matches!(self.stage, Stage::ShuttingDown(_)) {
+        if ended || change.answers.is_some() || !matches!(self.stage, Stage::Running) {
             self.decide_soon(ctx);
         }
     }
@@ -416,8 +242,8 @@ impl Handler<SignalArrived> for Pilot {
     fn handle(&mut self, SignalArrived(signal): SignalArrived, ctx: &mut Context<Self>) {
         match signal {
             Signal::TERM | Signal::INT => self.interrupt(signal, ctx),
-            Signal::HUP => self.hang_up(),
-            Signal::USR1 => self.log.reopen(),
+            Signal::HUP => self.hang_up(ctx),
+            Signal::USR1 => self.tools.log.reopen(),
             _ => {
                 self.publish(EventKey { code: EventCode::Signal, source: Source::Signal(signal) });
             }

@@ -3,27 +3,30 @@
 mod fake;
 mod health;
 mod order;
+mod reloading;
 mod running;
 mod stopping;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::time::Instant;
 
 use self::fake::{Fake, Manner};
-use super::assembly::{Program, assemble};
+use super::assembly::{Parts, Program, assemble};
 use super::pilot::SignalArrived;
-use crate::config::spec::{CommandLine, JobSpec, LoggingSpec, Spec, Trigger};
+use crate::config::spec::{CommandLine, JobSpec, LogOutput, LoggingSpec, Spec, Trigger};
 use crate::logging::Log;
 use crate::messages::bus::{Interest, Notice, Subscribe};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
+use crate::messages::status::Board;
 use crate::process::Environ;
 
 /// A job that executes a program of its own name.
@@ -44,7 +47,8 @@ fn event(source: &str, code: EventCode) -> EventKey {
 }
 
 fn spec(jobs: Vec<JobSpec>) -> Spec {
-    Spec { jobs, ..Spec::default() }
+    let logging = LoggingSpec { output: LogOutput::File("/dev/null".into()), ..LoggingSpec::default() };
+    Spec { jobs, logging, ..Spec::default() }
 }
 
 /// A program under test: what it published, and the processes that it believes to have.
@@ -52,6 +56,9 @@ fn spec(jobs: Vec<JobSpec>) -> Spec {
 struct Scene {
     fake: Fake,
     pilot: Addr<super::pilot::Pilot>,
+    board: Board,
+    /// What the next reload finds.
+    next: Arc<Mutex<Spec>>,
     events: Rc<RefCell<Vec<String>>>,
     began: Instant,
     took: Rc<Cell<Duration>>,
@@ -126,11 +133,14 @@ where
         let fake = Fake::new(manners);
         let events = Rc::<RefCell<Vec<String>>>::default();
         let environ = Environ::new([]);
-        let Program { pilot, registry, exited } =
-            assemble(spec, &log, Box::new(fake.clone()), environ).unwrap();
+        let next = Arc::new(Mutex::new(spec.clone()));
+        let found = Arc::clone(&next);
+        let load = Arc::new(move |_: &BTreeMap<String, String>| Ok(found.lock().unwrap().clone()));
+        let parts = Parts { spec, load, log, kernel: Box::new(fake.clone()), environ };
+        let Program { pilot, registry, board, exited } = assemble(parts).unwrap();
         let scribe = Scribe(Rc::clone(&events)).start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: scribe.recipient() });
-        let scene = Scene { fake, pilot, events, began: Instant::now(), took: Rc::default() };
+        let scene = Scene { fake, pilot, board, next, events, began: Instant::now(), took: Rc::default() };
         actix_rt::spawn(story(scene.clone()));
         let status = tokio::time::timeout(Duration::from_secs(86_400), exited).await;
         let status = status.expect("the program never ended").expect("the program died");

@@ -1,11 +1,14 @@
 //! The ordinary call: load the configuration and run it until it ends.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CommandError, environment, found, refused};
-use crate::actors::assembly;
+use crate::actors::assembly::{self, Parts};
+use crate::actors::pilot::Load;
 use crate::config::diagnostic::Report;
 use crate::config::spec::{CommandLine, Spec};
 use crate::config::{self, Loaded, System};
@@ -18,14 +21,16 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 /// Supervises the configuration's jobs, and `main` as one more.
 pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, CommandError> {
     prepare()?;
-    let Loaded { spec, warnings } = configuration(path, main)?;
+    let Loaded { spec, warnings } =
+        configuration(path, main.clone(), &environment()).map_err(Failure::complain)?;
     let log = Log::open(&spec.logging)
         .map_err(|error| CommandError::new(format!("cannot open the log: {error}")))?;
     for (_, line) in warnings.lines() {
         slog::warn!(log.logger(), "{line}");
     }
     let environ = Environ::new(std::env::vars_os());
-    let outcome = assembly::run(spec, &log, Box::new(Linux), environ);
+    let load = loader(path, main);
+    let outcome = assembly::run(Parts { spec, load, log: log.clone(), kernel: Box::new(Linux), environ });
     if let Err(error) = &outcome {
         slog::crit!(log.logger(), "cannot supervise: {error}");
     }
@@ -42,15 +47,54 @@ fn prepare() -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Loads the configuration again, from wherever it is then.
+fn loader(path: Option<&Path>, main: Option<CommandLine>) -> Arc<Load> {
+    let path = path.map(Path::to_path_buf);
+    Arc::new(move |environment| {
+        let loaded = configuration(path.as_deref(), main.clone(), environment);
+        loaded.map(|loaded| loaded.spec).map_err(|failure| failure.text())
+    })
+}
+
+/// Why there is no configuration.
+enum Failure {
+    /// It is wrong.
+    Refused(PathBuf, Report),
+    /// It is nowhere, or does not go with the command line.
+    Other(CommandError),
+}
+
+impl Failure {
+    /// Prints the report, in colour where there is somebody to see it.
+    fn complain(self) -> CommandError {
+        match self {
+            Self::Refused(path, report) => refused(&path, &report),
+            Self::Other(error) => error,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Refused(_, report) => report.render(false),
+            Self::Other(error) => error.to_string(),
+        }
+    }
+}
+
 /// The whole configuration, `main` included; with `main`, it is no error if there is none but that.
-fn configuration(path: Option<&Path>, main: Option<CommandLine>) -> Result<Loaded, CommandError> {
+fn configuration(
+    path: Option<&Path>,
+    main: Option<CommandLine>,
+    environment: &BTreeMap<String, String>,
+) -> Result<Loaded, Failure> {
     let loaded = match found(path) {
-        Ok(path) => config::load(&path, &environment(), &System::current())
-            .map_err(|report| refused(&path, &report))?,
+        Ok(path) => config::load(&path, environment, &System::current())
+            .map_err(|report| Failure::Refused(path, report))?,
         Err(_) if main.is_some() => Loaded { spec: Spec::default(), warnings: Report::default() },
-        Err(error) => return Err(error),
+        Err(error) => return Err(Failure::Other(error)),
     };
     let Some(main) = main else { return Ok(loaded) };
-    let spec = loaded.spec.with_main(main).map_err(|error| CommandError::new(error.to_string()))?;
+    let spec =
+        loaded.spec.with_main(main).map_err(|error| Failure::Other(CommandError::new(error.to_string())))?;
     Ok(Loaded { spec, warnings: loaded.warnings })
 }

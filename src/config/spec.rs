@@ -124,6 +124,17 @@ pub enum Trigger {
     Interval(Duration),
 }
 
+impl Trigger {
+    /// The events that it names; none for an interval, which startup begins.
+    pub fn keys(&self) -> &[EventKey] {
+        match self {
+            Self::Once(key) | Self::Each(key) => std::slice::from_ref(key),
+            Self::All(keys) | Self::Any(keys) => keys,
+            Self::Interval(_) => &[],
+        }
+    }
+}
+
 /// How a job is told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopSpec {

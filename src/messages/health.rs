@@ -59,4 +59,6 @@ pub enum CheckCommand {
     Begin(u64),
     /// Check nothing until the next round.
     Pause,
+    /// It is not needed any more.
+    Retire,
 }

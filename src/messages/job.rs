@@ -134,6 +134,10 @@ pub enum JobCommand {
     Restart,
     /// Send a signal to the job's processes.
     Signal(Signal),
+    /// Enter or leave maintenance.
+    Maintain(bool),
+    /// It is over and not needed any more.
+    Retire,
 }
 
 /// A job's state changed in a way that the whole program may depend on.

@@ -17,7 +17,9 @@ pub struct Environ {
     inherited: BTreeMap<OsString, OsString>,
     /// The changes of the whole configuration.
     configured: Environment,
-    /// Addresses of advertised jobs and processes of running ones.
+    /// Where advertised jobs are found.
+    addresses: BTreeMap<OsString, OsString>,
+    /// Our own process, and those of running jobs.
     told: BTreeMap<OsString, OsString>,
 }
 
@@ -26,17 +28,43 @@ impl Environ {
     pub fn new(inherited: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut told = BTreeMap::new();
         told.insert(OsString::from("CONTAINERPILOT_PID"), OsString::from(process::id().to_string()));
-        Self { inherited: inherited.into_iter().collect(), configured: Environment::new(), told }
+        Self {
+            inherited: inherited.into_iter().collect(),
+            configured: Environment::new(),
+            addresses: BTreeMap::new(),
+            told,
+        }
     }
 
-    /// Replaces the changes of the whole configuration.
-    pub fn configure(&mut self, changes: Environment) {
+    /// Replaces the changes of the whole configuration and where advertised jobs are found.
+    pub fn configure<'a>(
+        &mut self,
+        changes: Environment,
+        advertised: impl IntoIterator<Item = (&'a str, IpAddr)>,
+    ) {
         self.configured = changes;
+        self.addresses = advertised
+            .into_iter()
+            .map(|(job, address)| (variable(job, "IP"), address.to_string().into()))
+            .collect();
     }
 
-    /// Tells where an advertised job is found.
-    pub fn set_address(&mut self, job: &str, address: IpAddr) {
-        self.told.insert(variable(job, "IP"), address.to_string().into());
+    /// Sets variables, or unsets them where `None`, for processes started from now on.
+    pub fn change(&mut self, changes: Environment) {
+        for (name, change) in changes {
+            match change {
+                Some(value) => self.inherited.insert(name.into(), value.into()),
+                None => self.inherited.remove(OsStr::new(&name)),
+            };
+        }
+    }
+
+    /// What templates see: names and values that are text.
+    pub fn for_templates(&self) -> BTreeMap<String, String> {
+        let text = |(name, value): (&OsString, &OsString)| {
+            Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+        };
+        self.inherited.iter().filter_map(text).collect()
     }
 
     /// Tells which process runs a job; `None` when none does.
@@ -55,7 +83,12 @@ impl Environ {
         occasion: Option<&EventKey>,
     ) -> Vec<(OsString, OsString)> {
         let mut all: BTreeMap<&OsStr, OsString> = BTreeMap::new();
-        for (name, value) in self.inherited.iter().chain(&self.told).chain(login.iter().map(|(n, v)| (n, v)))
+        for (name, value) in self
+            .inherited
+            .iter()
+            .chain(&self.addresses)
+            .chain(&self.told)
+            .chain(login.iter().map(|(n, v)| (n, v)))
         {
             all.insert(name, value.clone());
         }
@@ -99,7 +132,7 @@ mod tests {
     #[test]
     fn a_jobs_changes_win_over_the_configurations_and_those_over_what_we_inherited() {
         let mut environ = environ();
-        environ.configure(vec![("A".into(), Some("global".into())), ("B".into(), Some("global".into()))]);
+        environ.configure(vec![("A".into(), Some("global".into())), ("B".into(), Some("global".into()))], []);
         let all = environ.build(&[], &vec![("B".into(), Some("job".into()))], None);
         assert_eq!(get(&all, "A").as_deref(), Some("global"));
         assert_eq!(get(&all, "B").as_deref(), Some("job"));
@@ -116,13 +149,23 @@ mod tests {
     fn processes_and_addresses_of_jobs_are_told_under_upper_case_names() {
         let mut environ = environ();
         environ.set_process("my-app", Pid::new(7));
-        environ.set_address("my-app", "10.0.0.1".parse().unwrap());
+        environ.configure(vec![], [("my-app", "10.0.0.1".parse().unwrap())]);
         let all = environ.build(&[], &vec![], None);
         assert_eq!(get(&all, "CONTAINERPILOT_MY_APP_PID").as_deref(), Some("7"));
         assert_eq!(get(&all, "CONTAINERPILOT_MY_APP_IP").as_deref(), Some("10.0.0.1"));
         assert_eq!(get(&all, "CONTAINERPILOT_PID"), Some(process::id().to_string()));
         environ.set_process("my-app", None);
         assert_eq!(get(&environ.build(&[], &vec![], None), "CONTAINERPILOT_MY_APP_PID"), None);
+    }
+
+    #[test]
+    fn what_the_control_socket_sets_reaches_processes_and_templates() {
+        let mut environ = environ();
+        environ.change(vec![("A".into(), Some("new=1".into())), ("B".into(), None)]);
+        let all = environ.build(&[], &vec![], None);
+        assert_eq!(get(&all, "A").as_deref(), Some("new=1"));
+        assert_eq!(get(&all, "B"), None);
+        assert_eq!(environ.for_templates().get("A").map(String::as_str), Some("new=1"));
     }
 
     #[test]

@@ -25,13 +25,16 @@ pub struct Checks {
     /// Counts executions: a verdict about an earlier one means nothing.
     round: u64,
     health: Health,
+    /// The job's process runs.
+    serving: bool,
+    maintenance: bool,
 }
 
 impl Checks {
     /// Checks that have not begun.
     pub fn new(checks: Vec<Recipient<CheckCommand>>) -> Self {
         let verdicts = vec![Verdict::Unknown; checks.len()];
-        Self { checks, verdicts, round: 0, health: Health::Unknown }
+        Self { checks, verdicts, round: 0, health: Health::Unknown, serving: false, maintenance: false }
     }
 
     /// The job's health now.
@@ -46,18 +49,39 @@ impl Checks {
 
     /// The job's process has started: nothing is known of it.
     pub fn begin(&mut self) {
-        self.round += 1;
-        self.health = Health::Unknown;
-        self.verdicts.fill(Verdict::Unknown);
-        self.tell(CheckCommand::Begin(self.round));
+        self.serving = true;
+        self.reset();
+        if !self.maintenance {
+            self.tell(CheckCommand::Begin(self.round));
+        }
     }
 
     /// The job's process has ended.
     pub fn pause(&mut self) {
-        self.round += 1;
-        self.health = Health::Unknown;
-        self.verdicts.fill(Verdict::Unknown);
+        self.serving = false;
+        self.reset();
         self.tell(CheckCommand::Pause);
+    }
+
+    /// Nothing is checked in maintenance; after it, nothing is known.
+    pub fn maintain(&mut self, on: bool) {
+        if self.maintenance == on {
+            return;
+        }
+        self.maintenance = on;
+        self.reset();
+        self.tell(if self.serving && !on { CheckCommand::Begin(self.round) } else { CheckCommand::Pause });
+    }
+
+    /// The checks are not needed any more.
+    pub fn retire(&self) {
+        self.tell(CheckCommand::Retire);
+    }
+
+    fn reset(&mut self) {
+        self.round += 1;
+        self.health = if self.maintenance { Health::Maintenance } else { Health::Unknown };
+        self.verdicts.fill(Verdict::Unknown);
     }
 
     /// Takes note of a verdict; the job's health if it changed.
@@ -100,8 +124,7 @@ mod tests {
 
     #[test]
     fn a_verdict_about_an_earlier_execution_means_nothing() {
-        let mut checks =
-            Checks { checks: vec![], verdicts: vec![Verdict::Unknown], round: 2, health: Health::Unknown };
+        let mut checks = Checks { verdicts: vec![Verdict::Unknown], round: 2, ..Checks::new(vec![]) };
         assert_eq!(checks.note(CheckChanged { check: 0, round: 1, verdict: Verdict::Passing }), None);
         let passing = CheckChanged { check: 0, round: 2, verdict: Verdict::Passing };
         assert_eq!(checks.note(passing), Some(Health::Healthy));

@@ -1,9 +1,9 @@
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::*;
 
 /// Calls a function with every object of a schema.
-fn each_object(value: &Value, visit: &mut impl FnMut(&serde_json::Map<String, Value>)) {
+fn each_object(value: &Value, visit: &mut impl FnMut(&Map<String, Value>)) {
     match value {
         Value::Object(map) => {
             visit(map);

@@ -1,0 +1,164 @@
+//! What a reload does: a pure function of the jobs before and after.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::config::spec::{JobKind, JobSpec};
+
+/// Which jobs a reload leaves alone, ends and begins. A changed job is both stopped and started.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Go on as they are.
+    pub keep: Vec<Arc<str>>,
+    /// Are stopped, in the old order.
+    pub stop: Vec<Arc<str>>,
+    /// Are started, in the new order.
+    pub start: Vec<Arc<str>>,
+}
+
+/// The way from the old jobs to the new ones. What counts is the validated job, not its text. Coprocesses always
+/// begin anew, as do the jobs in `stopped_by_hand`; with `restart_all` everything does.
+pub fn plan(
+    old: &[Arc<JobSpec>],
+    new: &[Arc<JobSpec>],
+    stopped_by_hand: &HashSet<Arc<str>>,
+    restart_all: bool,
+) -> Plan {
+    let before: HashMap<&str, &JobSpec> = old.iter().map(|job| (&*job.name, &**job)).collect();
+    let unchanged = |job: &JobSpec| {
+        !restart_all
+            && job.kind == JobKind::Job
+            && !stopped_by_hand.contains(&job.name)
+            && before.get(&*job.name).is_some_and(|before| *before == job)
+    };
+    let (keep, start): (Vec<_>, Vec<_>) = new.iter().partition(|job| unchanged(job));
+    let kept: HashSet<&str> = keep.iter().map(|job| &*job.name).collect();
+    let stop = old.iter().filter(|job| !kept.contains(&*job.name));
+    let names = |jobs: Vec<&Arc<JobSpec>>| jobs.into_iter().map(|job| job.name.clone()).collect();
+    Plan { stop: names(stop.collect()), keep: names(keep), start: names(start) }
+}
+
+/// Which of the jobs in `stop` to tell now: those that no living one of them needed to be healthy.
+/// `living` and `needs` are asked for jobs by their place in `stop`.
+pub fn next_to_stop(
+    needs: &[Vec<Arc<str>>],
+    names: &[Arc<str>],
+    living: &[bool],
+    told: &[bool],
+) -> Vec<usize> {
+    let needed: HashSet<&str> = needs
+        .iter()
+        .zip(living)
+        .filter(|(_, living)| **living)
+        .flat_map(|(needs, _)| needs.iter().map(|name| &**name))
+        .collect();
+    let remaining: Vec<usize> = (0..names.len())
+        .filter(|index| {
+            living.get(*index).copied().unwrap_or(false) && !told.get(*index).copied().unwrap_or(true)
+        })
+        .collect();
+    let free: Vec<usize> = remaining
+        .iter()
+        .copied()
+        .filter(|index| names.get(*index).is_some_and(|name| !needed.contains(&**name)))
+        .collect();
+    let progress = living.iter().zip(told).any(|(living, told)| *living && *told);
+    if free.is_empty() && !progress { remaining } else { free }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::spec::{CommandLine, Limit};
+    use proptest::prelude::*;
+
+    fn job(name: &str, version: u32) -> Arc<JobSpec> {
+        let command = CommandLine { program: "true".into(), args: vec![] };
+        let mut job = JobSpec::new(Arc::from(name), Some(command));
+        job.restarts = Limit::Finite(version);
+        Arc::new(job)
+    }
+
+    fn coprocess(name: &str) -> Arc<JobSpec> {
+        let mut job = JobSpec::clone(&job(name, 0));
+        job.kind = JobKind::Coprocess;
+        Arc::new(job)
+    }
+
+    fn names(names: &[&str]) -> Vec<Arc<str>> {
+        names.iter().map(|name| Arc::from(*name)).collect()
+    }
+
+    #[test]
+    fn what_did_not_change_is_kept_and_what_changed_is_stopped_and_started() {
+        let old = [job("same", 0), job("changed", 0), job("gone", 0)];
+        let new = [job("new", 0), job("changed", 1), job("same", 0)];
+        let plan = plan(&old, &new, &HashSet::new(), false);
+        assert_eq!(plan.keep, names(&["same"]));
+        assert_eq!(plan.stop, names(&["changed", "gone"]));
+        assert_eq!(plan.start, names(&["new", "changed"]));
+    }
+
+    #[test]
+    fn coprocesses_and_what_was_stopped_by_hand_begin_anew() {
+        let jobs = [coprocess("agent"), job("halted", 0), job("app", 0)];
+        let plan = plan(&jobs, &jobs, &HashSet::from([Arc::from("halted")]), false);
+        assert_eq!(plan.keep, names(&["app"]));
+        assert_eq!(plan.start, names(&["agent", "halted"]));
+    }
+
+    #[test]
+    fn everything_begins_anew_when_asked_for() {
+        let jobs = [job("a", 0), job("b", 0)];
+        assert_eq!(plan(&jobs, &jobs, &HashSet::new(), true).start, names(&["a", "b"]));
+    }
+
+    #[test]
+    fn a_job_is_stopped_after_those_that_needed_it() {
+        let all = names(&["agent", "app"]);
+        let needs = [vec![], names(&["agent"])];
+        assert_eq!(next_to_stop(&needs, &all, &[true, true], &[false, false]), [1]);
+        assert_eq!(next_to_stop(&needs, &all, &[true, true], &[false, true]), [0; 0]);
+        assert_eq!(next_to_stop(&needs, &all, &[true, false], &[false, true]), [0]);
+    }
+
+    #[test]
+    fn jobs_that_need_each_other_are_stopped_together() {
+        let all = names(&["a", "b"]);
+        let needs = [names(&["b"]), names(&["a"])];
+        assert_eq!(next_to_stop(&needs, &all, &[true, true], &[false, false]), [0, 1]);
+    }
+
+    fn some_jobs() -> impl Strategy<Value = Vec<Arc<JobSpec>>> {
+        proptest::collection::btree_map("[a-f]", (0u32..3, any::<bool>()), 0..6).prop_map(|jobs| {
+            let make = |(name, (version, is_coprocess)): (String, (u32, bool))| {
+                if is_coprocess { coprocess(&name) } else { job(&name, version) }
+            };
+            jobs.into_iter().map(make).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_job_is_kept_or_stopped_and_kept_or_started_exactly_once(
+            old in some_jobs(), new in some_jobs(), all in any::<bool>(),
+        ) {
+            let plan = plan(&old, &new, &HashSet::new(), all);
+            let mut before: Vec<_> = plan.keep.iter().chain(&plan.stop).cloned().collect();
+            let mut after: Vec<_> = plan.keep.iter().chain(&plan.start).cloned().collect();
+            before.sort();
+            after.sort();
+            prop_assert_eq!(before, old.iter().map(|job| job.name.clone()).collect::<Vec<_>>());
+            prop_assert_eq!(after, new.iter().map(|job| job.name.clone()).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn applying_a_plan_twice_does_nothing_but_restart_coprocesses(old in some_jobs(), new in some_jobs()) {
+            let _first = plan(&old, &new, &HashSet::new(), false);
+            let second = plan(&new, &new, &HashSet::new(), false);
+            let coprocesses: Vec<_> =
+                new.iter().filter(|job| job.kind == JobKind::Coprocess).map(|job| job.name.clone()).collect();
+            prop_assert_eq!(second.stop, coprocesses);
+        }
+    }
+}
