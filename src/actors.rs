@@ -8,3 +8,4 @@ pub mod reaper;
 pub mod registry;
 #[cfg(test)]
 mod tests;
+pub mod web_server;

@@ -8,19 +8,23 @@ use std::sync::Arc;
 use actix::prelude::*;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::health_check::HealthCheck;
 use super::job::{Job, Surroundings};
 use super::pilot::crew::Hand;
 use super::pilot::view::JobView;
-use super::pilot::{Load, Pilot, SignalArrived, Tools, configure_environment};
+use super::pilot::{Load, Pilot, Reconfigured, SignalArrived, Tools, configure_environment};
 use super::reaper::Reaper;
 use super::registry::{Overseer, Registry};
+use super::web_server::event_log::EventLog;
+use super::web_server::{Leave, Listeners, PilotLink, Rebind, Shared, WebServer};
 use crate::config::spec::{CheckSpec, JobSpec, Spec};
 use crate::logging::Log;
 use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
+use crate::metrics::Recorder;
 use crate::process::{Children, Environ, Kernel, Launcher};
 
 /// The signals that mean something to us.
@@ -43,9 +47,14 @@ pub struct Parts {
 /// Supervises until everything is over; returns the status to exit with.
 pub fn run(parts: Parts) -> io::Result<u8> {
     System::new().block_on(async {
-        let program = assemble(parts)?;
+        let listeners = Listeners::bind(&parts.spec)?;
+        let program = assemble(parts, Some(listeners))?;
         forward_signals(&program.pilot)?;
-        program.exited.await.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
+        let status = program.exited.await;
+        if let Some(web_server) = program.web_server {
+            let _ = web_server.send(Leave).await;
+        }
+        status.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
     })
 }
 
@@ -57,12 +66,15 @@ pub struct Program {
     pub registry: Addr<Registry>,
     /// What there is to see.
     pub board: Board,
+    /// What serves the control socket and telemetry.
+    pub web_server: Option<Addr<WebServer>>,
     /// Tells the status to exit with.
     pub exited: oneshot::Receiver<u8>,
 }
 
-/// Puts the actors together, within a running actix system. Nothing runs before the caller waits.
-pub fn assemble(parts: Parts) -> io::Result<Program> {
+/// Puts the actors together, within a running actix system; `listeners` are served, if there are any. Nothing runs
+/// before the caller waits.
+pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Program> {
     let Parts { spec, load, log, kernel, mut environ } = parts;
     configure_environment(&mut environ, &spec);
     let (exit, exited) = oneshot::channel();
@@ -70,18 +82,36 @@ pub fn assemble(parts: Parts) -> io::Result<Program> {
     Reaper::new(children.clone(), log.logger().clone())?.start();
     let launcher = Launcher::new(children.clone(), environ);
     let board = Board::default();
+    let recorder = Recorder::default();
+    let queued = Rc::new(Cell::new(0));
     let pilot_context = Context::<Pilot>::new();
     let pilot = pilot_context.address();
     let overseer = Overseer { reports: pilot.clone().recipient(), marks: pilot.clone().recipient() };
-    let registry = Registry::new(log.logger().clone(), overseer, Rc::new(Cell::new(0))).start();
+    let registry = Registry::new(log.logger().clone(), overseer, Rc::clone(&queued)).start();
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
     let around = Surroundings {
         bus: bus.clone(),
         launcher: launcher.clone(),
         board: board.clone(),
+        recorder: recorder.clone(),
         log: log.logger().clone(),
     };
+    let web_server = listeners.map(|listeners| {
+        let pilot = PilotLink {
+            reload: pilot.clone().recipient(),
+            job: pilot.clone().recipient(),
+            maintenance: pilot.clone().recipient(),
+            environment: pilot.clone().recipient(),
+        };
+        let board = board.clone();
+        let shared =
+            Shared { pilot, board, recorder, events: EventLog::default(), queued, started: Instant::now() };
+        let web_server = WebServer::new(listeners, shared, log.logger().clone()).start();
+        let recipient = web_server.clone().recipient();
+        registry.do_send(Subscribe { interest: Interest::Everything, recipient });
+        web_server
+    });
     let tools = Tools {
         log,
         children,
@@ -97,10 +127,17 @@ pub fn assemble(parts: Parts) -> io::Result<Program> {
             let registry = registry.clone();
             move |hand| registry.do_send(Unsubscribe(hand.notices.clone()))
         }),
-        reconfigured: vec![],
+        reconfigured: web_server.iter().map(|web_server| rebinding(web_server.clone())).collect(),
     };
     pilot_context.run(Pilot::new(Rc::new(spec), tools, exit));
-    Ok(Program { pilot, registry, board, exited })
+    Ok(Program { pilot, registry, board, web_server, exited })
+}
+
+/// Tells the web server of a new configuration.
+fn rebinding(web_server: Addr<WebServer>) -> Box<Reconfigured> {
+    Box::new(move |_, new| {
+        web_server.do_send(Rebind { control: new.control.clone(), telemetry: new.telemetry.clone() });
+    })
 }
 
 /// Starts a job's actors and subscribes it to what it listens for.
@@ -110,10 +147,18 @@ fn hire(spec: &Arc<JobSpec>, generation: u64, around: &Surroundings, registry: &
     let job = Job::create(|ctx| {
         let check = |(index, check): (usize, &CheckSpec)| {
             let verdicts = ctx.address().recipient();
-            let launcher = around.launcher.clone();
-            HealthCheck::new(Arc::clone(spec), index, check.clone(), verdicts, launcher, &around.log)
-                .start()
-                .recipient()
+            let (launcher, recorder) = (around.launcher.clone(), around.recorder.clone());
+            HealthCheck::new(
+                Arc::clone(spec),
+                index,
+                check.clone(),
+                verdicts,
+                launcher,
+                recorder,
+                &around.log,
+            )
+            .start()
+            .recipient()
         };
         let checks = spec.health.iter().enumerate().map(check).collect();
         Job::new(Arc::clone(spec), generation, around.clone(), checks)

@@ -13,6 +13,7 @@ use crate::config::spec::{CheckSpec, CommandLine, JobSpec, Probe};
 use crate::messages::health::{CheckChanged, CheckCommand};
 use crate::messages::process::{GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
+use crate::metrics::Recorder;
 use crate::process::{Launcher, Order, Owner};
 
 pub mod schedule;
@@ -27,6 +28,7 @@ pub struct HealthCheck {
     index: usize,
     verdicts: Recipient<CheckChanged>,
     launcher: Launcher,
+    recorder: Recorder,
     log: Logger,
     /// The name that its output is logged under.
     label: Arc<str>,
@@ -58,6 +60,7 @@ impl HealthCheck {
         spec: CheckSpec,
         verdicts: Recipient<CheckChanged>,
         launcher: Launcher,
+        recorder: Recorder,
         log: &Logger,
     ) -> Self {
         let label: Arc<str> = format!("check.{}", job.name).into();
@@ -68,6 +71,7 @@ impl HealthCheck {
             index,
             verdicts,
             launcher,
+            recorder,
             log,
             label,
             round: 0,
@@ -140,6 +144,7 @@ impl HealthCheck {
     /// Takes the outcome of a try into account and tells the job if it changes the verdict.
     fn conclude(&mut self, passed: bool, began: Instant) {
         let Some(since) = self.since.filter(|since| began >= *since) else { return };
+        self.recorder.metrics().check_took(&self.job.name, &self.spec.name, began.elapsed());
         let before = self.progress.verdict;
         self.progress = self.progress.after(&self.spec, passed, since.elapsed());
         let verdict = self.progress.verdict;

@@ -114,10 +114,7 @@ impl MessageBody for EventStream {
         BodySize::Stream
     }
 
-    fn poll_next(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Infallible>>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
         let stream = self.get_mut();
         if let Some(text) = stream.next_text() {
             return Poll::Ready(Some(Ok(text.into())));

@@ -159,7 +159,8 @@ fn refuse_if_in_use(path: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
         Ok(found) if found.file_type().is_socket() || found.is_symlink() => {}
         Ok(_) => {
-            let reason = "there is a file of that name that is not a socket; remove it, or set control.socket";
+            let reason =
+                "there is a file of that name that is not a socket; remove it, or set control.socket";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, reason));
         }
     }
