@@ -34,6 +34,8 @@ const SIGNALS: [Signal; 5] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::US
 pub struct Parts {
     /// The first configuration.
     pub spec: Spec,
+    /// Whether there must be a control socket.
+    pub needs_control: bool,
     /// Loads the next one.
     pub load: Arc<Load>,
     /// Where everything is logged.
@@ -47,7 +49,7 @@ pub struct Parts {
 /// Supervises until everything is over; returns the status to exit with.
 pub fn run(parts: Parts) -> io::Result<u8> {
     System::new().block_on(async {
-        let listeners = Listeners::bind(&parts.spec)?;
+        let listeners = Listeners::bind(&parts.spec, parts.needs_control, parts.log.logger())?;
         let program = assemble(parts, Some(listeners))?;
         forward_signals(&program.pilot)?;
         let status = program.exited.await;
@@ -75,7 +77,7 @@ pub struct Program {
 /// Puts the actors together, within a running actix system; `listeners` are served, if there are any. Nothing runs
 /// before the caller waits.
 pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Program> {
-    let Parts { spec, load, log, kernel, mut environ } = parts;
+    let Parts { spec, needs_control: _, load, log, kernel, mut environ } = parts;
     configure_environment(&mut environ, &spec);
     let (exit, exited) = oneshot::channel();
     let children = Children::new(kernel, log.clone());

@@ -21,7 +21,7 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::web::{self, Data};
 use actix_web::{App, Error};
-use slog::{Logger, debug, error, warn};
+use slog::{Logger, debug, error, info, warn};
 use tokio::time::Instant;
 
 use connection::{Activity, Connections, Occupation, serving};
@@ -120,18 +120,27 @@ pub fn application(
 
 /// Bound places to listen on, not served yet.
 pub struct Listeners {
-    control: (Listener, SocketFile),
+    control: Option<(Listener, SocketFile)>,
     telemetry: Option<(Listener, TelemetrySpec)>,
 }
 
 impl Listeners {
-    /// Binds what a configuration asks for, within a running actix system.
-    pub fn bind(spec: &Spec) -> io::Result<Self> {
+    /// Binds what a configuration asks for, within a running actix system. Who has no configuration did not ask for a
+    /// control socket: without `needs_control` it is only logged that there is none.
+    pub fn bind(spec: &Spec, needs_control: bool, log: &Logger) -> io::Result<Self> {
         let telemetry = match &spec.telemetry {
             Some(telemetry) => Some((bind_telemetry(telemetry)?, telemetry.clone())),
             None => None,
         };
-        Ok(Self { control: bind_control(&spec.control)?, telemetry })
+        let control = match bind_control(&spec.control) {
+            Ok(control) => Some(control),
+            Err(error) if needs_control => return Err(error),
+            Err(error) => {
+                info!(log, "{error}; running without it");
+                None
+            }
+        };
+        Ok(Self { control, telemetry })
     }
 }
 
@@ -169,12 +178,12 @@ impl WebServer {
     /// A server of these listeners.
     pub fn new(listeners: Listeners, shared: Shared, log: Logger) -> Self {
         let shared = Data::new(shared);
-        let (listener, file) = listeners.control;
-        let control = (Served::new(listener, Plane::Control, &shared), file);
+        let control = listeners.control;
+        let control = control.map(|(listener, file)| (Served::new(listener, Plane::Control, &shared), file));
         let telemetry = listeners
             .telemetry
             .map(|(listener, spec)| (Served::new(listener, Plane::Telemetry, &shared), spec));
-        let server = Self { control: Some(control), telemetry, shared, log };
+        let server = Self { control, telemetry, shared, log };
         let metrics = server.telemetry.as_ref().map(|(_, spec)| spec.clone());
         server.define_metrics(metrics.as_ref());
         server

@@ -19,6 +19,8 @@ use crate::messages::event::Event;
 
 /// How many events can be replayed.
 const KEPT: usize = 1000;
+/// More than there are connections: whoever waits beyond that number has gone.
+const MOST_WAITING: usize = 256;
 /// How many are written at once.
 const PER_CHUNK: usize = 100;
 
@@ -123,6 +125,9 @@ impl MessageBody for EventStream {
         if !stream.follow || kept.closed {
             return Poll::Ready(None);
         }
+        if kept.waiting.len() >= MOST_WAITING {
+            kept.wake(); // those of streams that are gone do not come back
+        }
         if !kept.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
             kept.waiting.push(cx.waker().clone());
         }
@@ -132,6 +137,7 @@ impl MessageBody for EventStream {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Wake;
     use std::time::SystemTime;
 
     use super::*;
@@ -156,8 +162,14 @@ mod tests {
         text
     }
 
-    fn poll(stream: &mut EventStream) -> Poll<Option<Result<Bytes, Infallible>>> {
-        Pin::new(stream).poll_next(&mut Context::from_waker(Waker::noop()))
+    struct Sleeper;
+
+    impl Wake for Sleeper {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    fn poll(stream: &mut EventStream, waker: &Waker) -> Poll<Option<Result<Bytes, Infallible>>> {
+        Pin::new(stream).poll_next(&mut Context::from_waker(waker))
     }
 
     #[test]
@@ -189,15 +201,25 @@ mod tests {
     #[test]
     fn a_stream_waits_for_more_and_ends_with_the_log() {
         let log = log(1);
+        let waker = Waker::from(Arc::new(Sleeper));
         let mut stream = log.stream(None, true);
-        assert!(poll(&mut stream).is_pending());
+        assert!(poll(&mut stream, &waker).is_pending());
         log.push(event(2));
-        assert!(matches!(poll(&mut stream), Poll::Ready(Some(Ok(_)))));
-        assert!(poll(&mut stream).is_pending());
-        assert!(poll(&mut stream).is_pending());
+        assert!(matches!(poll(&mut stream, &waker), Poll::Ready(Some(Ok(_)))));
+        assert!(poll(&mut stream, &waker).is_pending());
+        assert!(poll(&mut stream, &waker).is_pending());
         assert_eq!(log.0.borrow().waiting.len(), 1);
         log.close();
-        assert!(matches!(poll(&mut stream), Poll::Ready(None)));
-        assert!(matches!(poll(&mut log.stream(Some(2), false)), Poll::Ready(None)));
+        assert!(matches!(poll(&mut stream, &waker), Poll::Ready(None)));
+        assert!(matches!(poll(&mut log.stream(Some(2), false), &waker), Poll::Ready(None)));
+    }
+    #[test]
+    fn streams_that_have_gone_leave_nothing_behind() {
+        let log = log(1);
+        for _ in 0..1000 {
+            let waker = Waker::from(Arc::new(Sleeper));
+            assert!(poll(&mut log.stream(None, true), &waker).is_pending());
+        }
+        assert!(log.0.borrow().waiting.len() <= MOST_WAITING);
     }
 }
