@@ -112,8 +112,7 @@ enum Stage {
     /// Jobs are over; what they left behind is being ended.
     Leaving {
         status: u8,
-        since: Instant,
-        killed: bool,
+        kill_from: Instant,
     },
     Gone,
 }

@@ -15,8 +15,8 @@ use crate::config::{self, Loaded, System};
 use crate::logging::Log;
 use crate::process::{Environ, Linux, become_subreaper, is_pid_one, reset_signals};
 
-/// How long the last log records may take to be written.
-const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+/// How long we wait for a log that takes none of its last records.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Supervises the configuration's jobs, and `main` as one more.
 pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, CommandError> {
@@ -39,7 +39,7 @@ pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, C
     if let Err(error) = &outcome {
         slog::crit!(log.logger(), "cannot supervise: {error}");
     }
-    log.flush(FLUSH_LIMIT);
+    log.flush(FLUSH_PATIENCE);
     Ok(ExitCode::from(outcome.unwrap_or(1)))
 }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -21,6 +22,8 @@ use crate::config::spec::{LogLevel, LogOutput};
 pub const DEFAULT_BOUND: usize = 1024 * 1024;
 /// Buffers above this size are given back when the log is idle.
 const KEPT_CAPACITY: usize = 256 * 1024;
+/// How many times its patience a flush lasts at most.
+const LONGEST_FLUSH: u32 = 10;
 
 /// Takes records and has them written in order by a thread named `log`; clones share it.
 ///
@@ -52,6 +55,8 @@ pub(super) struct Shared {
     progress: Condvar,
     /// Readers of children wait here.
     room: Notify,
+    /// Bytes written so far: whether a slow destination still takes some.
+    written: AtomicU64,
     bound: usize,
     settings: Settings,
 }
@@ -128,6 +133,7 @@ impl LogSink {
             work: Condvar::new(),
             progress: Condvar::new(),
             room: Notify::new(),
+            written: AtomicU64::new(0),
             bound,
             settings,
         });
@@ -193,9 +199,12 @@ impl LogSink {
         Ok(())
     }
 
-    /// Blocks until everything queued is written, at most for `timeout`; false if that failed.
-    pub fn flush(&self, timeout: Duration) -> bool {
-        let deadline = Instant::now() + timeout;
+    /// Blocks until everything queued is written; false if that failed. A destination that takes nothing for the
+    /// time of `patience` is given up, one that is slow only after ten times that.
+    pub fn flush(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience * LONGEST_FLUSH;
+        let mut deadline = Instant::now() + patience;
+        let mut written = self.shared.written();
         let mut queue = self.shared.lock();
         if queue.broken {
             queue.hurry = true;
@@ -204,6 +213,10 @@ impl LogSink {
         loop {
             if queue.pending.is_empty() && queue.changes.is_empty() && !queue.busy {
                 return !queue.broken;
+            }
+            if written != self.shared.written() {
+                written = self.shared.written();
+                deadline = end.min(Instant::now() + patience);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || (queue.broken && !queue.hurry) {
@@ -218,6 +231,15 @@ impl Shared {
     /// A panic elsewhere leaves whole records behind: the log goes on.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// For the writer: so many more bytes are written.
+    pub(super) fn note_written(&self, length: usize) {
+        self.written.fetch_add(u64::try_from(length).unwrap_or(0), Ordering::Relaxed);
     }
 
     fn is_crowded(&self, queue: &Queue) -> bool {

@@ -103,31 +103,36 @@ impl Pilot {
         } else {
             info!(self.tools.log.logger(), "{}", shutdown.summary());
         }
-        self.stage = Stage::Leaving { status, since: Instant::now(), killed: false };
+        let budget_end = match self.spec.stop_timeout {
+            StopBudget::Immediate => Some(shutdown.began),
+            StopBudget::Within(budget) => shutdown.began.checked_add(budget),
+        };
+        let grace_end = Instant::now() + ORPHAN_GRACE;
+        let kill_from = budget_end.map_or(grace_end, |end| end.min(grace_end));
+        self.stage = Stage::Leaving { status, kill_from };
         self.tools.children.signal_adopted(Signal::TERM);
         self.wait_for_orphans(ctx);
     }
 
     fn wait_for_orphans(&mut self, ctx: &mut Context<Self>) {
-        let Stage::Leaving { status, since, killed } = &mut self.stage else { return };
-        let late = since.elapsed() >= ORPHAN_GRACE;
-        if !self.tools.children.has_adopted() || (late && *killed) {
-            let status = *status;
+        let Stage::Leaving { status, kill_from } = self.stage else { return };
+        let late = kill_from.elapsed() >= LEAVE_AFTER;
+        if late || !self.tools.children.has_adopted() {
             self.stage = Stage::Gone;
             if let Some(exit) = self.exit.take() {
                 let _ = exit.send(status);
             }
             return;
         }
-        if late {
-            *killed = true;
+        if Instant::now() >= kill_from {
+            // Again and again: each that dies may leave us its children.
             self.tools.children.signal_adopted(Signal::KILL);
         }
         ctx.run_later(ORPHAN_POLL, Self::wait_for_orphans);
     }
 
     pub(super) fn interrupt(&mut self, signal: Signal, ctx: &mut Context<Self>) {
-        match &self.stage {
+        match &mut self.stage {
             Stage::Running | Stage::Reloading(_) => {
                 info!(self.tools.log.logger(), "{signal} received");
                 self.shut_down(Reason::Signal, ctx);
@@ -136,7 +141,7 @@ impl Pilot {
                 warn!(self.tools.log.logger(), "{signal} received again: killing everything");
                 self.crew.tell_all(JobCommand::Kill);
             }
-            Stage::Leaving { .. } => self.tools.children.signal_adopted(Signal::KILL),
+            Stage::Leaving { kill_from, .. } => *kill_from = (*kill_from).min(Instant::now()),
             Stage::Gone => {}
         }
     }

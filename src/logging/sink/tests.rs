@@ -144,6 +144,25 @@ fn flush_waits_for_what_is_queued_but_not_for_ever() {
 }
 
 #[test]
+fn flush_waits_longer_for_a_reader_that_reads() {
+    let (mut reader, writer) = small_pipe();
+    let sink = sink_to(writer, DEFAULT_BOUND);
+    sink.push(&vec![b'x'; 8 * 64 * 1024]);
+    let read = thread::spawn(move || {
+        let mut page = [0; 4096];
+        let mut total = 0;
+        while let Ok(length @ 1..) = reader.read(&mut page) {
+            total += length;
+            thread::sleep(Duration::from_millis(5)); // a slow reader
+        }
+        total
+    });
+    assert!(sink.flush(Duration::from_millis(400)), "all of it takes 640 ms, and 64 KiB take 80 ms");
+    drop(sink);
+    assert_eq!(read.join().unwrap(), 8 * 64 * 1024);
+}
+
+#[test]
 fn a_non_blocking_output_loses_nothing() {
     let (reader, writer) = small_pipe();
     fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();

@@ -182,6 +182,18 @@ pub(super) fn end(state: State, ended: Ended) -> Next {
     (to(state, Phase::Ending), vec![publish_exit(ended.success)])
 }
 
+/// The program could not be executed: a run that failed at once and left nothing behind.
+pub(super) fn unstarted(policy: &Policy, state: State) -> Next {
+    let ended = Ended { success: false, lasted: Duration::ZERO };
+    let state = end_of_run(policy, State { process: Process::None, ..state }, ended);
+    next_run(policy, state, vec![publish_exit(false)])
+}
+
+/// The same, told after the job was asked to stop: there is nothing to wait for.
+pub(super) fn end_unstarted(policy: &Policy, state: State) -> Next {
+    withdraw(policy, State { process: Process::None, ..state }, vec![publish_exit(false)])
+}
+
 /// Ends everything at once; Consul is told, and not waited for.
 pub(super) fn kill(policy: &Policy, (state, mut actions): Next) -> Next {
     if policy.advertised && !state.withdrawn && state.phase != Phase::Deregistering {

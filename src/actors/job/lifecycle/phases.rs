@@ -1,14 +1,11 @@
 //! One function per phase, every input listed in each.
 
-use std::time::Duration;
-
 use super::moves::{
     announce, announce_while_ending, announce_while_killed, announced, count_restart, drain, end, end_of_run,
-    halt_instead, kill, next_run, publish_exit, remember, resume_instead, run, start, stay, terminate,
-    tick_while_running, to, withdraw,
+    end_unstarted, halt_instead, kill, next_run, publish_exit, remember, resume_instead, run, start, stay,
+    terminate, tick_while_running, to, unstarted, withdraw,
 };
 use super::{Action, Afterwards, Ended, Input, Next, Policy, Process, State};
-use crate::messages::event::EventCode;
 use crate::messages::job::Phase;
 
 pub(super) fn waiting(policy: &Policy, state: State, input: Input) -> Next {
@@ -35,11 +32,7 @@ pub(super) fn running(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::Triggered => remember(policy, state),
         Input::IntervalElapsed => (tick_while_running(policy, state), vec![]),
-        Input::SpawnFailed => {
-            let ended = Ended { success: false, lasted: Duration::ZERO };
-            let state = end_of_run(policy, State { process: Process::None, ..state }, ended);
-            next_run(policy, state, vec![Action::Publish(EventCode::ExitFailed)])
-        }
+        Input::SpawnFailed => unstarted(policy, state),
         Input::Exited(ended) => {
             let state = end_of_run(policy, State { process: Process::Leftover, ..state }, ended);
             (to(state, Phase::Sweeping), vec![publish_exit(ended.success)])
@@ -74,12 +67,12 @@ pub(super) fn timed_out(policy: &Policy, state: State, input: Input) -> Next {
             let state = end_of_run(policy, State { process: Process::Leftover, ..state }, ended);
             (to(state, Phase::Sweeping), vec![publish_exit(false)])
         }
+        Input::SpawnFailed => unstarted(policy, state),
         Input::StopRequested => announce_while_killed(state, Afterwards::Complete),
         Input::HaltRequested => announce_while_killed(state, Afterwards::Halt),
         Input::RestartRequested => announce_while_killed(state, Afterwards::Resume),
         Input::KillRequested => kill(policy, announced(state)),
         Input::TriggerExpired
-        | Input::SpawnFailed
         | Input::GroupGone
         | Input::RunTimeoutElapsed
         | Input::DelayElapsed
@@ -143,6 +136,7 @@ pub(super) fn holding(policy: &Policy, state: State, input: Input) -> Next {
             let state = State { process: Process::Leftover, ..state };
             withdraw(policy, state, vec![publish_exit(ended.success)])
         }
+        Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
@@ -150,7 +144,6 @@ pub(super) fn holding(policy: &Policy, state: State, input: Input) -> Next {
         Input::Triggered
         | Input::TriggerExpired
         | Input::IntervalElapsed
-        | Input::SpawnFailed
         | Input::GroupGone
         | Input::RunTimeoutElapsed
         | Input::DelayElapsed
@@ -166,6 +159,7 @@ pub(super) fn deregistering(policy: &Policy, state: State, input: Input) -> Next
         Input::Exited(ended) => {
             (State { process: Process::Leftover, ..state }, vec![publish_exit(ended.success)])
         }
+        Input::SpawnFailed => (State { process: Process::None, ..state }, vec![publish_exit(false)]),
         Input::GroupGone => (State { process: Process::None, ..state }, vec![]),
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
@@ -174,7 +168,6 @@ pub(super) fn deregistering(policy: &Policy, state: State, input: Input) -> Next
         Input::Triggered
         | Input::TriggerExpired
         | Input::IntervalElapsed
-        | Input::SpawnFailed
         | Input::RunTimeoutElapsed
         | Input::DelayElapsed
         | Input::HoldEnded
@@ -187,6 +180,7 @@ pub(super) fn draining(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::DrainElapsed => terminate(policy, state, vec![]),
         Input::Exited(ended) => end(state, ended),
+        Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
@@ -194,7 +188,6 @@ pub(super) fn draining(policy: &Policy, state: State, input: Input) -> Next {
         Input::Triggered
         | Input::TriggerExpired
         | Input::IntervalElapsed
-        | Input::SpawnFailed
         | Input::GroupGone
         | Input::RunTimeoutElapsed
         | Input::DelayElapsed
@@ -208,6 +201,7 @@ pub(super) fn terminating(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::Exited(ended) => end(state, ended),
         Input::KillTimeoutElapsed => (to(state, Phase::Killing), vec![Action::Kill]),
+        Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
@@ -215,7 +209,6 @@ pub(super) fn terminating(policy: &Policy, state: State, input: Input) -> Next {
         Input::Triggered
         | Input::TriggerExpired
         | Input::IntervalElapsed
-        | Input::SpawnFailed
         | Input::GroupGone
         | Input::RunTimeoutElapsed
         | Input::DelayElapsed
@@ -229,6 +222,7 @@ pub(super) fn killing(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::Exited(ended) => end(state, ended),
         // A process may have been forked into the group after the first kill.
+        Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
@@ -236,7 +230,6 @@ pub(super) fn killing(policy: &Policy, state: State, input: Input) -> Next {
         Input::Triggered
         | Input::TriggerExpired
         | Input::IntervalElapsed
-        | Input::SpawnFailed
         | Input::GroupGone
         | Input::RunTimeoutElapsed
         | Input::DelayElapsed

@@ -7,7 +7,6 @@ use super::{INPUTS, policies};
 use crate::actors::job::lifecycle::{Action, Input, Policy, Process, State, step};
 use crate::config::spec::Limit;
 use crate::messages::event::EventCode;
-use crate::messages::job::Phase;
 
 /// What an observer outside knows.
 #[derive(Default)]
@@ -83,8 +82,7 @@ proptest! {
         let mut state = State::new();
         let mut observer = Observer::default();
         for input in inputs {
-            // A failed spawn is known before anything else can happen.
-            if !can_happen(state, input) || (input == Input::SpawnFailed && state.phase != Phase::Running) {
+            if !can_happen(state, input) {
                 continue;
             }
             observer.sees_input(input);

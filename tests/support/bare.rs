@@ -1,0 +1,148 @@
+//! The program with a stdout that the test chooses: a file, a pipe that nobody reads, another user's process.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use super::processes::{Mark, VARIABLE};
+use super::{DEADLINE, Exit};
+
+/// How often a fact is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The program, running with nothing between it and the test.
+pub struct Bare {
+    dir: TempDir,
+    mark: Mark,
+    child: Child,
+}
+
+impl Bare {
+    /// Starts the program; `{dir}` in the configuration stands for the folder of the run. A control socket there is
+    /// added. Unless `adjust` says otherwise, stdout goes to the file `out` and stderr to the file `err`.
+    pub fn start(config: &str, adjust: impl FnOnce(&mut Command)) -> Self {
+        Self::start_in(&["{program}", "-config", "{config}"], config, adjust)
+    }
+
+    /// The same by another command line, in which `{program}`, `{config}` and `{dir}` are filled in.
+    pub fn start_in(words: &[&str], config: &str, adjust: impl FnOnce(&mut Command)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("containerpilot.json5");
+        let here = dir.path().to_str().unwrap();
+        let socket = format!(r#"{{ control: {{ socket: "{here}/control.socket" }},"#);
+        let config = config.trim_start().strip_prefix('{').unwrap().replace("{dir}", here);
+        fs::write(&path, socket + &config).unwrap();
+        let filled: Vec<String> = words
+            .iter()
+            .map(|word| {
+                word.replace("{program}", env!("CARGO_BIN_EXE_containerpilot"))
+                    .replace("{config}", path.to_str().unwrap())
+                    .replace("{dir}", here)
+            })
+            .collect();
+        let (program, arguments) = filled.split_first().unwrap();
+        let file = |name: &str| Stdio::from(File::create(dir.path().join(name)).unwrap());
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(dir.path()).env(VARIABLE, dir.path());
+        command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err"));
+        adjust(&mut command);
+        let child = command.spawn().unwrap();
+        Self { mark: Mark::new(dir.path()), dir, child }
+    }
+
+    /// A file in the folder of the run.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The bytes of a file in the folder of the run; none if there is no such file.
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_default()
+    }
+
+    /// The text of a file in the folder of the run.
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8_lossy(&self.bytes(name)).into_owned()
+    }
+
+    /// How many lines a file in the folder of the run has.
+    pub fn count_lines(&self, name: &str) -> usize {
+        self.text(name).matches('\n').count()
+    }
+
+    /// The process that was started.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    /// Every process of the run.
+    pub fn processes(&self) -> Vec<i32> {
+        self.mark.living()
+    }
+
+    /// Waits for a fact.
+    pub fn eventually(&self, what: &str, fact: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !fact() {
+            if began.elapsed() > DEADLINE {
+                let err = self.text("err");
+                panic!("missed deadline: {what}\n--- out\n{}\n--- err\n{err}", self.text("out"));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Waits until that many lines have been added to a file: proof that whatever writes them still runs.
+    pub fn wait_for_more_lines(&self, name: &str, more: usize) {
+        let wanted = self.count_lines(name) + more;
+        self.eventually(&format!("{wanted} lines in {name}"), || self.count_lines(name) >= wanted);
+    }
+
+    /// Sends the program a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid()), signal).unwrap();
+    }
+
+    /// Asks the program to end, and waits until it has.
+    pub fn stop(&mut self) -> Exit {
+        self.signal(Signal::SIGTERM);
+        self.wait_exit()
+    }
+
+    /// Waits until the program has ended; nothing that it started may survive it.
+    pub fn wait_exit(&mut self) -> Exit {
+        let began = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < DEADLINE, "missed deadline: the program ends\n{}", self.text("out"));
+            thread::sleep(LOOK_EVERY);
+        }
+        assert_eq!(self.mark.living(), [0; 0], "processes survived the program");
+        self.child.wait().unwrap().into()
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.mark.kill_all();
+    }
+}
+
+/// A pipe whose writing end a process can have as its stdout.
+pub fn pipe() -> (io::PipeReader, Stdio) {
+    let (reader, writer) = io::pipe().unwrap();
+    (reader, writer.into())
+}
+
+/// A path in the file system that a process sees.
+pub fn seen_by(pid: i32, path: &Path) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/root{}", path.display()))
+}

@@ -1,0 +1,172 @@
+//! How a run begins: its folder, configuration, arguments, environment, and whether it is process 1.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use nix::unistd::Pid;
+use serde_json::{Map, Value};
+use tempfile::TempDir;
+
+use super::log::Log;
+use super::processes::{self, Mark, VARIABLE};
+use super::{DEADLINE, LOOK_EVERY, Pilot};
+
+/// The control socket's name in the folder of a run.
+pub const SOCKET: &str = "control.socket";
+/// The configuration's name in the folder of a run.
+const CONFIG: &str = "containerpilot.json5";
+
+/// A run about to begin.
+pub struct Setup {
+    dir: TempDir,
+    config: Option<String>,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    as_pid_one: bool,
+    unread: bool,
+}
+
+impl Setup {
+    /// A run without configuration and arguments, in a new folder.
+    pub fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            config: None,
+            arguments: vec![],
+            environment: vec![],
+            as_pid_one: false,
+            unread: false,
+        }
+    }
+
+    /// The folder of the run, to put files there that it needs.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Writes a file into the folder of the run; `{dir}` in it stands for that folder.
+    pub fn file(self, name: &str, text: &str) -> Self {
+        fs::write(self.dir().join(name), self.filled(text)).unwrap();
+        self
+    }
+
+    /// With this configuration; what [`Pilot::start`] says about it is true here too.
+    pub fn config(mut self, config: &str) -> Self {
+        self.config = Some(self.filled(&completed(config)));
+        self
+    }
+
+    /// With these arguments after `-config`; `{dir}` in them stands for the folder of the run.
+    pub fn arguments(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(|argument| self.filled(argument)).collect::<Vec<_>>());
+        self
+    }
+
+    /// With an environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), self.filled(value)));
+        self
+    }
+
+    /// As process 1 of a new PID namespace; see [`can_be_pid_one`].
+    #[allow(clippy::wrong_self_convention, reason = "a run as process 1 is what it reads like")]
+    pub fn as_pid_one(mut self) -> Self {
+        self.as_pid_one = true;
+        self
+    }
+
+    /// With a standard output that nobody reads, so that it is full soon.
+    pub fn with_unread_output(mut self) -> Self {
+        self.unread = true;
+        self
+    }
+
+    fn filled(&self, text: &str) -> String {
+        text.replace("{dir}", &self.dir().to_string_lossy())
+    }
+
+    fn command(&self) -> Command {
+        let program = env!("CARGO_BIN_EXE_containerpilot");
+        let mut command = if self.as_pid_one {
+            let mut command = Command::new("unshare");
+            command.args(["--pid", "--fork", "--mount-proc", "--kill-child", program]);
+            command
+        } else {
+            Command::new(program)
+        };
+        if let Some(config) = &self.config {
+            let path = self.dir().join(CONFIG);
+            fs::write(&path, config).unwrap();
+            command.arg("-config").arg(path);
+        }
+        command.args(&self.arguments);
+        command.env_remove("CONTAINERPILOT").env(VARIABLE, self.dir());
+        command.envs(self.environment.iter().cloned());
+        command.current_dir(self.dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the program.
+    pub fn start(self) -> Pilot {
+        let mut child = self.command().spawn().unwrap();
+        let unread = if self.unread { child.stdout.take() } else { None };
+        let number = i32::try_from(child.id()).unwrap();
+        let log = Log::follow(child);
+        let mark = Mark::new(self.dir());
+        let child = Pid::from_raw(number);
+        let mut pilot =
+            Pilot { dir: self.dir, mark, log, child, pid: child, in_namespace: self.as_pid_one, unread };
+        if pilot.in_namespace {
+            pilot.pid = only_child(&pilot);
+        }
+        pilot
+    }
+}
+
+/// The program within its namespace; itself if it has ended already.
+fn only_child(pilot: &Pilot) -> Pid {
+    let began = Instant::now();
+    loop {
+        if let Some(child) = processes::children(pilot.child.as_raw()).first() {
+            return Pid::from_raw(*child);
+        }
+        if pilot.log.exit().is_some() {
+            return pilot.child;
+        }
+        if began.elapsed() > DEADLINE {
+            pilot.fail("missed deadline: the namespace has a process");
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Adds a control socket and a log that shows every event, unless the configuration has its own; one that is not
+/// an object is left as it is.
+fn completed(config: &str) -> String {
+    let (Ok(keys), Some(rest)) =
+        (json5::from_str::<Map<String, Value>>(config), config.trim_start().strip_prefix('{'))
+    else {
+        return config.into();
+    };
+    let mut added = String::new();
+    if !keys.contains_key("control") {
+        added.push_str(&format!(r#" control: {{ socket: "{{dir}}/{SOCKET}" }},"#));
+    }
+    if !keys.contains_key("logging") {
+        added.push_str(r#" logging: { format: "json", level: "DEBUG" },"#);
+    }
+    format!("{{{added}{rest}")
+}
+
+/// Whether a PID namespace can be made here; says so if not, since the test that asks then shows nothing.
+pub fn can_be_pid_one() -> bool {
+    let trial = Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]).output();
+    let possible = trial.as_ref().is_ok_and(|output| output.status.success());
+    if !possible {
+        eprintln!("skipped: this user cannot make a PID namespace ({trial:?})");
+    }
+    possible
+}
