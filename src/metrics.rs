@@ -10,7 +10,9 @@ pub mod process;
 mod user;
 
 use std::cell::{RefCell, RefMut};
+use std::collections::HashSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use built_in::BuiltIn;
@@ -19,7 +21,7 @@ use process::ProcessUse;
 use user::UserMetrics;
 
 use crate::config::spec::MetricSpec;
-use crate::messages::event::EventKey;
+use crate::messages::event::{EventKey, Source};
 use crate::messages::status::Overview;
 
 /// Everything that is counted.
@@ -68,7 +70,7 @@ impl Metrics {
     }
 
     /// Notes how long a health check took.
-    pub fn check_took(&mut self, job: &str, check: &str, time: Duration) {
+    pub fn check_took(&mut self, job: &Arc<str>, check: &Arc<str>, time: Duration) {
         self.built_in.check_took(job, check, time);
     }
 
@@ -77,9 +79,9 @@ impl Metrics {
         self.built_in.consul_answered(success);
     }
 
-    /// Forgets the series of jobs and watches that are no longer configured.
-    pub fn forget_all_but(&mut self, overview: &Overview) {
-        self.built_in.forget_all_but(overview);
+    /// Forgets the series of jobs and watches that are not among these.
+    pub fn forget_all_but(&mut self, configured: &HashSet<Source>) {
+        self.built_in.forget_all_but(configured);
     }
 
     /// The whole exposition.

@@ -137,9 +137,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
 
 /// Tells the web server of a new configuration.
 fn rebinding(web_server: Addr<WebServer>) -> Box<Reconfigured> {
-    Box::new(move |_, new| {
-        web_server.do_send(Rebind { control: new.control.clone(), telemetry: new.telemetry.clone() });
-    })
+    Box::new(move |_, new| web_server.do_send(Rebind::new(new)))
 }
 
 /// Starts a job's actors and subscribes it to what it listens for.

@@ -10,6 +10,7 @@ pub mod status;
 pub mod telemetry;
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -31,6 +32,7 @@ use listener::{Listener, SocketFile, bind_control, bind_telemetry};
 use crate::config::spec::{ControlSpec, Spec, TelemetrySpec};
 use crate::messages::bus::Notice;
 use crate::messages::control::{ChangeEnvironment, ControlJob, Reload, SetMaintenance};
+use crate::messages::event::Source;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
 
@@ -103,6 +105,7 @@ pub fn application(
                 if plane == Plane::Control {
                     // The pattern, not the path: what clients make up must not become a label.
                     let path = answer.request().match_pattern().unwrap_or_else(|| "unknown".to_owned());
+                    let path = path.replace(control::ANY, "");
                     counting.recorder.metrics().control_answered(&path, answer.status().as_u16());
                 }
                 if let Some(activity) = activity.filter(|activity| activity.get() == Occupation::Answering) {
@@ -247,14 +250,26 @@ pub struct Rebind {
     pub control: ControlSpec,
     /// The telemetry port and the users' metrics.
     pub telemetry: Option<TelemetrySpec>,
+    /// Every job and watch: what is counted of others is forgotten.
+    pub configured: HashSet<Source>,
+}
+
+impl Rebind {
+    /// What a configuration asks for.
+    pub fn new(spec: &Spec) -> Self {
+        let jobs = spec.jobs.iter().map(|job| Source::Job(job.name.clone()));
+        let watches = spec.watches.iter().map(|watch| Source::Watch(watch.name.clone()));
+        let configured = jobs.chain(watches).collect();
+        Self { control: spec.control.clone(), telemetry: spec.telemetry.clone(), configured }
+    }
 }
 
 impl Handler<Rebind> for WebServer {
     type Result = ();
 
-    fn handle(&mut self, Rebind { control, telemetry }: Rebind, _: &mut Context<Self>) {
+    fn handle(&mut self, Rebind { control, telemetry, configured }: Rebind, _: &mut Context<Self>) {
         self.define_metrics(telemetry.as_ref());
-        self.shared.recorder.metrics().forget_all_but(&self.shared.board.read());
+        self.shared.recorder.metrics().forget_all_but(&configured);
         for outcome in [self.move_control(&control), self.move_telemetry(telemetry)] {
             if let Err(error) = outcome {
                 error!(self.log, "{error}; it stays where it was");

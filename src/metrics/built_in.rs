@@ -1,6 +1,6 @@
 //! The metrics that we keep ourselves, and those that the board shows. The first three names are ContainerPilot's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct BuiltIn {
     /// By status and path.
     control_requests: BTreeMap<(u16, String), u64>,
     /// By job and check.
-    check_durations: BTreeMap<(String, String), Histogram>,
+    check_durations: BTreeMap<(Arc<str>, Arc<str>), Histogram>,
     consul_requests: u64,
     consul_failures: u64,
 }
@@ -63,8 +63,8 @@ impl BuiltIn {
         *self.control_requests.entry((status, path.to_owned())).or_default() += 1;
     }
 
-    pub fn check_took(&mut self, job: &str, check: &str, time: Duration) {
-        let name = (job.to_owned(), check.to_owned());
+    pub fn check_took(&mut self, job: &Arc<str>, check: &Arc<str>, time: Duration) {
+        let name = (Arc::clone(job), Arc::clone(check));
         self.check_durations.entry(name).or_default().observe(time.as_secs_f64());
     }
 
@@ -73,13 +73,12 @@ impl BuiltIn {
         self.consul_failures += u64::from(!success);
     }
 
-    pub fn forget_all_but(&mut self, overview: &Overview) {
+    pub fn forget_all_but(&mut self, configured: &HashSet<Source>) {
         self.events.retain(|key, _| match &key.source {
             Source::Global | Source::Signal(_) => true,
-            Source::Job(name) => overview.jobs.contains_key(name),
-            Source::Watch(name) => overview.watches.contains_key(name),
+            Source::Job(_) | Source::Watch(_) => configured.contains(&key.source),
         });
-        self.check_durations.retain(|(job, _), _| overview.jobs.contains_key(job.as_str()));
+        self.check_durations.retain(|(job, _), _| configured.contains(&Source::Job(job.clone())));
     }
 
     pub fn expose(&self, out: &mut Exposition) {
@@ -96,7 +95,7 @@ impl BuiltIn {
         let help = "How long health checks took, by job and check.";
         out.family("containerpilot_check_duration_seconds", help, Kind::Histogram);
         for ((job, check), histogram) in &self.check_durations {
-            histogram.expose(out, &[("job", job), ("check", check)]);
+            histogram.expose(out, &[("name", job), ("check", check)]);
         }
         out.family("containerpilot_consul_requests_total", "Count of requests to Consul.", Kind::Counter);
         out.sample(&[], self.consul_requests as f64);
@@ -106,7 +105,7 @@ impl BuiltIn {
     }
 }
 
-/// What jobs and watches show of themselves.
+/// What jobs and watches show of themselves. Not `job` but `name`: Prometheus has a label `job` of its own.
 pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     out.family("containerpilot_watch_instances", "Healthy instances of each watched service.", Kind::Gauge);
     for (name, watch) in &overview.watches {
@@ -115,18 +114,18 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     let jobs = || overview.jobs.iter().map(|(name, job)| (label(name), job));
     out.family("containerpilot_job_up", "Whether a process of the job runs.", Kind::Gauge);
     for (name, job) in jobs() {
-        out.sample(&[("job", name)], f64::from(u8::from(job.pid.is_some())));
+        out.sample(&[("name", name)], f64::from(u8::from(job.pid.is_some())));
     }
     let help = "Runs of the job after its first, since it was configured.";
     out.family("containerpilot_job_restarts_total", help, Kind::Counter);
     for (name, job) in jobs() {
-        out.sample(&[("job", name)], job.restarts as f64);
+        out.sample(&[("name", name)], job.restarts as f64);
     }
     let help = "Status of the job's last execution as a shell tells it: 128+N for signal N.";
     out.family("containerpilot_job_last_exit_code", help, Kind::Gauge);
     for (name, job) in jobs() {
         if let Some((status, _)) = &job.last_exit {
-            out.sample(&[("job", name)], f64::from(*status));
+            out.sample(&[("name", name)], f64::from(*status));
         }
     }
     out.family(
@@ -137,7 +136,7 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     for (name, job) in jobs() {
         for health in HEALTHS {
             let is_so = f64::from(u8::from(job.health == health));
-            out.sample(&[("job", name), ("health", &health.to_string())], is_so);
+            out.sample(&[("name", name), ("health", &health.to_string())], is_so);
         }
     }
     out.family("containerpilot_maintenance", "Whether the container is in maintenance.", Kind::Gauge);

@@ -1,7 +1,5 @@
 //! Rules of the metrics as a whole.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::config::spec::MetricKind;
 use crate::messages::event::{EventCode, Source};
@@ -126,6 +124,19 @@ fn events_are_spelt_as_containerpilot_does() {
     assert_line(&text, "containerpilot_events{code=\"Startup\",source=\"global\"} 1");
     assert_line(&text, "containerpilot_events{code=\"StatusHealthy\",source=\"app\"} 2");
     assert_line(&text, "containerpilot_event_queue_depth 3");
-    metrics.forget_all_but(&Overview::default());
-    assert!(!exposed(&metrics).contains("app"));
+}
+
+#[test]
+fn what_is_no_longer_configured_is_forgotten() {
+    let mut metrics = Metrics::default();
+    for name in ["stays", "goes"].map(Arc::<str>::from) {
+        metrics.check_took(&name, &Arc::from("check"), Duration::from_millis(3));
+        metrics.event_published(&EventKey { code: EventCode::Healthy, source: Source::Job(name) });
+    }
+    metrics.event_published(&EventKey { code: EventCode::Startup, source: Source::Global });
+    metrics.forget_all_but(&HashSet::from([Source::Job("stays".into())]));
+    let text = exposed(&metrics);
+    assert!(!text.contains("goes") && text.contains("global"), "{text}");
+    assert_line(&text, "containerpilot_events{code=\"StatusHealthy\",source=\"stays\"} 1");
+    assert_line(&text, "containerpilot_check_duration_seconds_count{name=\"stays\",check=\"check\"} 1");
 }

@@ -10,6 +10,7 @@
 )]
 
 pub mod bare;
+pub mod http;
 mod log;
 mod processes;
 mod setup;

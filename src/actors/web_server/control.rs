@@ -14,6 +14,9 @@ use super::status;
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
 use crate::messages::signal::Signal;
 
+/// What a job's name in a path looks like.
+pub const ANY: &str = ":.+";
+
 const ORDERS: &[Method] = &[Method::PUT, Method::POST];
 const QUESTIONS: &[Method] = &[Method::GET];
 

@@ -195,6 +195,8 @@ fn requests_are_counted_by_pattern_and_never_by_what_a_client_made_up() {
         let text = scene.get(Plane::Telemetry, "/metrics").await.text;
         for line in [
             r#"containerpilot_control_http_requests{code="200",path="/v3/ping"} 1"#,
+            r#"containerpilot_control_http_requests{code="200",path="/v3/jobs/{name}/start"} 1"#,
+            r#"containerpilot_control_http_requests{code="404",path="/v3/jobs/{name}/start"} 1"#,
             r#"containerpilot_control_http_requests{code="404",path="unknown"} 3"#,
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");

@@ -28,11 +28,11 @@ fn metrics_show_jobs_and_watches() {
         );
         let text = scene.get(Plane::Telemetry, "/metrics").await.text;
         for line in [
-            r#"containerpilot_job_up{job="app"} 1"#,
-            r#"containerpilot_job_restarts_total{job="app"} 3"#,
-            r#"containerpilot_job_last_exit_code{job="app"} 143"#,
-            r#"containerpilot_job_health{job="app",health="healthy"} 1"#,
-            r#"containerpilot_job_health{job="app",health="unhealthy"} 0"#,
+            r#"containerpilot_job_up{name="app"} 1"#,
+            r#"containerpilot_job_restarts_total{name="app"} 3"#,
+            r#"containerpilot_job_last_exit_code{name="app"} 143"#,
+            r#"containerpilot_job_health{name="app",health="healthy"} 1"#,
+            r#"containerpilot_job_health{name="app",health="unhealthy"} 0"#,
             r#"containerpilot_watch_instances{service="db"} 1"#,
             "containerpilot_maintenance 0",
         ] {
