@@ -12,7 +12,7 @@ mod output;
 mod repeat;
 mod settings;
 mod sink;
-mod time;
+pub mod time;
 mod writer;
 
 use std::io;

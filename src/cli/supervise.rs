@@ -28,9 +28,14 @@ pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, C
     for (_, line) in warnings.lines() {
         slog::warn!(log.logger(), "{line}");
     }
-    let environ = Environ::new(std::env::vars_os());
-    let load = loader(path, main);
-    let outcome = assembly::run(Parts { spec, load, log: log.clone(), kernel: Box::new(Linux), environ });
+    let outcome = assembly::run(Parts {
+        spec,
+        needs_control: found(path).is_ok(),
+        load: loader(path, main),
+        log: log.clone(),
+        kernel: Box::new(Linux),
+        environ: Environ::new(std::env::vars_os()),
+    });
     if let Err(error) = &outcome {
         slog::crit!(log.logger(), "cannot supervise: {error}");
     }

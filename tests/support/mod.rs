@@ -11,6 +11,7 @@
 
 pub mod bare;
 pub mod consul;
+pub mod http;
 mod log;
 mod processes;
 pub mod proxy;
