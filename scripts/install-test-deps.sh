@@ -7,7 +7,9 @@ say() { echo "install-test-deps: $*"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # tool:package
-needed="cc:gcc unshare:util-linux ps:procps"
+needed="cc:gcc unshare:util-linux ps:procps curl:curl"
+# Tests that need one of these skip themselves where it cannot be had.
+wanted="prometheus:prometheus promtool:prometheus"
 
 packages=""
 for entry in $needed; do
