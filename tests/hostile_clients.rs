@@ -175,6 +175,22 @@ fn a_thousand_idle_connections_make_room_for_a_client_that_asks() {
 }
 
 #[test]
+fn hundreds_of_half_sent_bodies_make_room_too() {
+    let (pilot, _) = start();
+    let half = || {
+        let mut stream = pilot.connect();
+        let _ = stream.write_all(b"PUT /v3/env HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
+        stream
+    };
+    let held: Vec<_> = (0..300).map(|_| half()).collect();
+    assert_undisturbed(&pilot);
+    let began = Instant::now();
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    drop(held);
+}
+
+#[test]
 fn a_follower_that_never_reads_takes_no_memory() {
     let port = free_port();
     let pilot = Pilot::start(&format!(

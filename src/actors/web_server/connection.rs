@@ -31,7 +31,7 @@ const DISCONNECT_TIME: Duration = Duration::from_secs(1);
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occupation {
-    /// Waits for a request, or for the rest of its head.
+    /// Waits for a request, or for the rest of one.
     Idle,
     /// A request is being answered.
     Answering,
