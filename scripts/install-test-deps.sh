@@ -7,7 +7,7 @@ say() { echo "install-test-deps: $*"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # tool:package
-needed="cc:gcc unshare:util-linux ps:procps curl:curl"
+needed="cc:gcc curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linux"
 # Tests that need one of these skip themselves where it cannot be had.
 wanted="prometheus:prometheus promtool:prometheus"
 

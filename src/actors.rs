@@ -1,6 +1,7 @@
 //! The actors: thin engines around pure decisions. They do not know each other; [`assembly`] puts them together.
 
 pub mod assembly;
+pub mod consul_agent;
 pub mod health_check;
 pub mod job;
 pub mod pilot;
@@ -8,4 +9,5 @@ pub mod reaper;
 pub mod registry;
 #[cfg(test)]
 mod tests;
+pub mod watch;
 pub mod web_server;

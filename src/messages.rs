@@ -1,6 +1,7 @@
 //! The vocabulary that actors share: types only, no behaviour.
 pub mod bus;
 pub mod control;
+pub mod discovery;
 pub mod event;
 pub mod health;
 pub mod job;

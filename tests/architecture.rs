@@ -18,7 +18,21 @@ const LAYERS: [(&str, u8); 8] = [
 ];
 
 /// Files of actors that decide and never act, wherever they are below `src/actors`.
-const PURE: [&str; 8] = ["backoff", "lifecycle", "life", "reach", "schedule", "ticker", "trigger", "view"];
+const PURE: [&str; 13] = [
+    "backoff",
+    "blocking",
+    "diff",
+    "life",
+    "lifecycle",
+    "outage",
+    "reach",
+    "reconcile",
+    "retry",
+    "schedule",
+    "ticker",
+    "trigger",
+    "view",
+];
 
 /// Puts the actors together, so it alone knows them.
 const ROOT: &str = "assembly";

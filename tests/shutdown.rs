@@ -138,7 +138,7 @@ fn a_budget_of_minus_1_kills_at_once() {
 
 #[test]
 fn a_job_is_stopped_by_the_signal_it_asks_for() {
-    for (name, number) in [("SIGUSR1", "USR1"), ("INT", "INT"), ("SIGQUIT", "QUIT")] {
+    for (name, number) in [("SIGUSR1", "USR1"), ("INT", "INT"), ("SIGWINCH", "WINCH")] {
         let pilot = ready(&format!(
             r#"{{ stopTimeout: "60s", jobs: [{{ name: "app", stopSignal: "{name}",
                 exec: ["sh", "-c", "trap '' TERM; trap 'exit 0' {number}; echo ready; while :; do sleep 0.02; done"] }}] }}"#

@@ -4,13 +4,16 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::health_check::HealthCheck;
+use super::consul_agent::ConsulAgent;
+use super::health_check::{HealthCheck, http};
+use super::job::advertisement::Discovery;
 use super::job::{Job, Surroundings};
 use super::pilot::crew::Hand;
 use super::pilot::view::JobView;
@@ -22,11 +25,18 @@ use super::web_server::{Leave, Listeners, PilotLink, Rebind, Shared, WebServer};
 use crate::config::spec::{CheckSpec, JobSpec, Spec};
 use crate::logging::Log;
 use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
+use crate::messages::discovery::WithdrawAll;
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
 use crate::process::{Children, Environ, Kernel, Launcher};
 
+mod discovery;
+
+use discovery::{Discovering, host_name};
+
+/// How long the last withdrawals may take once everything else is over.
+const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
 /// The signals that mean something to us.
 const SIGNALS: [Signal; 5] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2];
 
@@ -56,6 +66,8 @@ pub fn run(parts: Parts) -> io::Result<u8> {
         if let Some(web_server) = program.web_server {
             let _ = web_server.send(Leave).await;
         }
+        // Who was killed did not wait for its withdrawal; a well Consul needs but a moment.
+        let _ = tokio::time::timeout(FAREWELL_LIMIT, program.consul.send(WithdrawAll)).await;
         status.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
     })
 }
@@ -66,6 +78,8 @@ pub struct Program {
     pub pilot: Addr<Pilot>,
     /// Where events can be listened for.
     pub registry: Addr<Registry>,
+    /// The one who talks to Consul.
+    pub consul: Addr<ConsulAgent>,
     /// What there is to see.
     pub board: Board,
     /// What serves the control socket and telemetry.
@@ -92,9 +106,13 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let registry = Registry::new(log.logger().clone(), overseer, Rc::clone(&queued)).start();
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
+    let discovering = Rc::new(Discovering::new(&spec, bus.clone(), &board, &registry, log.logger())?);
+    let consul = discovering.agent.clone();
+    let http = http::Http::default();
     let around = Surroundings {
         bus: bus.clone(),
         launcher: launcher.clone(),
+        discovery: Discovery { agent: consul.clone().recipient(), host: host_name() },
         board: board.clone(),
         recorder: recorder.clone(),
         log: log.logger().clone(),
@@ -123,16 +141,24 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         load,
         hire: Box::new({
             let registry = registry.clone();
-            move |spec, generation| hire(spec, generation, &around, &registry)
+            move |spec, generation| hire(spec, generation, &around, &http, &registry)
         }),
         dismiss: Box::new({
             let registry = registry.clone();
             move |hand| registry.do_send(Unsubscribe(hand.notices.clone()))
         }),
-        reconfigured: web_server.iter().map(|web_server| rebinding(web_server.clone())).collect(),
+        reconfigured: {
+            let discovery = Rc::clone(&discovering);
+            let mut told: Vec<Box<Reconfigured>> =
+                vec![Box::new(move |old, new| discovery.reconfigure(old, new))];
+            told.extend(web_server.iter().map(|web_server| rebinding(web_server.clone())));
+            told
+        },
     };
-    pilot_context.run(Pilot::new(Rc::new(spec), tools, exit));
-    Ok(Program { pilot, registry, board, web_server, exited })
+    let spec = Rc::new(spec);
+    pilot_context.run(Pilot::new(Rc::clone(&spec), tools, exit));
+    discovering.observe_all(&spec);
+    Ok(Program { pilot, registry, consul, board, web_server, exited })
 }
 
 /// Tells the web server of a new configuration.
@@ -141,24 +167,22 @@ fn rebinding(web_server: Addr<WebServer>) -> Box<Reconfigured> {
 }
 
 /// Starts a job's actors and subscribes it to what it listens for.
-fn hire(spec: &Arc<JobSpec>, generation: u64, around: &Surroundings, registry: &Addr<Registry>) -> Hand {
+fn hire(
+    spec: &Arc<JobSpec>,
+    generation: u64,
+    around: &Surroundings,
+    http: &http::Http,
+    registry: &Addr<Registry>,
+) -> Hand {
     let interests = Job::interests(spec);
     let view = JobView::new(spec, Job::first_missing(spec), &interests);
     let job = Job::create(|ctx| {
         let check = |(index, check): (usize, &CheckSpec)| {
             let verdicts = ctx.address().recipient();
-            let (launcher, recorder) = (around.launcher.clone(), around.recorder.clone());
-            HealthCheck::new(
-                Arc::clone(spec),
-                index,
-                check.clone(),
-                verdicts,
-                launcher,
-                recorder,
-                &around.log,
-            )
-            .start()
-            .recipient()
+            let means = (around.launcher.clone(), http.clone(), around.recorder.clone());
+            HealthCheck::new(Arc::clone(spec), index, check.clone(), verdicts, means, &around.log)
+                .start()
+                .recipient()
         };
         let checks = spec.health.iter().enumerate().map(check).collect();
         Job::new(Arc::clone(spec), generation, around.clone(), checks)

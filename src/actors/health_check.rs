@@ -5,19 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use slog::{Logger, debug, error, o, warn};
+use slog::{Logger, debug, error, o};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::config::spec::{CheckSpec, CommandLine, JobSpec, Probe};
+use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, JobSpec, Probe};
 use crate::messages::health::{CheckChanged, CheckCommand};
 use crate::messages::process::{GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::metrics::Recorder;
 use crate::process::{Launcher, Order, Owner};
 
+pub mod http;
 pub mod schedule;
 
+use http::Http;
 use schedule::{Progress, first_try};
 
 /// One check of a job.
@@ -28,6 +30,8 @@ pub struct HealthCheck {
     index: usize,
     verdicts: Recipient<CheckChanged>,
     launcher: Launcher,
+    /// Sends the requests of http checks.
+    http: Http,
     recorder: Recorder,
     log: Logger,
     /// The name that its output is logged under.
@@ -59,8 +63,7 @@ impl HealthCheck {
         index: usize,
         spec: CheckSpec,
         verdicts: Recipient<CheckChanged>,
-        launcher: Launcher,
-        recorder: Recorder,
+        (launcher, http, recorder): (Launcher, Http, Recorder),
         log: &Logger,
     ) -> Self {
         let label: Arc<str> = format!("check.{}", job.name).into();
@@ -71,6 +74,7 @@ impl HealthCheck {
             index,
             verdicts,
             launcher,
+            http,
             recorder,
             log,
             label,
@@ -96,9 +100,7 @@ impl HealthCheck {
         match self.spec.probe.clone() {
             Probe::Exec(command) => self.attempt_exec(&command, ctx),
             Probe::Tcp(address) => self.attempt_tcp(address, ctx),
-            Probe::Http(probe) => {
-                warn!(self.log, "this build has no http checks yet: {} is not checked", probe.url);
-            }
+            Probe::Http(probe) => self.attempt_http(probe, ctx),
         }
     }
 
@@ -131,11 +133,31 @@ impl HealthCheck {
     }
 
     fn attempt_tcp(&mut self, address: String, ctx: &mut Context<Self>) {
-        let connect = tokio::time::timeout(self.spec.timeout, TcpStream::connect(address));
+        let connect =
+            async move { TcpStream::connect(address).await.map(drop).map_err(|error| error.to_string()) };
+        self.attempt_here(connect, ctx);
+    }
+
+    fn attempt_http(&mut self, probe: HttpProbe, ctx: &mut Context<Self>) {
+        let http = self.http.clone();
+        self.attempt_here(async move { http::attempt(&http, &probe).await }, ctx);
+    }
+
+    /// Carries out a try that needs no process.
+    fn attempt_here(
+        &mut self,
+        attempt: impl Future<Output = Result<(), String>> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        let attempt = tokio::time::timeout(self.spec.timeout, attempt);
         let began = Instant::now();
-        let task = ctx.spawn(fut::wrap_future(connect).map(move |outcome, check: &mut Self, ctx| {
+        let task = ctx.spawn(fut::wrap_future(attempt).map(move |outcome, check: &mut Self, ctx| {
             check.attempt = None;
-            check.conclude(matches!(outcome, Ok(Ok(_))), began);
+            let outcome = outcome.unwrap_or_else(|_| Err("took longer than its timeout".to_owned()));
+            if let Err(reason) = &outcome {
+                debug!(check.log, "{}: {reason}", check.spec.name);
+            }
+            check.conclude(outcome.is_ok(), began);
             check.schedule_after(began, ctx);
         }));
         self.attempt = Some(Attempt { began, task, process: None, over: false });

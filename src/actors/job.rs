@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::config::spec::{JobSpec, Trigger};
 use crate::messages::bus::{Bus, Hold, HoldReleased, Notice};
+use crate::messages::discovery::Withdrawn;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
@@ -19,12 +20,14 @@ use crate::messages::status::{Board, JobStatus};
 use crate::metrics::Recorder;
 use crate::process::{Launcher, Order, Owner};
 
+pub mod advertisement;
 pub mod backoff;
 pub mod health;
 pub mod lifecycle;
 mod ticker;
 pub mod trigger;
 
+use advertisement::{Advertisement, Discovery};
 use health::Checks;
 use lifecycle::{Action, Ended, Input, Policy, Process, State, Timer, step};
 use trigger::Listener;
@@ -41,6 +44,8 @@ pub struct Surroundings {
     pub bus: Bus,
     /// What starts its processes.
     pub launcher: Launcher,
+    /// The way to Consul.
+    pub discovery: Discovery,
     /// Where it shows what it does.
     pub board: Board,
     /// Where what it does is counted.
@@ -59,6 +64,7 @@ pub struct Job {
     state: State,
     listener: Listener,
     checks: Checks,
+    advertisement: Option<Advertisement>,
     execution: Option<Execution>,
     /// The timer of the current phase.
     timer: Option<SpawnHandle>,
@@ -87,11 +93,6 @@ struct Execution {
     started: Instant,
 }
 
-/// Consul does not know us any more.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Deregistered;
-
 impl Job {
     /// A job that waits for its trigger, with its checks already there.
     pub fn new(
@@ -106,6 +107,7 @@ impl Job {
             state: State::new(),
             listener: Listener::new(spec.when.trigger.clone()),
             checks: Checks::new(checks),
+            advertisement: Advertisement::new(&spec, &around.discovery),
             execution: None,
             timer: None,
             schedule: None,
@@ -154,6 +156,10 @@ impl Job {
         for action in actions {
             self.perform(action, ctx);
         }
+        if before != Phase::Running && self.state.phase == Phase::Running {
+            self.begin_advertisement();
+        }
+        self.advertise();
         if matches!(self.state.phase, Phase::Complete | Phase::Halted) {
             self.hold = None;
             self.cancel_schedule(ctx);
@@ -204,7 +210,7 @@ impl Job {
                 self.cause = Some(self.around.bus.publish_with_hold(key, self.cause, hold));
             }
             Action::Arm(timer) => self.arm(timer, ctx),
-            Action::Deregister => ctx.address().do_send(Deregistered),
+            Action::Deregister => self.deregister(ctx),
             Action::Signal => self.signal(self.spec.stop.signal),
             Action::Kill => self.signal(Signal::KILL),
         }
@@ -240,6 +246,32 @@ impl Job {
                 }));
             }
         }
+    }
+
+    fn begin_advertisement(&mut self) {
+        if let Some(advertisement) = &mut self.advertisement {
+            advertisement.begin(self.checks.health());
+        }
+    }
+
+    /// Tells Consul what the job's health means, if that changed.
+    fn advertise(&mut self) {
+        if let Some(advertisement) = &mut self.advertisement {
+            advertisement.follow(self.checks.health());
+        }
+    }
+
+    fn deregister(&mut self, ctx: &mut Context<Self>) {
+        match &mut self.advertisement {
+            Some(advertisement) => advertisement.withdraw(Some(ctx.address().recipient())),
+            None => ctx.address().do_send(Withdrawn),
+        }
+    }
+
+    fn maintain(&mut self, on: bool) {
+        self.checks.maintain(on);
+        self.advertise();
+        self.show();
     }
 
     fn key(&self, code: EventCode) -> EventKey {
@@ -400,6 +432,7 @@ impl Actor for Job {
     type Context = Context<Self>;
 
     fn started(&mut self, _: &mut Context<Self>) {
+        self.begin_advertisement();
         self.show();
     }
 }
@@ -460,10 +493,10 @@ impl Handler<GroupGone> for Job {
     }
 }
 
-impl Handler<Deregistered> for Job {
+impl Handler<Withdrawn> for Job {
     type Result = ();
 
-    fn handle(&mut self, _: Deregistered, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: Withdrawn, ctx: &mut Context<Self>) {
         self.advance(Input::DeregistrationEnded, ctx);
     }
 }
@@ -493,6 +526,7 @@ impl Handler<CheckChanged> for Job {
             }
             Some(Health::Unknown | Health::Maintenance) | None => {}
         }
+        self.advertise();
         self.show();
     }
 }
@@ -518,10 +552,7 @@ impl Handler<JobCommand> for Job {
             JobCommand::Start => self.by_hand(Input::StartRequested, ctx),
             JobCommand::Restart => self.by_hand(Input::RestartRequested, ctx),
             JobCommand::Signal(signal) => self.signal(signal),
-            JobCommand::Maintain(on) => {
-                self.checks.maintain(on);
-                self.show();
-            }
+            JobCommand::Maintain(on) => self.maintain(on),
             JobCommand::Retire => {
                 self.checks.retire();
                 ctx.stop();
@@ -538,6 +569,9 @@ impl Drop for Job {
         }
         error!(self.log, "the job's actor ended unexpectedly: its processes are killed");
         self.signal(Signal::KILL);
+        if let Some(advertisement) = &mut self.advertisement {
+            advertisement.withdraw(None);
+        }
         if !self.state.phase.is_stopping() {
             self.publish(EventCode::Stopping);
         }

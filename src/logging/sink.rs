@@ -69,6 +69,8 @@ struct Queue {
     changes: VecDeque<Change>,
     /// Where records go once all changes are made; `None`: to a given descriptor.
     target: Option<LogOutput>,
+    /// Bytes of our own records in `pending`.
+    own: usize,
     /// Own records that found no room, not yet reported.
     lost: u64,
     /// The writer is writing.
@@ -122,6 +124,7 @@ impl LogSink {
             pending: Vec::new(),
             changes: VecDeque::new(),
             target,
+            own: 0,
             lost: 0,
             busy: false,
             broken: false,
@@ -146,10 +149,12 @@ impl LogSink {
         &self.shared.settings
     }
 
-    /// Queues one of our own records, or counts it as lost if there is no room.
+    /// Queues one of our own records, or counts it as lost if there is no room. Ours have a share of their own:
+    /// what was read from children can fill more than theirs, since short lines grow when they become records.
     pub fn push(&self, record: &[u8]) {
         let mut queue = self.shared.lock();
-        if queue.pending.is_empty() || queue.pending.len() + record.len() <= self.shared.bound {
+        if queue.own == 0 || queue.own + record.len() <= self.shared.bound / 4 {
+            queue.own += record.len();
             queue.pending.extend_from_slice(record);
             self.shared.tell_writer(&queue);
         } else {
@@ -168,7 +173,7 @@ impl LogSink {
         }
     }
 
-    /// Whether more output of children should be read. A part of the buffer is kept for our own records.
+    /// Whether more output of children should be read.
     pub fn has_room(&self) -> bool {
         !self.shared.is_crowded(&self.shared.lock())
     }
@@ -274,6 +279,7 @@ impl Shared {
             queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         queue.busy = true;
+        queue.own = 0;
         mem::swap(&mut queue.pending, batch);
         mem::swap(&mut queue.changes, due);
         let lost = mem::take(&mut queue.lost);

@@ -4,7 +4,7 @@ use std::cell::{Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::health::{Health, Verdict};
 use super::job::Phase;
@@ -41,6 +41,19 @@ pub struct WatchStatus {
     pub known: bool,
 }
 
+/// How it goes with Consul; nothing here tells a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DiscoveryStatus {
+    /// Calls and queries that are over.
+    pub calls: u64,
+    /// Those of them that failed.
+    pub failures: u64,
+    /// How long it took until Consul knew the latest change of a service.
+    pub lag: Duration,
+    /// What is wrong, while something is.
+    pub trouble: Option<String>,
+}
+
 /// Everything there is to see.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
@@ -48,6 +61,8 @@ pub struct Overview {
     pub jobs: BTreeMap<Arc<str>, JobStatus>,
     /// Watches by name.
     pub watches: BTreeMap<Arc<str>, WatchStatus>,
+    /// How it goes with Consul.
+    pub discovery: DiscoveryStatus,
     /// Whether the container is in maintenance.
     pub maintenance: bool,
     /// Whether the program is shutting down.

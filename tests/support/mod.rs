@@ -10,9 +10,11 @@
 )]
 
 pub mod bare;
+pub mod consul;
 pub mod http;
 mod log;
 mod processes;
+pub mod proxy;
 mod setup;
 
 use std::fs;

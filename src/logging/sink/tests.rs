@@ -107,6 +107,7 @@ fn own_records_still_fit_when_children_have_no_room() {
     while sink.has_room() {
         sink.append(|out| out.extend_from_slice(&[b'x'; 512]));
     }
+    sink.append(|out| out.extend_from_slice(&[b'x'; 100_000]));
     sink.push(b"\nown record\n");
     drop(sink);
     assert!(rest_of(reader).ends_with("\nown record\n"));

@@ -1,0 +1,132 @@
+//! Puts service discovery together, and changes it when a configuration is reloaded.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use slog::Logger;
+
+use crate::actors::consul_agent::link::{Reconnect, connect};
+use crate::actors::consul_agent::{Advertiser, ConsulAgent};
+use crate::actors::registry::Registry;
+use crate::actors::watch::{Retire, Watch};
+use crate::config::spec::{Spec, TelemetrySpec, WatchSpec};
+use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
+use crate::messages::discovery::Registration;
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::status::Board;
+
+/// How often our own service tells Consul that it is there, and how long that holds.
+const OWN_HEARTBEAT: Duration = Duration::from_secs(5);
+const OWN_TTL: Duration = Duration::from_secs(15);
+
+/// The actors of service discovery.
+pub struct Discovering {
+    /// The one who talks to Consul.
+    pub agent: Addr<ConsulAgent>,
+    registry: Addr<Registry>,
+    bus: Bus,
+    board: Board,
+    log: Logger,
+    watches: RefCell<HashMap<Arc<str>, Addr<Watch>>>,
+}
+
+impl Discovering {
+    /// Starts the ConsulAgent; watches come with [`Self::observe_all`].
+    pub fn new(
+        spec: &Spec,
+        bus: Bus,
+        board: &Board,
+        registry: &Addr<Registry>,
+        log: &Logger,
+    ) -> io::Result<Self> {
+        let client = connect(spec.consul.as_ref(), log)
+            .map_err(|error| io::Error::other(format!("the client of Consul: {error}")))?;
+        let own_service = spec.telemetry.as_ref().map(own_service);
+        let agent = ConsulAgent::new(client, board.clone(), own_service, log).start();
+        let keys = [
+            EventCode::Startup,
+            EventCode::Shutdown,
+            EventCode::EnterMaintenance,
+            EventCode::ExitMaintenance,
+        ];
+        let interest = Interest::Keys(keys.map(global).to_vec());
+        registry.do_send(Subscribe { interest, recipient: agent.clone().recipient() });
+        let (registry, board, log) = (registry.clone(), board.clone(), log.clone());
+        Ok(Self { agent, registry, bus, board, log, watches: RefCell::default() })
+    }
+
+    /// Starts the configuration's watches; they begin at `startup`, after the jobs that subscribed before them.
+    pub fn observe_all(&self, spec: &Spec) {
+        if spec.consul.is_some() {
+            spec.watches.iter().for_each(|watch| drop(self.observe(watch)));
+        }
+    }
+
+    /// Changes what changed.
+    pub fn reconfigure(&self, old: &Spec, new: &Spec) {
+        if old.consul != new.consul {
+            self.agent.do_send(Reconnect(new.consul.clone()));
+        }
+        if old.telemetry != new.telemetry {
+            self.agent.do_send(Advertiser(new.telemetry.as_ref().map(own_service)));
+        }
+        let wanted = |spec: &Spec| if spec.consul.is_some() { spec.watches.clone() } else { Vec::new() };
+        let (before, after) = (wanted(old), wanted(new));
+        for watch in before.iter().filter(|watch| !after.contains(watch)) {
+            self.retire(&watch.name);
+        }
+        for watch in after.iter().filter(|watch| !before.contains(watch)) {
+            self.observe(watch).do_send(self.bus.private(global(EventCode::Startup)));
+        }
+    }
+
+    fn observe(&self, spec: &WatchSpec) -> Addr<Watch> {
+        let (bus, board) = (self.bus.clone(), self.board.clone());
+        let watch = Watch::new(spec.clone(), bus, board, self.agent.clone().recipient(), &self.log).start();
+        let recipient: Recipient<Notice> = watch.clone().recipient();
+        let interest = Interest::Keys(vec![global(EventCode::Startup)]);
+        self.registry.do_send(Subscribe { interest, recipient });
+        self.watches.borrow_mut().insert(spec.name.clone(), watch.clone());
+        watch
+    }
+
+    fn retire(&self, name: &Arc<str>) {
+        if let Some(watch) = self.watches.borrow_mut().remove(name) {
+            self.registry.do_send(Unsubscribe(watch.clone().recipient()));
+            watch.do_send(Retire);
+        }
+        self.board.write().watches.remove(name);
+    }
+}
+
+fn global(code: EventCode) -> EventKey {
+    EventKey { code, source: Source::Global }
+}
+
+/// The service under which our metrics are found.
+fn own_service(spec: &TelemetrySpec) -> Registration {
+    let mut tags = spec.tags.clone();
+    tags.push(env!("CARGO_PKG_VERSION").to_owned());
+    Registration {
+        id: format!("containerpilot-{}", host_name()).into(),
+        name: "containerpilot".to_owned(),
+        address: spec.address,
+        port: spec.port,
+        tags,
+        meta: Vec::new(),
+        enable_tag_override: false,
+        heartbeat: OWN_HEARTBEAT,
+        ttl: OWN_TTL,
+        deregister_critical_after: None,
+    }
+}
+
+/// This host's name, a part of service ids.
+pub fn host_name() -> Arc<str> {
+    let name = nix::unistd::gethostname().unwrap_or_default();
+    name.to_string_lossy().into()
+}

@@ -1,0 +1,419 @@
+//! The ConsulAgent actor: the sole owner of calls to Consul. It keeps what is registered equal to what is wanted,
+//! and asks for those who watch. What to call is decided in [`reconcile`], when to try again in [`retry`], what to
+//! log in [`outage`]. Nobody waits for it longer than a stop can bear.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use slog::{Logger, debug, info, o, warn};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::time::Instant;
+
+use crate::consul::{CallError, Client};
+use crate::messages::bus::Notice;
+use crate::messages::discovery::{
+    Answer, DiscoveryCommand, Query, Registration, ServiceStatus, Unanswered, WithdrawAll, Withdrawn,
+};
+use crate::messages::event::EventCode;
+use crate::messages::status::Board;
+
+pub mod link;
+pub mod outage;
+pub mod reconcile;
+pub mod retry;
+mod service;
+
+use outage::{Outage, Trouble};
+use reconcile::{Call, Outcome, after};
+use service::Service;
+
+/// Calls about services that are under way at a time; each is short.
+const CALLS: usize = 16;
+/// Queries that are under way at a time. Each holds a connection, of which Consul allows a client 200.
+const QUERIES: usize = 128;
+/// With more watches than that they take turns, each this long at most.
+const TURN: Duration = Duration::from_secs(2);
+/// How long an answer to a query may take, beyond the wait that was asked for.
+const QUERY_LIMIT: Duration = Duration::from_secs(5);
+/// How long a stopping job waits for its withdrawal; just below what it grants itself.
+const WITHDRAWAL_LIMIT: Duration = Duration::from_millis(1900);
+/// Failures in a row after which a withdrawal is waited for no more.
+const WITHDRAWAL_TRIES: u32 = 2;
+
+/// Keeps Consul informed, and asks it.
+pub struct ConsulAgent {
+    /// `None` without a Consul: then nothing is told and nothing asked.
+    client: Option<Client>,
+    log: Logger,
+    board: Board,
+    services: BTreeMap<Arc<str>, Service>,
+    maintenance: bool,
+    outage: Outage,
+    outage_began: Option<Instant>,
+    calls: Rc<Semaphore>,
+    queries: Rc<Semaphore>,
+    /// Queries that are under way or wait for their turn.
+    asking: usize,
+    /// Tells queries under way that Consul is back, and that their answers may be lost.
+    recovered: Rc<Notify>,
+    /// A withdrawal had its whole time and did not succeed, and nothing has since: nobody waits for another.
+    hopeless: bool,
+    /// Registered from startup to shutdown.
+    own_service: Option<Arc<Registration>>,
+    serving: bool,
+}
+
+/// Command: this is our own service from now on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Advertiser(pub Option<Registration>);
+
+impl ConsulAgent {
+    /// An agent that has told Consul nothing yet; `own_service` is registered from startup to shutdown.
+    pub fn new(
+        client: Option<Client>,
+        board: Board,
+        own_service: Option<Registration>,
+        log: &Logger,
+    ) -> Self {
+        Self {
+            client,
+            log: log.new(o!("job" => "consul")),
+            board,
+            services: BTreeMap::new(),
+            maintenance: false,
+            outage: Outage::default(),
+            outage_began: None,
+            calls: Rc::new(Semaphore::new(CALLS)),
+            queries: Rc::new(Semaphore::new(QUERIES)),
+            asking: 0,
+            recovered: Rc::default(),
+            hopeless: false,
+            own_service: own_service.map(Arc::new),
+            serving: false,
+        }
+    }
+
+    fn advertise(&mut self, registration: Arc<Registration>, status: ServiceStatus, ctx: &mut Context<Self>) {
+        let id = Arc::clone(&registration.id);
+        match self.services.get_mut(&id) {
+            Some(service) => service.want(registration, status),
+            None => {
+                self.services.insert(Arc::clone(&id), Service::new(registration, status));
+            }
+        }
+        self.go_on(&id, false, ctx);
+    }
+
+    fn withdraw(&mut self, id: &Arc<str>, done: Option<Box<dyn FnOnce()>>, ctx: &mut Context<Self>) {
+        let Some(service) = self.services.get_mut(id) else {
+            return done.into_iter().for_each(|done| done());
+        };
+        service.want_nothing();
+        service.waiting.extend(done);
+        if self.hopeless {
+            service.stop_waiting();
+        }
+        let waiter = Arc::clone(id);
+        ctx.run_later(WITHDRAWAL_LIMIT, move |agent, _| agent.give_up_waiting(&waiter));
+        self.go_on(id, false, ctx);
+    }
+
+    fn give_up_waiting(&mut self, id: &Arc<str>) {
+        if let Some(service) = self.services.get_mut(id).filter(|service| service.is_waited_for()) {
+            self.hopeless = true;
+            service.stop_waiting();
+        }
+    }
+
+    /// Does what is to be done next about a service, unless a call about it is under way.
+    fn go_on(&mut self, id: &Arc<str>, due: bool, ctx: &mut Context<Self>) {
+        let Some(service) = self.services.get_mut(id).filter(|service| !service.in_flight) else { return };
+        if let Some(timer) = service.timer.take() {
+            ctx.cancel_future(timer);
+        }
+        match service.next_call(self.maintenance || self.client.is_none(), due) {
+            Some(call) => self.perform(id, call, ctx),
+            None if service.is_absent() => {
+                service.stop_waiting();
+                if !service.is_wanted() {
+                    self.services.remove(id);
+                }
+            }
+            None => {
+                let wait = service.registration.heartbeat;
+                service.timer = Some(Self::later(id, wait, true, ctx));
+            }
+        }
+    }
+
+    fn later(id: &Arc<str>, wait: Duration, due: bool, ctx: &mut Context<Self>) -> SpawnHandle {
+        let id = Arc::clone(id);
+        ctx.run_later(wait, move |agent, ctx| agent.go_on(&id, due, ctx))
+    }
+
+    fn perform(&mut self, id: &Arc<str>, call: Call, ctx: &mut Context<Self>) {
+        let Some(service) = self.services.get_mut(id) else { return };
+        let Some(client) = self.client.clone() else {
+            return service.stop_waiting(); // there is nobody left to withdraw it from
+        };
+        service.in_flight = true;
+        let slots = Rc::clone(&self.calls);
+        let registration = Arc::clone(&service.registration);
+        let exchange = async move {
+            let _slot = slots.acquire().await;
+            let limit = retry::deadline(registration.heartbeat);
+            match call {
+                Call::Register(_, status) => client.register(&registration, status, limit).await,
+                Call::Update(_, status) => client.update(&registration.id, status, limit).await,
+                Call::Deregister => client.deregister(&registration.id, limit).await,
+            }
+        };
+        let id = Arc::clone(id);
+        ctx.spawn(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
+            agent.conclude(&id, call, result, ctx);
+        }));
+    }
+
+    fn conclude(
+        &mut self,
+        id: &Arc<str>,
+        call: Call,
+        result: Result<(), CallError>,
+        ctx: &mut Context<Self>,
+    ) {
+        let outcome = match &result {
+            Ok(()) => Outcome::Done,
+            Err(error) if error.is_unknown() => Outcome::Forgotten,
+            Err(_) => Outcome::Failed,
+        };
+        let Some(service) = self.services.get_mut(id) else { return };
+        service.in_flight = false;
+        service.known = after(call, outcome);
+        match (outcome, result) {
+            (Outcome::Done, _) => {
+                debug!(self.log, "{call:?} done"; "service" => &**id);
+                service.failures = 0;
+                let lag = service.settle();
+                self.served(id, lag, ctx);
+                self.go_on(id, false, ctx);
+            }
+            (Outcome::Forgotten, _) => {
+                info!(self.log, "Consul does not know {id} any more"; "service" => &**id);
+                // A registration that is answered so is no better tried again at once.
+                service.note_failure(matches!(call, Call::Register(..)));
+                self.count(true, None);
+                self.try_again(id, ctx);
+            }
+            (Outcome::Failed, Err(error)) => {
+                service.note_failure(true);
+                self.failed(id, &error);
+                self.try_again(id, ctx);
+            }
+            (Outcome::Failed, Ok(())) => {}
+        }
+    }
+
+    fn try_again(&mut self, id: &Arc<str>, ctx: &mut Context<Self>) {
+        let Some(service) = self.services.get_mut(id) else { return };
+        if service.failures == 0 {
+            return self.go_on(id, false, ctx);
+        }
+        if service.failures >= WITHDRAWAL_TRIES {
+            service.stop_waiting();
+        }
+        let wait = retry::delay(service.failures, service.registration.heartbeat, random());
+        service.timer = Some(Self::later(id, wait, false, ctx));
+    }
+
+    /// Consul did what somebody asked for.
+    fn served(&mut self, who: &str, lag: Option<Duration>, ctx: &mut Context<Self>) {
+        self.hopeless = false;
+        self.count(true, lag);
+        let was_unreachable = self.outage.is_unreachable();
+        if self.outage.served(who) {
+            let lasted = self.outage_began.take().map_or(0.0, |began| began.elapsed().as_secs_f64());
+            info!(self.log, "Consul is back after {lasted:.1}s");
+            self.board.write().discovery.trouble = None;
+        }
+        if was_unreachable {
+            self.retry_everything(ctx);
+        }
+    }
+
+    /// Consul can be reached again: nobody waits out a delay that was meant for a Consul that cannot.
+    fn retry_everything(&mut self, ctx: &mut Context<Self>) {
+        self.recovered.notify_waiters();
+        let failing = self.services.iter().filter(|(_, service)| service.failures > 0 && !service.in_flight);
+        for id in failing.map(|(id, _)| Arc::clone(id)).collect::<Vec<_>>() {
+            self.go_on(&id, false, ctx);
+        }
+    }
+
+    fn failed(&mut self, who: &Arc<str>, error: &CallError) {
+        self.count(false, None);
+        debug!(self.log, "Consul failed: {error}"; "asked_by" => &**who);
+        if self.outage.failed(Arc::clone(who), trouble(error)) {
+            warn!(self.log, "Consul is in trouble: {error}; retrying until it is well"; "asked_by" => &**who);
+            self.board.write().discovery.trouble = Some(error.to_string());
+        }
+        self.outage_began.get_or_insert_with(Instant::now);
+    }
+
+    fn count(&self, answered: bool, lag: Option<Duration>) {
+        let mut board = self.board.write();
+        board.discovery.calls += 1;
+        board.discovery.failures += u64::from(!answered);
+        board.discovery.lag = lag.unwrap_or(board.discovery.lag);
+    }
+
+    /// Our own service lives from `startup` to `shutdown`.
+    fn serve(&mut self, serving: bool, ctx: &mut Context<Self>) {
+        self.serving = serving;
+        match self.own_service.clone() {
+            Some(own) if serving => self.advertise(own, ServiceStatus::Passing, ctx),
+            Some(own) => self.withdraw(&own.id, None, ctx),
+            None => {}
+        }
+    }
+
+    fn set_maintenance(&mut self, maintenance: bool, ctx: &mut Context<Self>) {
+        self.maintenance = maintenance;
+        self.go_on_with_all(ctx);
+    }
+
+    fn go_on_with_all(&mut self, ctx: &mut Context<Self>) {
+        for id in self.services.keys().cloned().collect::<Vec<_>>() {
+            self.go_on(&id, false, ctx);
+        }
+    }
+
+    /// Shortens the wait of a query when there are more than can be under way: then they take turns.
+    fn with_its_turn(&self, mut query: Query) -> Query {
+        if let Some((_, wait)) = query.newer_than.as_mut().filter(|_| self.asking > QUERIES) {
+            *wait = TURN.min(*wait);
+        }
+        query
+    }
+}
+
+fn trouble(error: &CallError) -> Trouble {
+    match error {
+        CallError::Unreachable(_) | CallError::TimedOut(_) => Trouble::Unreachable,
+        CallError::Answered { status, .. } => Trouble::Answered(*status),
+        CallError::Garbled(_) => Trouble::Garbled,
+    }
+}
+
+/// A number in 0..1 that differs from time to time; no more is asked of jitter.
+fn random() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let bits = RandomState::new().hash_one(0) >> 12;
+    bits as f64 / (1u64 << 52) as f64
+}
+
+impl Actor for ConsulAgent {
+    type Context = Context<Self>;
+}
+
+impl Handler<DiscoveryCommand> for ConsulAgent {
+    type Result = ();
+
+    fn handle(&mut self, command: DiscoveryCommand, ctx: &mut Context<Self>) {
+        match command {
+            DiscoveryCommand::Advertise(registration, status) => self.advertise(registration, status, ctx),
+            DiscoveryCommand::Withdraw(id, reply) => {
+                let done =
+                    reply.map(|reply| -> Box<dyn FnOnce()> { Box::new(move || reply.do_send(Withdrawn)) });
+                self.withdraw(&id, done, ctx);
+            }
+        }
+    }
+}
+
+impl Handler<Notice> for ConsulAgent {
+    type Result = ();
+
+    fn handle(&mut self, notice: Notice, ctx: &mut Context<Self>) {
+        match notice.event.key.code {
+            EventCode::Startup => self.serve(true, ctx),
+            EventCode::Shutdown => self.serve(false, ctx),
+            EventCode::EnterMaintenance => self.set_maintenance(true, ctx),
+            EventCode::ExitMaintenance => self.set_maintenance(false, ctx),
+            EventCode::ExitSuccess
+            | EventCode::ExitFailed
+            | EventCode::Healthy
+            | EventCode::Unhealthy
+            | EventCode::Changed
+            | EventCode::Stopping
+            | EventCode::Stopped
+            | EventCode::Signal => {}
+        }
+    }
+}
+
+impl Handler<Advertiser> for ConsulAgent {
+    type Result = ();
+
+    fn handle(&mut self, Advertiser(own_service): Advertiser, ctx: &mut Context<Self>) {
+        let serving = self.serving;
+        self.serve(false, ctx);
+        self.own_service = own_service.map(Arc::new);
+        self.serve(serving, ctx);
+    }
+}
+
+impl Handler<WithdrawAll> for ConsulAgent {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: WithdrawAll, ctx: &mut Context<Self>) -> Self::Result {
+        let (done, mut all_done) = mpsc::unbounded_channel::<()>();
+        for id in self.services.keys().cloned().collect::<Vec<_>>() {
+            let done = done.clone();
+            self.withdraw(&id, Some(Box::new(move || drop(done))), ctx);
+        }
+        drop(done);
+        Box::pin(async move {
+            let _ = all_done.recv().await; // ends when the last sender is gone
+        })
+    }
+}
+
+impl Handler<Query> for ConsulAgent {
+    type Result = ResponseActFuture<Self, Result<Answer, Unanswered>>;
+
+    fn handle(&mut self, query: Query, _: &mut Context<Self>) -> Self::Result {
+        let Some(client) = self.client.clone() else {
+            return Box::pin(fut::ready(Err(Unanswered::Failed)));
+        };
+        self.asking += 1;
+        let slots = Rc::clone(&self.queries);
+        let recovered = Rc::clone(&self.recovered);
+        let query = self.with_its_turn(query);
+        let asker = Arc::clone(&query.asker);
+        let exchange = async move {
+            let _slot = slots.acquire().await;
+            tokio::select! {
+                result = client.query(&query, QUERY_LIMIT) => Some(result),
+                () = recovered.notified() => None,
+            }
+        };
+        Box::pin(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
+            agent.asking = agent.asking.saturating_sub(1);
+            match result {
+                Some(Ok(answer)) => {
+                    agent.served(&asker, None, ctx);
+                    Ok(answer)
+                }
+                Some(Err(error)) => {
+                    agent.failed(&asker, &error);
+                    Err(Unanswered::Failed)
+                }
+                None => Err(Unanswered::Interrupted),
+            }
+        }))
+    }
+}

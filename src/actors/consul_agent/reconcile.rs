@@ -1,0 +1,162 @@
+//! What to tell Consul next about one service: `reconcile(wanted, known) → call`, and what its outcome teaches.
+//! Pure: no clock, no network. Each outcome leads to a state in which the next call makes things right.
+
+use crate::messages::discovery::ServiceStatus;
+
+/// What Consul should have of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wanted {
+    /// Nothing.
+    Absent,
+    /// That revision of its registration, with this status.
+    Present(u64, ServiceStatus),
+}
+
+/// What Consul has of a service, as far as we know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Known {
+    /// Nothing.
+    Absent,
+    /// That revision of its registration, with this status.
+    Present(u64, ServiceStatus),
+    /// A call failed: it may have had its effect or not.
+    Uncertain,
+}
+
+/// One call to Consul about a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// Register that revision, with this status; replaces what is there.
+    Register(u64, ServiceStatus),
+    /// Tell the status of what is registered already.
+    Update(u64, ServiceStatus),
+    /// Deregister.
+    Deregister,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Consul did it.
+    Done,
+    /// Consul does not know the service.
+    Forgotten,
+    /// No answer, or a refusal.
+    Failed,
+}
+
+/// The next call, if one is needed; `due` when it is time for a heartbeat.
+pub fn reconcile(wanted: Wanted, known: Known, due: bool) -> Option<Call> {
+    match (wanted, known) {
+        (Wanted::Absent, Known::Absent) => None,
+        (Wanted::Absent, Known::Present(..) | Known::Uncertain) => Some(Call::Deregister),
+        (Wanted::Present(revision, status), Known::Absent | Known::Uncertain) => {
+            Some(Call::Register(revision, status))
+        }
+        (Wanted::Present(revision, status), Known::Present(known, told)) => {
+            if revision != known {
+                Some(Call::Register(revision, status))
+            } else if due || status != told {
+                Some(Call::Update(revision, status))
+            } else {
+                None
+            }
+        }
+    }
+}
+
+/// What is known after a call.
+pub fn after(call: Call, outcome: Outcome) -> Known {
+    match (call, outcome) {
+        (Call::Register(revision, status) | Call::Update(revision, status), Outcome::Done) => {
+            Known::Present(revision, status)
+        }
+        (Call::Deregister, Outcome::Done | Outcome::Forgotten) | (Call::Update(..), Outcome::Forgotten) => {
+            Known::Absent
+        }
+        (Call::Register(..), Outcome::Forgotten)
+        | (Call::Register(..) | Call::Update(..) | Call::Deregister, Outcome::Failed) => Known::Uncertain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ServiceStatus::{Critical, Passing, Warning};
+
+    const STATUSES: [ServiceStatus; 3] = [Passing, Warning, Critical];
+
+    fn every_wanted() -> Vec<Wanted> {
+        let present = |revision| STATUSES.map(|status| Wanted::Present(revision, status));
+        [Wanted::Absent].into_iter().chain(present(1)).chain(present(2)).collect()
+    }
+
+    fn every_known() -> Vec<Known> {
+        let present = |revision| STATUSES.map(|status| Known::Present(revision, status));
+        [Known::Absent, Known::Uncertain].into_iter().chain(present(1)).chain(present(2)).collect()
+    }
+
+    fn satisfied(wanted: Wanted, known: Known) -> bool {
+        match wanted {
+            Wanted::Absent => known == Known::Absent,
+            Wanted::Present(revision, status) => known == Known::Present(revision, status),
+        }
+    }
+
+    #[test]
+    fn one_call_that_is_done_makes_what_is_known_what_is_wanted() {
+        for wanted in every_wanted() {
+            for known in every_known() {
+                match reconcile(wanted, known, false) {
+                    Some(call) => {
+                        assert!(!satisfied(wanted, known), "{wanted:?} {known:?}: {call:?} is not needed");
+                        assert!(
+                            satisfied(wanted, after(call, Outcome::Done)),
+                            "{wanted:?} {known:?}: {call:?}"
+                        );
+                    }
+                    None => assert!(satisfied(wanted, known), "{wanted:?} {known:?}: nothing is done"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_fails_the_next_calls_make_it_right() {
+        for wanted in every_wanted() {
+            for known in every_known() {
+                for due in [false, true] {
+                    let Some(call) = reconcile(wanted, known, due) else { continue };
+                    for outcome in [Outcome::Forgotten, Outcome::Failed] {
+                        let learnt = after(call, outcome);
+                        let next = reconcile(wanted, learnt, false);
+                        let settled = next.map_or(learnt, |next| after(next, Outcome::Done));
+                        assert!(satisfied(wanted, settled), "{wanted:?} {known:?} {call:?} {outcome:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_repeats_the_status_and_changes_nothing() {
+        for status in STATUSES {
+            let (wanted, known) = (Wanted::Present(1, status), Known::Present(1, status));
+            assert_eq!(reconcile(wanted, known, true), Some(Call::Update(1, status)));
+            assert_eq!(after(Call::Update(1, status), Outcome::Done), known);
+        }
+        assert_eq!(reconcile(Wanted::Absent, Known::Absent, true), None);
+    }
+
+    #[test]
+    fn a_service_that_consul_forgot_is_registered_with_its_present_status() {
+        let known = after(Call::Update(1, Critical), Outcome::Forgotten);
+        assert_eq!(reconcile(Wanted::Present(1, Critical), known, false), Some(Call::Register(1, Critical)));
+    }
+
+    #[test]
+    fn a_failure_is_told_without_registering_anew() {
+        let known = Known::Present(1, Passing);
+        assert_eq!(reconcile(Wanted::Present(1, Critical), known, false), Some(Call::Update(1, Critical)));
+    }
+}

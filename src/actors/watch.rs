@@ -1,0 +1,167 @@
+//! The Watch actor: observes one service or key in Consul and publishes what changes. It runs nothing.
+//! What an answer means is decided in [`diff`], how to ask next in [`blocking`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use slog::{Logger, debug, o};
+use tokio::time::Instant;
+
+use crate::config::spec::{WatchSpec, WatchTarget};
+use crate::messages::bus::{Bus, Notice};
+use crate::messages::discovery::{Answer, Found, Query, Sought, Unanswered};
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::status::{Board, WatchStatus};
+
+pub mod blocking;
+pub mod diff;
+
+use blocking::Cursor;
+use diff::diff;
+
+/// The wait after a failed query: from, and up to; it ends early when Consul is back.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Command: it is not needed any more.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Retire;
+
+/// Observes one thing in Consul.
+pub struct Watch {
+    spec: WatchSpec,
+    bus: Bus,
+    board: Board,
+    agent: Recipient<Query>,
+    log: Logger,
+    /// Its name among those who ask.
+    asker: Arc<str>,
+    cursor: Cursor,
+    /// The last known state; an outage does not change it.
+    found: Option<Vec<Found>>,
+    failures: u32,
+    asking: bool,
+}
+
+impl Watch {
+    /// A watch that begins at `startup`.
+    pub fn new(spec: WatchSpec, bus: Bus, board: Board, agent: Recipient<Query>, log: &Logger) -> Self {
+        let asker: Arc<str> = format!("watch.{}", spec.name).into();
+        board.write().watches.insert(spec.name.clone(), WatchStatus::default());
+        Self {
+            log: log.new(o!("job" => asker.to_string())),
+            spec,
+            bus,
+            board,
+            agent,
+            asker,
+            cursor: Cursor::new(),
+            found: None,
+            failures: 0,
+            asking: false,
+        }
+    }
+
+    fn ask(&mut self, ctx: &mut Context<Self>) {
+        self.asking = true;
+        let query = Query {
+            asker: Arc::clone(&self.asker),
+            sought: match &self.spec.target {
+                WatchTarget::Service { service, tag } => {
+                    Sought::Service { name: service.clone(), tag: tag.clone() }
+                }
+                WatchTarget::Key(key) => Sought::Key(key.clone()),
+                WatchTarget::Prefix(prefix) => Sought::Prefix(prefix.clone()),
+            },
+            datacentre: self.spec.datacentre.clone(),
+            newer_than: self.cursor.index.map(|index| (index, blocking::wait(self.spec.interval))),
+        };
+        let asked = Instant::now();
+        ctx.spawn(fut::wrap_future(self.agent.send(query)).map(move |result, watch: &mut Self, ctx| {
+            let wait = match result {
+                Ok(Ok(answer)) => watch.learn(answer, asked.elapsed()),
+                Ok(Err(Unanswered::Failed)) => watch.wait_after_failure(),
+                Ok(Err(Unanswered::Interrupted)) => {
+                    watch.cursor = watch.cursor.anew();
+                    Duration::ZERO
+                }
+                Err(_) => return, // the agent is gone, and so are we soon
+            };
+            watch.ask_later(wait, ctx);
+        }));
+    }
+
+    fn ask_later(&mut self, wait: Duration, ctx: &mut Context<Self>) {
+        if wait.is_zero() {
+            return self.ask(ctx);
+        }
+        ctx.run_later(wait, Self::ask);
+    }
+
+    /// Takes an answer into account; returns how long to wait before the next query.
+    fn learn(&mut self, answer: Answer, took: Duration) -> Duration {
+        self.failures = 0;
+        self.cursor = self.cursor.after(answer.index, took);
+        let events = diff(self.found.as_deref(), &answer.found);
+        self.found = Some(answer.found);
+        self.show();
+        for code in events {
+            debug!(self.log, "{}", code.config_name());
+            self.publish(code);
+        }
+        self.cursor.pause(answer.index, self.spec.interval)
+    }
+
+    fn publish(&self, code: EventCode) {
+        self.bus.publish(EventKey { code, source: Source::Watch(self.spec.name.clone()) }, None);
+    }
+
+    fn wait_after_failure(&mut self) -> Duration {
+        // What the index counts may be another Consul's when there is an answer again.
+        self.cursor = self.cursor.anew();
+        self.failures = self.failures.saturating_add(1);
+        let cap = self.spec.interval.clamp(RETRY.0, RETRY.1);
+        let longest = RETRY.0.saturating_mul(1 << self.failures.min(16)).min(cap);
+        longest.mul_f64(0.5 + 0.5 * random())
+    }
+
+    fn show(&self) {
+        let instances = self.found.iter().flatten().map(|found| match found {
+            Found::Instance { id, address, port } => (id.clone(), address.clone(), *port),
+            Found::Entry { key, .. } => (key.clone(), String::new(), 0),
+        });
+        let status = WatchStatus { instances: instances.collect(), known: self.found.is_some() };
+        self.board.write().watches.insert(self.spec.name.clone(), status);
+    }
+}
+
+/// A number in 0..1 that differs from time to time; no more is asked of jitter.
+fn random() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let bits = RandomState::new().hash_one(0) >> 12;
+    bits as f64 / (1u64 << 52) as f64
+}
+
+impl Actor for Watch {
+    type Context = Context<Self>;
+}
+
+impl Handler<Notice> for Watch {
+    type Result = ();
+
+    /// `startup` is all that it listens for.
+    fn handle(&mut self, _: Notice, ctx: &mut Context<Self>) {
+        if !self.asking {
+            self.ask(ctx);
+        }
+    }
+}
+
+impl Handler<Retire> for Watch {
+    type Result = ();
+
+    fn handle(&mut self, _: Retire, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+}

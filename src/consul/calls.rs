@@ -1,0 +1,284 @@
+//! The calls: register, update, deregister, and queries that wait for news.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use awc::error::{ConnectError, PayloadError, SendRequestError};
+use awc::http::{Method, StatusCode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::connect::consul_client;
+use super::error::{CallError, SetupError};
+use crate::config::spec::{ConsulSpec, Secret};
+use crate::messages::discovery::{Answer, Found, Query, Registration, ServiceStatus, Sought};
+
+/// The longest answer that is read: a large catalogue has room, a flood has not.
+const LONGEST_ANSWER: usize = 16 << 20;
+/// Of what Consul says about a failure, this much is told.
+const LONGEST_MESSAGE: usize = 200;
+/// What a path segment may hold unescaped.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
+/// Keys are paths.
+const KEY: &AsciiSet = &SEGMENT.remove(b'/');
+
+/// A client of one Consul agent.
+#[derive(Clone)]
+pub struct Client {
+    http: awc::Client,
+    base: String,
+    token: Option<Secret>,
+}
+
+/// An answer, whatever its status.
+struct Reply {
+    status: StatusCode,
+    index: Option<u64>,
+    body: Vec<u8>,
+}
+
+impl Client {
+    /// A client with those settings; reads certificates, connects to nothing yet.
+    pub fn new(spec: &ConsulSpec) -> Result<Self, SetupError> {
+        let (http, base) = consul_client(spec)?;
+        Ok(Self { http, base, token: spec.token.clone() })
+    }
+
+    /// Registers a service together with its check; replaces what was registered under its id.
+    pub async fn register(
+        &self,
+        service: &Registration,
+        status: ServiceStatus,
+        limit: Duration,
+    ) -> Result<(), CallError> {
+        let path = "/v1/agent/service/register?replace-existing-checks=true";
+        self.put(path, &registration(service, status), limit).await
+    }
+
+    /// Tells the status of a registered service.
+    pub async fn update(&self, id: &str, status: ServiceStatus, limit: Duration) -> Result<(), CallError> {
+        let path = format!("/v1/agent/check/update/{}", escape(&check_id(id), SEGMENT));
+        self.put(&path, &json!({ "Status": status.to_string(), "Output": output(status) }), limit).await
+    }
+
+    /// Deregisters a service and its check.
+    pub async fn deregister(&self, id: &str, limit: Duration) -> Result<(), CallError> {
+        let path = format!("/v1/agent/service/deregister/{}", escape(id, SEGMENT));
+        self.put(&path, &Value::Null, limit).await
+    }
+
+    /// Asks what there is, at once or when there is something newer; `limit` counts from when an answer is due.
+    pub async fn query(&self, query: &Query, limit: Duration) -> Result<Answer, CallError> {
+        // Consul adds up to a sixteenth to the wait, so that not everybody comes back at once.
+        let patience = query.newer_than.map_or(Duration::ZERO, |(_, wait)| wait + wait / 16);
+        let reply = self.exchange(Method::GET, &query_path(query), None, patience + limit).await?;
+        let found = match (&query.sought, reply.status) {
+            (Sought::Key(_) | Sought::Prefix(_), StatusCode::NOT_FOUND) => Vec::new(),
+            (Sought::Service { .. }, StatusCode::OK) => instances(&reply.body)?,
+            (Sought::Key(_) | Sought::Prefix(_), StatusCode::OK) => entries(&reply.body)?,
+            (Sought::Service { .. } | Sought::Key(_) | Sought::Prefix(_), _) => {
+                return Err(self.failure(&reply));
+            }
+        };
+        Ok(Answer { found, index: reply.index })
+    }
+
+    async fn put(&self, path: &str, body: &Value, limit: Duration) -> Result<(), CallError> {
+        let reply = self.exchange(Method::PUT, path, Some(body), limit).await?;
+        if reply.status == StatusCode::OK { Ok(()) } else { Err(self.failure(&reply)) }
+    }
+
+    /// One request and its whole answer, in time or not at all.
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        limit: Duration,
+    ) -> Result<Reply, CallError> {
+        tokio::time::timeout(limit, self.send(method, path, body))
+            .await
+            .unwrap_or(Err(CallError::TimedOut(limit)))
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Reply, CallError> {
+        let mut request = self.http.request(method, format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.insert_header(("X-Consul-Token", token.expose()));
+        }
+        let sent = match body {
+            Some(body) => request.send_json(body).await,
+            None => request.send().await,
+        };
+        let mut response = sent.map_err(|error| not_sent(&error))?;
+        let index = response.headers().get("X-Consul-Index");
+        let index = index.and_then(|value| value.to_str().ok()?.parse().ok());
+        let status = response.status();
+        let body = response.body().limit(LONGEST_ANSWER).await.map_err(|error| not_read(&error))?;
+        Ok(Reply { status, index, body: body.to_vec() })
+    }
+
+    fn failure(&self, reply: &Reply) -> CallError {
+        let text = String::from_utf8_lossy(&reply.body);
+        let text = match &self.token {
+            Some(token) if !token.expose().is_empty() => text.replace(token.expose(), "[hidden]"),
+            Some(_) | None => text.into_owned(),
+        };
+        let printable = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
+        CallError::Answered {
+            status: reply.status.as_u16(),
+            message: printable.take(LONGEST_MESSAGE).collect(),
+        }
+    }
+}
+
+/// awc's words for errors can be poor: the cause is what helps.
+fn not_sent(error: &SendRequestError) -> CallError {
+    match error {
+        SendRequestError::Connect(ConnectError::Io(error)) => CallError::Unreachable(error.to_string()),
+        SendRequestError::Connect(ConnectError::Timeout) => {
+            CallError::Unreachable("connecting took too long".to_owned())
+        }
+        SendRequestError::Connect(ConnectError::Disconnected) => {
+            CallError::Unreachable("it closed the connection".to_owned())
+        }
+        SendRequestError::Response(error) => CallError::Garbled(error.to_string()),
+        other => CallError::Unreachable(other.to_string()),
+    }
+}
+
+fn not_read(error: &PayloadError) -> CallError {
+    match error {
+        PayloadError::Overflow => CallError::Garbled(format!("it is longer than {LONGEST_ANSWER} bytes")),
+        PayloadError::Incomplete(_) => CallError::Unreachable("it closed the connection early".to_owned()),
+        other => CallError::Garbled(other.to_string()),
+    }
+}
+
+fn escape(text: &str, allowed: &'static AsciiSet) -> String {
+    utf8_percent_encode(text, allowed).to_string()
+}
+
+fn check_id(id: &str) -> String {
+    format!("service:{id}")
+}
+
+/// The same at each heartbeat: Consul wakes whoever watches when it changes.
+fn output(status: ServiceStatus) -> &'static str {
+    match status {
+        ServiceStatus::Passing => "containerpilot: healthy",
+        ServiceStatus::Warning => "containerpilot: not checked yet",
+        ServiceStatus::Critical => "containerpilot: not healthy",
+    }
+}
+
+fn registration(service: &Registration, status: ServiceStatus) -> Value {
+    let mut check = json!({
+        "CheckID": check_id(&service.id),
+        "TTL": milliseconds(service.ttl),
+        "Status": status.to_string(),
+        "Notes": format!("TTL for {} set by containerpilot", service.name),
+    });
+    if let (Some(after), Some(check)) = (service.deregister_critical_after, check.as_object_mut()) {
+        check.insert("DeregisterCriticalServiceAfter".to_owned(), milliseconds(after).into());
+    }
+    json!({
+        "ID": &*service.id,
+        "Name": service.name,
+        "Address": service.address.to_string(),
+        "Port": service.port,
+        "Tags": service.tags,
+        "Meta": service.meta.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect::<Map<_, _>>(),
+        "EnableTagOverride": service.enable_tag_override,
+        "Check": check,
+    })
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis())
+}
+
+fn query_path(query: &Query) -> String {
+    let mut path = match &query.sought {
+        Sought::Service { name, tag } => {
+            let tag = tag.as_ref().map(|tag| format!("&tag={}", escape(tag, SEGMENT))).unwrap_or_default();
+            format!("/v1/health/service/{}?passing=1{tag}", escape(name, SEGMENT))
+        }
+        Sought::Key(key) => format!("/v1/kv/{}?", escape(key, KEY)),
+        Sought::Prefix(prefix) => format!("/v1/kv/{}?recurse=1", escape(prefix, KEY)),
+    };
+    if let Some(datacentre) = &query.datacentre {
+        path += &format!("&dc={}", escape(datacentre, SEGMENT));
+    }
+    if let Some((index, wait)) = query.newer_than {
+        path += &format!("&index={index}&wait={}", milliseconds(wait));
+    }
+    path
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct HealthEntry {
+    node: Node,
+    service: Service,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Node {
+    address: String,
+}
+
+#[derive(Deserialize)]
+struct Service {
+    #[serde(rename = "ID")]
+    id: String,
+    #[serde(rename = "Address", default)]
+    address: String,
+    #[serde(rename = "Port", default)]
+    port: u16,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct KeyValue {
+    key: String,
+    value: Option<String>,
+    #[serde(default)]
+    flags: u64,
+}
+
+fn instances(body: &[u8]) -> Result<Vec<Found>, CallError> {
+    let entries: Vec<HealthEntry> = parse(body)?;
+    let mut found: Vec<Found> = entries
+        .into_iter()
+        .map(|HealthEntry { node, service }| Found::Instance {
+            id: service.id,
+            // A service without an address of its own is found at its node's.
+            address: if service.address.is_empty() { node.address } else { service.address },
+            port: service.port,
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+fn entries(body: &[u8]) -> Result<Vec<Found>, CallError> {
+    let entries: Vec<KeyValue> = parse(body)?;
+    let mut found: Vec<Found> = entries
+        .into_iter()
+        .map(|KeyValue { key, value, flags }| {
+            let mut hasher = DefaultHasher::new();
+            (value, flags).hash(&mut hasher);
+            Found::Entry { key, digest: hasher.finish() }
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+fn parse<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, CallError> {
+    serde_json::from_slice(body).map_err(|error| CallError::Garbled(error.to_string()))
+}

@@ -1,0 +1,70 @@
+//! What can go wrong with Consul, in words for the log.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A call without the answer that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallError {
+    /// There was no answer, for this reason.
+    Unreachable(String),
+    /// There was no whole answer within this time.
+    TimedOut(Duration),
+    /// Consul answered with a failure.
+    Answered {
+        /// The HTTP status.
+        status: u16,
+        /// What it said, shortened.
+        message: String,
+    },
+    /// The answer makes no sense, for this reason.
+    Garbled(String),
+}
+
+impl CallError {
+    /// Whether Consul says that it does not know what the call was about. Its versions say it differently.
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::Answered { status: 404, .. } => true,
+            Self::Answered { status: 500, message } => {
+                ["Unknown check", "Unknown service", "does not have associated TTL"]
+                    .iter()
+                    .any(|words| message.contains(words))
+            }
+            Self::Answered { .. } | Self::Unreachable(_) | Self::TimedOut(_) | Self::Garbled(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(reason) => write!(f, "it cannot be reached: {reason}"),
+            Self::TimedOut(limit) => write!(f, "it did not answer within {:.1}s", limit.as_secs_f64()),
+            Self::Answered { status, message } if message.is_empty() => write!(f, "it answered {status}"),
+            Self::Answered { status, message } => write!(f, "it answered {status}: {message}"),
+            Self::Garbled(reason) => write!(f, "its answer makes no sense: {reason}"),
+        }
+    }
+}
+
+/// A client that cannot be set up.
+#[derive(Debug)]
+pub enum SetupError {
+    /// A file with certificates or a key cannot be used.
+    File(PathBuf, String),
+    /// What was given does not fit together.
+    Tls(String),
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path, reason) => write!(f, "cannot use {}: {reason}", path.display()),
+            Self::Tls(reason) => write!(f, "cannot set up TLS: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for SetupError {}

@@ -1,0 +1,140 @@
+//! TLS settings turned into what rustls needs: whom to trust, who we are.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use super::error::SetupError;
+use crate::config::spec::TlsSpec;
+
+/// Where systems keep the certificates they trust.
+const SYSTEM_FILES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The configuration of a TLS client; reads the files that the settings name.
+pub fn client_config(spec: &TlsSpec) -> Result<ClientConfig, SetupError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| SetupError::Tls(error.to_string()))?;
+    let builder = if spec.verify {
+        builder.with_root_certificates(roots(spec)?)
+    } else {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustEveryone(provider)))
+    };
+    match (&spec.client_cert, &spec.client_key) {
+        (Some(certificate), Some(key)) => builder
+            .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
+            .map_err(|error| SetupError::File(certificate.clone(), error.to_string())),
+        (Some(_) | None, _) => Ok(builder.with_no_client_auth()),
+    }
+}
+
+/// The configuration of a TLS client that trusts what the system trusts.
+pub fn system_config() -> Result<ClientConfig, SetupError> {
+    let spec = TlsSpec {
+        ca_file: None,
+        ca_path: None,
+        client_cert: None,
+        client_key: None,
+        server_name: None,
+        verify: true,
+    };
+    client_config(&spec)
+}
+
+fn roots(spec: &TlsSpec) -> Result<RootCertStore, SetupError> {
+    let mut roots = RootCertStore::empty();
+    for file in trusted_files(spec)? {
+        let (_, refused) = roots.add_parsable_certificates(certificates(&file)?);
+        if refused > 0 && spec.ca_file.as_ref() == Some(&file) {
+            return Err(SetupError::File(file, "it holds a certificate that cannot be read".to_owned()));
+        }
+    }
+    Ok(roots)
+}
+
+fn trusted_files(spec: &TlsSpec) -> Result<Vec<PathBuf>, SetupError> {
+    let mut files: Vec<PathBuf> = spec.ca_file.iter().cloned().collect();
+    if let Some(directory) = &spec.ca_path {
+        let failed = |error: std::io::Error| SetupError::File(directory.clone(), error.to_string());
+        for entry in fs::read_dir(directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.is_file() {
+                files.push(path);
+            }
+        }
+    }
+    if files.is_empty() {
+        let named = std::env::var_os("SSL_CERT_FILE");
+        let candidates = named.into_iter().chain(SYSTEM_FILES.map(OsString::from)).map(PathBuf::from);
+        files.extend(candidates.filter(|path| path.is_file()).take(1));
+    }
+    Ok(files)
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, SetupError> {
+    let failed = |error: rustls::pki_types::pem::Error| SetupError::File(file.to_owned(), error.to_string());
+    CertificateDer::pem_file_iter(file).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
+}
+
+/// What is wrong with a key is told without any of it.
+fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, SetupError> {
+    PrivateKeyDer::from_pem_file(file).map_err(|error| {
+        let reason = match error {
+            rustls::pki_types::pem::Error::Io(error) => error.to_string(),
+            _ => "expected a private key in PEM form".to_owned(),
+        };
+        SetupError::File(file.to_owned(), reason)
+    })
+}
+
+/// `verify: false`: any certificate will do. The connection is encrypted to whoever answers.
+#[derive(Debug)]
+struct TrustEveryone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustEveryone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,225 @@
+//! Watches of a real Consul: what changes there starts what waits for it here.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
+
+mod support;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::consul::Consul;
+use support::proxy::{Fault, Proxy};
+use support::{Exit, Pilot};
+
+fn config(consul: &str, watches: &str, jobs: &str) -> String {
+    format!(
+        r#"{{ consul: "{consul}", watches: [{watches}], jobs: [{{ name: "main", exec: "sleep 1000" }}, {jobs}] }}"#
+    )
+}
+
+/// A job that says when it runs.
+fn reaction(name: &str, source: &str, event: &str) -> String {
+    format!(
+        r#"{{ name: "{name}", exec: "echo ran", when: {{ source: "{source}", {event} }}, restarts: "never" }},"#
+    )
+}
+
+#[test]
+fn a_watch_without_instances_is_unhealthy_once() {
+    let consul = Consul::start();
+    let watches = r#"{ name: "db", interval: "1s" }"#;
+    let pilot = Pilot::start(&config(&consul.address(), watches, ""));
+    pilot.wait_for_event("watch.db unhealthy");
+    consul.register("db", "db-1", 1, &[]);
+    pilot.wait_for_event("watch.db healthy");
+    assert_eq!(pilot.events_of("watch.db"), ["unhealthy", "changed", "healthy"]);
+}
+
+#[test]
+fn every_change_of_the_instances_is_told() {
+    let consul = Consul::start();
+    consul.register("db", "db-1", 1, &[]);
+    let pilot = Pilot::start(&config(&consul.address(), r#"{ name: "db", interval: 100 }"#, ""));
+    pilot.wait_for_event("watch.db healthy");
+    consul.register("db", "db-2", 2, &[]);
+    pilot.wait_for_events("watch.db changed", 2);
+    consul.put("/v1/agent/check/fail/service:db-1", "");
+    pilot.wait_for_events("watch.db changed", 3);
+    consul.register("db", "db-2", 3, &[]);
+    pilot.wait_for_events("watch.db changed", 4);
+    consul.put("/v1/agent/service/deregister/db-2", "");
+    pilot.wait_for_event("watch.db unhealthy");
+    let expected = ["changed", "healthy", "changed", "changed", "changed", "changed", "unhealthy"];
+    assert_eq!(pilot.events_of("watch.db"), expected);
+}
+
+#[test]
+fn a_change_starts_the_waiting_job_within_100_ms_whatever_the_interval() {
+    let consul = Consul::start();
+    let jobs = reaction("react", "watch.db", r#"each: "changed""#);
+    let pilot = Pilot::start(&config(&consul.address(), r#"{ name: "db", interval: "300s" }"#, &jobs));
+    pilot.wait_for_event("watch.db unhealthy");
+    let mut lags = Vec::new();
+    for number in 1..=6 {
+        let began = Instant::now();
+        consul.register("db", &format!("db-{number}"), number, &[]);
+        pilot.wait_for_events("react exitSuccess", usize::from(number));
+        lags.push(began.elapsed());
+    }
+    lags.sort();
+    println!("from the change to the end of the job that it started: {lags:?}");
+    assert!(lags[4] < Duration::from_millis(100), "{lags:?}");
+}
+
+#[test]
+fn watches_of_one_service_differ_by_tag_and_name() {
+    let consul = Consul::start();
+    consul.register("db", "db-1", 1, &["replica"]);
+    let watches = r#"{ name: "db", tag: "primary", interval: "1s" }, { name: "db", tag: "replica", as: "replicas", interval: "1s" }"#;
+    let pilot = Pilot::start(&config(&consul.address(), watches, ""));
+    pilot.wait_for_event("watch.replicas healthy");
+    pilot.wait_for_event("watch.db unhealthy");
+    consul.register("db", "db-2", 2, &["primary"]);
+    pilot.wait_for_event("watch.db healthy");
+    assert_eq!(pilot.events_of("watch.replicas"), ["changed", "healthy"]);
+}
+
+#[test]
+fn a_watch_asks_the_datacentre_that_it_names() {
+    let consul = Consul::start();
+    consul.register("db", "db-1", 1, &[]);
+    let watches = r#"{ name: "db", dc: "dc1", interval: "1s" }, { name: "db", dc: "elsewhere", as: "far", interval: "1s" }"#;
+    let pilot = Pilot::start(&config(&consul.address(), watches, ""));
+    pilot.wait_for_event("watch.db healthy");
+    let record = pilot.wait_for_message("Consul is in trouble");
+    assert!(record.message.contains("No path to datacenter"), "{}", record.message);
+    assert_eq!(pilot.events_of("watch.far"), [""; 0], "trouble is no change");
+}
+
+#[test]
+fn keys_and_prefixes_are_watched() {
+    let consul = Consul::start();
+    consul.put("/v1/kv/other", "x");
+    let watches = r#"{ name: "flag", key: "app/a flag", interval: "100s" }, { name: "settings", prefix: "app/", interval: "100s" }"#;
+    let pilot = Pilot::start(&config(&consul.address(), watches, ""));
+    pilot.wait_for_event("watch.flag unhealthy");
+    pilot.wait_for_event("watch.settings unhealthy");
+    consul.put("/v1/kv/app/a%20flag", "1");
+    pilot.wait_for_event("watch.flag healthy");
+    pilot.wait_for_event("watch.settings healthy");
+    consul.put("/v1/kv/app/a%20flag", "2");
+    pilot.wait_for_events("watch.flag changed", 2);
+    pilot.wait_for_events("watch.settings changed", 2);
+    consul.put("/v1/kv/app/b", "1");
+    pilot.wait_for_events("watch.settings changed", 3);
+    consul.delete("/v1/kv/app/a%20flag");
+    pilot.wait_for_event("watch.flag unhealthy");
+    pilot.wait_for_events("watch.flag unhealthy", 2);
+    pilot.wait_for_events("watch.settings changed", 4);
+    let expected = ["unhealthy", "changed", "healthy", "changed", "changed", "unhealthy"];
+    assert_eq!(pilot.events_of("watch.flag"), expected);
+    let expected = ["unhealthy", "changed", "healthy", "changed", "changed", "changed"];
+    assert_eq!(pilot.events_of("watch.settings"), expected);
+}
+
+#[test]
+fn an_outage_is_no_change_and_news_come_after_it() {
+    let consul = Consul::start();
+    let proxy = Proxy::new(consul.port());
+    consul.register("db", "db-1", 1, &[]);
+    let pilot = Pilot::start(&config(&proxy.address(), r#"{ name: "db", interval: "1s" }"#, ""));
+    pilot.wait_for_event("watch.db healthy");
+    for (round, fault) in [Fault::Refused, Fault::Reset, Fault::Garbage, Fault::WrongBody, Fault::Status500]
+        .into_iter()
+        .enumerate()
+    {
+        proxy.set(fault);
+        pilot.eventually("the outage is noticed", || count(&pilot, "in trouble") > round);
+        consul.register("db", &format!("db-{round}-new"), 2, &[]);
+        proxy.set(Fault::None);
+        pilot.wait_for_events("watch.db changed", round + 2);
+    }
+    let events = pilot.events_of("watch.db");
+    assert_eq!(events[..2], ["changed", "healthy"]);
+    assert!(events[2..].iter().all(|event| event == "changed"), "{events:?}");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+fn count(pilot: &Pilot, text: &str) -> usize {
+    pilot.log().with_records(|records| records.iter().filter(|record| record.message.contains(text)).count())
+}
+
+#[test]
+fn behind_a_proxy_that_breaks_blocking_queries_a_watch_polls() {
+    let consul = Consul::start();
+    let proxy = Proxy::new(consul.port());
+    proxy.set(Fault::NoIndex);
+    let pilot = Pilot::start(&config(&proxy.address(), r#"{ name: "db", interval: "200ms" }"#, ""));
+    pilot.wait_for_event("watch.db unhealthy");
+    consul.register("db", "db-1", 1, &[]);
+    pilot.wait_for_event("watch.db healthy");
+}
+
+#[test]
+fn a_consul_that_restarts_without_its_state_is_followed() {
+    let mut consul = Consul::start();
+    for number in 0..20 {
+        consul.register("db", &format!("db-{number}"), 1, &[]);
+    }
+    let pilot = Pilot::start(&config(&consul.address(), r#"{ name: "db", interval: "60s" }"#, ""));
+    pilot.wait_for_event("watch.db healthy");
+    consul.kill();
+    consul.launch();
+    pilot.wait_for_event("watch.db unhealthy");
+    consul.register("db", "db-1", 1, &[]);
+    pilot.wait_for_events("watch.db healthy", 2);
+}
+
+#[test]
+fn two_hundred_watches_and_advertised_jobs_work_over_few_connections() {
+    let consul = Consul::start();
+    let proxy = Proxy::new(consul.port());
+    let watches: Vec<String> =
+        (0..200).map(|number| format!(r#"{{ name: "job-{number}", interval: "10s" }}"#)).collect();
+    let jobs: Vec<String> = (0..200)
+        .map(|number| {
+            format!(
+                r#"{{ name: "job-{number}", port: 80, interfaces: "static:10.1.2.3",
+                    health: {{ tcp: "{}", interval: "1s", heartbeat: "2s", ttl: "60s" }} }}"#,
+                consul.address()
+            )
+        })
+        .collect();
+    let pilot = Pilot::start(&config(&proxy.address(), &watches.join(","), &jobs.join(",")));
+    for number in 0..200 {
+        pilot.wait_for_event(&format!("watch.job-{number} healthy"));
+    }
+    assert!(proxy.most_open() <= 160, "{} connections at a time", proxy.most_open());
+    println!("{} connections, at most {} at a time", proxy.connections(), proxy.most_open());
+    let began = Instant::now();
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    println!("stopped in {:?}", began.elapsed());
+    assert_eq!(consul.get("/v1/agent/services"), serde_json::json!({}));
+}
+
+#[test]
+fn a_watch_that_waits_costs_nothing() {
+    let consul = Consul::start();
+    let watches: Vec<String> =
+        (0..20).map(|number| format!(r#"{{ name: "none-{number}", interval: "60s" }}"#)).collect();
+    let pilot = Pilot::start(&config(&consul.address(), &watches.join(","), ""));
+    for number in 0..20 {
+        pilot.wait_for_event(&format!("watch.none-{number} unhealthy"));
+    }
+    let before = cpu_ticks(pilot.pid());
+    // Time must pass for its absence of work to show.
+    thread::sleep(Duration::from_secs(2));
+    let used = cpu_ticks(pilot.pid()) - before;
+    assert!(used <= 10, "{used} ticks of 10 ms in 2 s");
+}
+
+/// The processor time that a process has used, in hundredths of a second.
+fn cpu_ticks(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
