@@ -19,6 +19,7 @@ use crate::messages::discovery::{
 };
 use crate::messages::event::EventCode;
 use crate::messages::status::Board;
+use crate::metrics::Recorder;
 
 pub mod link;
 pub mod outage;
@@ -49,6 +50,7 @@ pub struct ConsulAgent {
     client: Option<Client>,
     log: Logger,
     board: Board,
+    recorder: Recorder,
     services: BTreeMap<Arc<str>, Service>,
     maintenance: bool,
     outage: Outage,
@@ -77,12 +79,14 @@ impl ConsulAgent {
         client: Option<Client>,
         board: Board,
         own_service: Option<Registration>,
+        recorder: Recorder,
         log: &Logger,
     ) -> Self {
         Self {
             client,
             log: log.new(o!("job" => "consul")),
             board,
+            recorder,
             services: BTreeMap::new(),
             maintenance: false,
             outage: Outage::default(),
@@ -190,6 +194,7 @@ impl ConsulAgent {
             Err(error) if error.is_unknown() => Outcome::Forgotten,
             Err(_) => Outcome::Failed,
         };
+        self.recorder.metrics().consul_answered(result.is_ok());
         let Some(service) = self.services.get_mut(id) else { return };
         service.in_flight = false;
         service.known = after(call, outcome);
@@ -403,6 +408,9 @@ impl Handler<Query> for ConsulAgent {
         };
         Box::pin(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
             agent.asking = agent.asking.saturating_sub(1);
+            if let Some(result) = &result {
+                agent.recorder.metrics().consul_answered(result.is_ok());
+            }
             match result {
                 Some(Ok(answer)) => {
                     agent.served(&asker, None, ctx);

@@ -18,6 +18,7 @@ use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::discovery::Registration;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::status::Board;
+use crate::metrics::Recorder;
 
 /// How often our own service tells Consul that it is there, and how long that holds.
 const OWN_HEARTBEAT: Duration = Duration::from_secs(5);
@@ -41,12 +42,13 @@ impl Discovering {
         bus: Bus,
         board: &Board,
         registry: &Addr<Registry>,
+        recorder: Recorder,
         log: &Logger,
     ) -> io::Result<Self> {
         let client = connect(spec.consul.as_ref(), log)
             .map_err(|error| io::Error::other(format!("the client of Consul: {error}")))?;
         let own_service = spec.telemetry.as_ref().map(own_service);
-        let agent = ConsulAgent::new(client, board.clone(), own_service, log).start();
+        let agent = ConsulAgent::new(client, board.clone(), own_service, recorder, log).start();
         let keys = [
             EventCode::Startup,
             EventCode::Shutdown,
