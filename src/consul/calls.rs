@@ -87,7 +87,14 @@ impl Client {
 
     async fn put(&self, path: &str, body: &Value, limit: Duration) -> Result<(), CallError> {
         let reply = self.exchange(Method::PUT, path, Some(body), limit).await?;
-        if reply.status == StatusCode::OK { Ok(()) } else { Err(self.failure(&reply)) }
+        if reply.status != StatusCode::OK {
+            return Err(self.failure(&reply));
+        }
+        // Consul has nothing to add; whoever has is somebody else who took the call.
+        match reply.body.trim_ascii() {
+            b"" | b"true" | b"null" => Ok(()),
+            _ => Err(CallError::Garbled("expected nothing, found a text".to_owned())),
+        }
     }
 
     /// One request and its whole answer, in time or not at all.
