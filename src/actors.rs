@@ -10,3 +10,4 @@ pub mod registry;
 #[cfg(test)]
 mod tests;
 pub mod watch;
+pub mod web_server;

@@ -17,6 +17,7 @@
 //! - [`messages`]: the vocabulary that actors share; types only.
 //! - [`config`]: from what a user wrote to a validated [`config::spec::Spec`], with every problem and its place.
 //! - [`consul`]: a client of Consul's HTTP API.
+//! - [`metrics`]: what is counted, and the texts that Prometheus reads.
 //! - [`cli`]: arguments, commands, exit statuses.
 
 pub mod actors;
@@ -25,4 +26,5 @@ pub mod config;
 pub mod consul;
 pub mod logging;
 pub mod messages;
+pub mod metrics;
 pub mod process;

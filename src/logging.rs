@@ -12,7 +12,7 @@ mod output;
 mod repeat;
 mod settings;
 mod sink;
-mod time;
+pub mod time;
 mod writer;
 
 use std::io;
@@ -80,9 +80,10 @@ impl Log {
         self.sink().reopen();
     }
 
-    /// Blocks until everything logged so far is written, at most for `timeout`; false if that failed.
-    pub fn flush(&self, timeout: Duration) -> bool {
+    /// Blocks until everything logged so far is written, unless the destination takes nothing for the time of
+    /// `patience`, or is too slow; false if that failed.
+    pub fn flush(&self, patience: Duration) -> bool {
         self.drain.write_summaries();
-        self.sink().flush(timeout)
+        self.sink().flush(patience)
     }
 }

@@ -1,11 +1,11 @@
 //! Health checks that execute a command: when a job becomes healthy and unhealthy, and what a slow check may do.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
 
 mod support;
 
 use std::fs;
 
-use support::{Exit, Pilot};
+use support::{Exit, Pilot, Setup};
 
 #[test]
 fn a_job_is_healthy_as_soon_as_it_can_be() {
@@ -53,11 +53,9 @@ fn health_follows_the_check_and_only_changes_are_events() {
 
 #[test]
 fn as_many_failures_in_a_row_as_configured_make_a_job_unhealthy() {
-    let pilot = Pilot::start(
-        r#"{ jobs: [{ name: "app", exec: "sleep 1000",
-              health: { exec: ["sh", "-c", "test -e {dir}/up || { echo x >> {dir}/failures; exit 1; }"], interval: "100ms", failures: 4 } }] }"#,
-    );
-    fs::write(pilot.path("up"), "").unwrap();
+    let config = r#"{ jobs: [{ name: "app", exec: "sleep 1000",
+        health: { exec: ["sh", "-c", "test -e {dir}/up || { echo x >> {dir}/failures; exit 1; }"], interval: "100ms", failures: 4 } }] }"#;
+    let pilot = Setup::new().file("up", "").config(config).start();
     pilot.wait_for_event("app healthy");
     let before = pilot.lines("failures").len();
     fs::remove_file(pilot.path("up")).unwrap();

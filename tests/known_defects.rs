@@ -1,6 +1,6 @@
 //! What users of ContainerPilot and its peers met, as far as no other file shows it: each named after what must be
 //! true here.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
 
 mod support;
 
@@ -104,15 +104,17 @@ fn a_last_line_without_newline_is_logged_before_the_exit_is_told() {
 
 #[test]
 fn no_line_is_lost_torn_or_out_of_order_under_load() {
-    let jobs: Vec<String> = (0..4)
-        .map(|number| format!(r#"{{ name: "job{number}", exec: "seq 1 20000", restarts: 1 }}"#))
+    let jobs: Vec<String> = (0..3)
+        .map(|number| format!(r#"{{ name: "job{number}", exec: "seq 1 15000", restarts: 1 }}"#))
         .collect();
     let (exit, pilot) = Pilot::run(&format!("{{ jobs: [{}] }}", jobs.join(", ")));
     assert_eq!(exit, Exit::Code(0));
-    let once: Vec<String> = (1..=20_000).map(|number| number.to_string()).collect();
+    let once: Vec<String> = (1..=15_000).map(|number| number.to_string()).collect();
     let twice = [once.clone(), once].concat();
-    for number in 0..4 {
-        assert!(pilot.lines_of(&format!("job{number}")) == twice, "job{number}");
+    for number in 0..3 {
+        let lines = pilot.lines_of(&format!("job{number}"));
+        let differs = lines.iter().zip(&twice).position(|(line, wanted)| line != wanted);
+        assert_eq!((differs, lines.len()), (None, twice.len()), "job{number}");
     }
 }
 

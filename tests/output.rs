@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::bare::{Bare, pipe, seen_by};
+use support::bare::{Bare, open_gate, pipe, seen_by};
 use support::{Exit, Pilot, can_be_pid_one, state};
 
 const FORMATS: [&str; 3] = ["default", "text", "json"];
@@ -113,7 +113,7 @@ fn messages(script: &str, format: &str) -> Vec<Vec<u8>> {
 #[test]
 fn each_line_is_one_record_of_its_job_and_process_in_every_format() {
     for format in FORMATS {
-        let mut seen = logged(r#"echo "  two  words  " >&2; printf '\n%s\n' 'a="b\c"' "z $$""#, format);
+        let mut seen = logged(r#"echo "  two  words  " >&2; printf '\n%s\n%s\n' 'a="b\c"' "z $$""#, format);
         let pid = seen[0].pid;
         assert!(seen.iter().all(|line| line.job == "app" && line.pid == pid), "{seen:?}");
         seen.sort_by(|one, other| one.message.cmp(&other.message)); // stdout and stderr are two pipes
@@ -223,14 +223,14 @@ fn all_output_of_a_process_is_logged_before_its_end_is_told() {
 fn a_background_process_that_holds_the_pipe_does_not_delay_the_end_of_its_job() {
     let pilot = Pilot::start(
         r#"{ jobs: [
-            { name: "app", exec: ["sh", "-c", "mkfifo {dir}/gate; setsid sh -c 'read _ < {dir}/gate; echo late' &"] },
+            { name: "app", exec: ["sh", "-c", "mkfifo {dir}/left {dir}/gate; setsid sh -c 'echo > {dir}/left; read _ < {dir}/gate; echo late' & read _ < {dir}/left"] },
             { name: "other", exec: "sleep 1000" },
         ] }"#,
     );
     pilot.wait_for_event("app stopped");
     assert_eq!(pilot.lines_of("app"), [""; 0]);
     // It still lives, and is heard.
-    fs::write(pilot.path("gate"), "\n").unwrap();
+    pilot.eventually("the gate opens", || open_gate(&pilot.path("gate")).is_ok());
     pilot.wait_for_line("app", "late");
     assert_eq!(pilot.stop(), Exit::Code(0));
 }

@@ -1,5 +1,5 @@
 //! How often a job runs: restarts, their delays, run timeouts, and events that come while it runs.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
 
 mod support;
 
@@ -51,7 +51,7 @@ fn a_crash_loop_is_slowed_more_and_more() {
     );
     pilot.wait_for_lines("runs", 5);
     let gaps = gaps(&times(&pilot, "runs"));
-    for (gap, least) in gaps.iter().skip(1).zip([90, 190, 390]) {
+    for (gap, least) in gaps.iter().skip(1).zip([50, 120, 280]) {
         assert!(*gap >= least, "{gaps:?}");
     }
     assert_eq!(pilot.stop(), Exit::Code(0));
@@ -97,12 +97,12 @@ fn a_run_that_takes_too_long_is_killed_with_all_its_children() {
 #[test]
 fn every_restart_has_the_whole_timeout() {
     let (_, pilot) = Pilot::run(
-        r#"{ jobs: [{ name: "app", timeout: "200ms", restarts: 2, backoff: { max: "0s" },
+        r#"{ jobs: [{ name: "app", timeout: "500ms", restarts: 2, backoff: { max: "0s" },
               exec: ["sh", "-c", "date +%s%N >> {dir}/runs; exec sleep 1000"] }] }"#,
     );
     assert_eq!(pilot.count("app exitFailed"), 3);
     let gaps = gaps(&times(&pilot, "runs"));
-    assert!(gaps.iter().all(|gap| *gap >= 100), "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap >= 250), "{gaps:?}");
 }
 
 #[test]

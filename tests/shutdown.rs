@@ -1,12 +1,12 @@
 //! The end of the program: jobs stop in order, each with its time, and nothing is left.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
 
 mod support;
 
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use support::{Exit, Pilot, can_be_pid_one};
+use support::{Exit, Pilot, Setup, can_be_pid_one};
 
 /// A script that says `ready`, and at SIGTERM does as told.
 fn server(at_term: &str) -> String {
@@ -138,7 +138,7 @@ fn a_budget_of_minus_1_kills_at_once() {
 
 #[test]
 fn a_job_is_stopped_by_the_signal_it_asks_for() {
-    for (name, number) in [("SIGUSR1", "USR1"), ("INT", "INT"), ("SIGQUIT", "QUIT")] {
+    for (name, number) in [("SIGUSR1", "USR1"), ("INT", "INT"), ("SIGWINCH", "WINCH")] {
         let pilot = ready(&format!(
             r#"{{ stopTimeout: "60s", jobs: [{{ name: "app", stopSignal: "{name}",
                 exec: ["sh", "-c", "trap '' TERM; trap 'exit 0' {number}; echo ready; while :; do sleep 0.02; done"] }}] }}"#
@@ -168,8 +168,8 @@ fn a_drained_job_serves_for_a_while_after_it_is_told_to_stop() {
 #[test]
 fn a_job_waits_for_those_that_its_stop_started_only_as_long_as_its_own_limit() {
     let pilot = ready(&format!(
-        r#"{{ stopTimeout: "3s", jobs: [
-            {{ name: "app", stopTimeout: "300ms", {} }},
+        r#"{{ stopTimeout: "4s", jobs: [
+            {{ name: "app", stopTimeout: "1s", {} }},
             {{ name: "preStop", when: {{ source: "app", once: "stopping" }},
               exec: ["sh", "-c", "echo $$ > {{dir}}/preStop; exec sleep 1000"] }},
         ] }}"#,
@@ -218,6 +218,18 @@ fn a_shutdown_does_not_wait_for_a_delayed_restart() {
 }
 
 #[test]
+fn a_shutdown_does_not_wait_for_a_program_that_cannot_be_executed() {
+    for failures in [1, 2, 10, 50] {
+        let pilot = Pilot::start(
+            r#"{ stopTimeout: "1h", jobs: [{ name: "app", exec: "/no/such/program", restarts: "unlimited", backoff: { max: "0s" } }] }"#,
+        );
+        pilot.wait_for_events("app exitFailed", failures);
+        assert_eq!(pilot.stop(), Exit::Code(0));
+        assert_eq!(pilot.events().last().map(String::as_str), Some("app stopped"));
+    }
+}
+
+#[test]
 fn a_shutdown_in_a_storm_of_restarts_leaves_nothing_behind() {
     let jobs: Vec<String> = (0..10)
         .map(|number| {
@@ -256,7 +268,7 @@ fn a_shutdown_right_after_startup_misses_no_job() {
 #[test]
 fn a_suspended_process_does_not_hold_up_the_end_beyond_the_budget() {
     let pilot = ready(
-        r#"{ stopTimeout: "500ms", jobs: [
+        r#"{ stopTimeout: "2s", jobs: [
             { name: "app", exec: ["sh", "-c", "echo ready; kill -STOP $$"] },
             { name: "other", exec: "sleep 1000" },
         ] }"#,
@@ -265,24 +277,30 @@ fn a_suspended_process_does_not_hold_up_the_end_beyond_the_budget() {
     pilot.assert_order(&["other stopped", "app stopped"]);
 }
 
+/// A job that leaves a daemon behind, written as a script; `afterwards` is what it does then.
+fn daemon(script: &str, afterwards: &str) -> Pilot {
+    let wait = "until test -e {dir}/up; do sleep 0.01; done; echo ready";
+    Setup::new()
+        .file("daemon", script)
+        .file("job", &format!("setsid sh {{dir}}/daemon &\n{wait}\n{afterwards}\n"))
+        .config(r#"{ jobs: [{ name: "app", exec: "sh {dir}/job" }] }"#)
+        .start()
+}
+
 #[test]
 fn a_daemon_that_left_its_job_is_gone_when_the_program_is() {
-    let daemon = "setsid sleep 1000 & sleep 0.1; echo ready";
-    let (exit, _) =
-        Pilot::run(&format!(r#"{{ jobs: [{{ name: "app", exec: ["sh", "-c", "{daemon}"] }}] }}"#));
-    assert_eq!(exit, Exit::Code(0));
-    let pilot = ready(&format!(
-        r#"{{ jobs: [{{ name: "app", exec: ["sh", "-c", "{daemon}; exec sleep 1000"] }}] }}"#
-    ));
+    let script = "touch {dir}/up; exec sleep 1000";
+    assert_eq!(daemon(script, "exit 0").wait_exit(), Exit::Code(0));
+    let pilot = daemon(script, "exec sleep 1000");
+    pilot.wait_for_line("app", "ready");
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
 #[test]
 fn a_family_of_daemons_that_ignores_signals_is_gone_too() {
     // Each is the child of the one before, so that killing one hands us the next.
-    let daemons = "trap '' TERM; setsid sh -c 'sh -c \\\"sh -c \\\\\\\"sleep 1000 & wait\\\\\\\" & wait\\\" & wait' & sleep 0.3; echo ready";
-    let pilot = ready(&format!(r#"{{ jobs: [{{ name: "app", exec: ["sh", "-c", "{daemons}"] }}] }}"#));
-    assert_eq!(pilot.wait_exit(), Exit::Code(0));
+    let script = r#"trap '' TERM; sh -c 'sh -c "touch {dir}/up; sleep 1000 & wait" & wait' & wait"#;
+    assert_eq!(daemon(script, "exit 0").wait_exit(), Exit::Code(0));
 }
 
 #[test]
@@ -298,7 +316,7 @@ fn the_end_of_process_1_is_in_order_too() {
         ] }}"#,
         server("exit 0")
     );
-    let pilot = support::Setup::new().config(&config).as_pid_one().start();
+    let pilot = Setup::new().config(&config).as_pid_one().start();
     pilot.wait_for_line("app", "ready");
     assert_eq!(pilot.stop(), Exit::Code(0));
     pilot.assert_order(&["app stopping", "preStop exitSuccess", "app exitSuccess", "app stopped"]);

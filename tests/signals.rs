@@ -1,5 +1,5 @@
 //! Signals to the program: which are events, and what the others do.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
 
 mod support;
 

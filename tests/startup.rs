@@ -1,5 +1,5 @@
 //! When jobs start: every kind of `when`, and what a job's process finds in its environment.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
 
 mod support;
 

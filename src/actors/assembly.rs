@@ -9,6 +9,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::consul_agent::ConsulAgent;
 use super::health_check::{HealthCheck, http};
@@ -16,15 +17,18 @@ use super::job::advertisement::Discovery;
 use super::job::{Job, Surroundings};
 use super::pilot::crew::Hand;
 use super::pilot::view::JobView;
-use super::pilot::{Load, Pilot, SignalArrived, Tools, configure_environment};
+use super::pilot::{Load, Pilot, Reconfigured, SignalArrived, Tools, configure_environment};
 use super::reaper::Reaper;
 use super::registry::{Overseer, Registry};
+use super::web_server::event_log::EventLog;
+use super::web_server::{Leave, Listeners, PilotLink, Rebind, Shared, WebServer};
 use crate::config::spec::{CheckSpec, JobSpec, Spec};
 use crate::logging::Log;
 use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::discovery::WithdrawAll;
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
+use crate::metrics::Recorder;
 use crate::process::{Children, Environ, Kernel, Launcher};
 
 mod discovery;
@@ -40,6 +44,8 @@ const SIGNALS: [Signal; 5] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::US
 pub struct Parts {
     /// The first configuration.
     pub spec: Spec,
+    /// Whether there must be a control socket.
+    pub needs_control: bool,
     /// Loads the next one.
     pub load: Arc<Load>,
     /// Where everything is logged.
@@ -53,9 +59,13 @@ pub struct Parts {
 /// Supervises until everything is over; returns the status to exit with.
 pub fn run(parts: Parts) -> io::Result<u8> {
     System::new().block_on(async {
-        let program = assemble(parts)?;
+        let listeners = Listeners::bind(&parts.spec, parts.needs_control, parts.log.logger())?;
+        let program = assemble(parts, Some(listeners))?;
         forward_signals(&program.pilot)?;
         let status = program.exited.await;
+        if let Some(web_server) = program.web_server {
+            let _ = web_server.send(Leave).await;
+        }
         // Who was killed did not wait for its withdrawal; a well Consul needs but a moment.
         let _ = tokio::time::timeout(FAREWELL_LIMIT, program.consul.send(WithdrawAll)).await;
         status.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
@@ -72,23 +82,28 @@ pub struct Program {
     pub consul: Addr<ConsulAgent>,
     /// What there is to see.
     pub board: Board,
+    /// What serves the control socket and telemetry.
+    pub web_server: Option<Addr<WebServer>>,
     /// Tells the status to exit with.
     pub exited: oneshot::Receiver<u8>,
 }
 
-/// Puts the actors together, within a running actix system. Nothing runs before the caller waits.
-pub fn assemble(parts: Parts) -> io::Result<Program> {
-    let Parts { spec, load, log, kernel, mut environ } = parts;
+/// Puts the actors together, within a running actix system; `listeners` are served, if there are any. Nothing runs
+/// before the caller waits.
+pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Program> {
+    let Parts { spec, needs_control: _, load, log, kernel, mut environ } = parts;
     configure_environment(&mut environ, &spec);
     let (exit, exited) = oneshot::channel();
     let children = Children::new(kernel, log.clone());
     Reaper::new(children.clone(), log.logger().clone())?.start();
     let launcher = Launcher::new(children.clone(), environ);
     let board = Board::default();
+    let recorder = Recorder::default();
+    let queued = Rc::new(Cell::new(0));
     let pilot_context = Context::<Pilot>::new();
     let pilot = pilot_context.address();
     let overseer = Overseer { reports: pilot.clone().recipient(), marks: pilot.clone().recipient() };
-    let registry = Registry::new(log.logger().clone(), overseer, Rc::new(Cell::new(0))).start();
+    let registry = Registry::new(log.logger().clone(), overseer, Rc::clone(&queued)).start();
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
     let discovering = Rc::new(Discovering::new(&spec, bus.clone(), &board, &registry, log.logger())?);
@@ -99,8 +114,24 @@ pub fn assemble(parts: Parts) -> io::Result<Program> {
         launcher: launcher.clone(),
         discovery: Discovery { agent: consul.clone().recipient(), host: host_name() },
         board: board.clone(),
+        recorder: recorder.clone(),
         log: log.logger().clone(),
     };
+    let web_server = listeners.map(|listeners| {
+        let pilot = PilotLink {
+            reload: pilot.clone().recipient(),
+            job: pilot.clone().recipient(),
+            maintenance: pilot.clone().recipient(),
+            environment: pilot.clone().recipient(),
+        };
+        let board = board.clone();
+        let shared =
+            Shared { pilot, board, recorder, events: EventLog::default(), queued, started: Instant::now() };
+        let web_server = WebServer::new(listeners, shared, log.logger().clone()).start();
+        let recipient = web_server.clone().recipient();
+        registry.do_send(Subscribe { interest: Interest::Everything, recipient });
+        web_server
+    });
     let tools = Tools {
         log,
         children,
@@ -116,15 +147,23 @@ pub fn assemble(parts: Parts) -> io::Result<Program> {
             let registry = registry.clone();
             move |hand| registry.do_send(Unsubscribe(hand.notices.clone()))
         }),
-        reconfigured: vec![Box::new({
-            let discovering = Rc::clone(&discovering);
-            move |old, new| discovering.reconfigure(old, new)
-        })],
+        reconfigured: {
+            let discovery = Rc::clone(&discovering);
+            let mut told: Vec<Box<Reconfigured>> =
+                vec![Box::new(move |old, new| discovery.reconfigure(old, new))];
+            told.extend(web_server.iter().map(|web_server| rebinding(web_server.clone())));
+            told
+        },
     };
     let spec = Rc::new(spec);
     pilot_context.run(Pilot::new(Rc::clone(&spec), tools, exit));
     discovering.observe_all(&spec);
-    Ok(Program { pilot, registry, consul, board, exited })
+    Ok(Program { pilot, registry, consul, board, web_server, exited })
+}
+
+/// Tells the web server of a new configuration.
+fn rebinding(web_server: Addr<WebServer>) -> Box<Reconfigured> {
+    Box::new(move |_, new| web_server.do_send(Rebind::new(new)))
 }
 
 /// Starts a job's actors and subscribes it to what it listens for.
@@ -140,7 +179,7 @@ fn hire(
     let job = Job::create(|ctx| {
         let check = |(index, check): (usize, &CheckSpec)| {
             let verdicts = ctx.address().recipient();
-            let means = (around.launcher.clone(), http.clone());
+            let means = (around.launcher.clone(), http.clone(), around.recorder.clone());
             HealthCheck::new(Arc::clone(spec), index, check.clone(), verdicts, means, &around.log)
                 .start()
                 .recipient()

@@ -13,6 +13,7 @@ use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, JobSpec, Probe};
 use crate::messages::health::{CheckChanged, CheckCommand};
 use crate::messages::process::{GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
+use crate::metrics::Recorder;
 use crate::process::{Launcher, Order, Owner};
 
 pub mod http;
@@ -31,6 +32,7 @@ pub struct HealthCheck {
     launcher: Launcher,
     /// Sends the requests of http checks.
     http: Http,
+    recorder: Recorder,
     log: Logger,
     /// The name that its output is logged under.
     label: Arc<str>,
@@ -61,7 +63,7 @@ impl HealthCheck {
         index: usize,
         spec: CheckSpec,
         verdicts: Recipient<CheckChanged>,
-        (launcher, http): (Launcher, Http),
+        (launcher, http, recorder): (Launcher, Http, Recorder),
         log: &Logger,
     ) -> Self {
         let label: Arc<str> = format!("check.{}", job.name).into();
@@ -73,6 +75,7 @@ impl HealthCheck {
             verdicts,
             launcher,
             http,
+            recorder,
             log,
             label,
             round: 0,
@@ -163,6 +166,7 @@ impl HealthCheck {
     /// Takes the outcome of a try into account and tells the job if it changes the verdict.
     fn conclude(&mut self, passed: bool, began: Instant) {
         let Some(since) = self.since.filter(|since| began >= *since) else { return };
+        self.recorder.metrics().check_took(&self.job.name, &self.spec.name, began.elapsed());
         let before = self.progress.verdict;
         self.progress = self.progress.after(&self.spec, passed, since.elapsed());
         let verdict = self.progress.verdict;

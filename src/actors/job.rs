@@ -17,6 +17,7 @@ use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
 use crate::messages::process::{ExitStatus, GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
+use crate::metrics::Recorder;
 use crate::process::{Launcher, Order, Owner};
 
 pub mod advertisement;
@@ -47,6 +48,8 @@ pub struct Surroundings {
     pub discovery: Discovery,
     /// Where it shows what it does.
     pub board: Board,
+    /// Where what it does is counted.
+    pub recorder: Recorder,
     /// Where it logs.
     pub log: Logger,
 }

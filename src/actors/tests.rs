@@ -136,8 +136,8 @@ where
         let next = Arc::new(Mutex::new(spec.clone()));
         let found = Arc::clone(&next);
         let load = Arc::new(move |_: &BTreeMap<String, String>| Ok(found.lock().unwrap().clone()));
-        let parts = Parts { spec, load, log, kernel: Box::new(fake.clone()), environ };
-        let Program { pilot, registry, board, exited, .. } = assemble(parts).unwrap();
+        let parts = Parts { spec, needs_control: false, load, log, kernel: Box::new(fake.clone()), environ };
+        let Program { pilot, registry, board, exited, .. } = assemble(parts, None).unwrap();
         let scribe = Scribe(Rc::clone(&events)).start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: scribe.recipient() });
         let scene = Scene { fake, pilot, board, next, events, began: Instant::now(), took: Rc::default() };

@@ -143,14 +143,14 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Format::Human)]
         format: Format,
     },
-    /// Print the events of a running containerpilot as they happen
+    /// Print the latest events of a running containerpilot
     Events {
-        /// First replay the events after this sequence number
+        /// Only those after this sequence number
         #[arg(long, value_name = "SEQUENCE")]
         since: Option<u64>,
-        /// Print what there is and exit
-        #[arg(long)]
-        no_follow: bool,
+        /// Stay, and print new ones as they happen
+        #[arg(long, short)]
+        follow: bool,
     },
     /// Start a job by hand
     Start(OneJob),
@@ -266,7 +266,7 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Request {
         }
         Command::Schema => return Request::Schema,
         Command::Status { format } => ClientRequest::Status { format },
-        Command::Events { since, no_follow } => ClientRequest::Events { since, follow: !no_follow },
+        Command::Events { since, follow } => ClientRequest::Events { since, follow },
         Command::Start(name) => job(name, JobAction::Start),
         Command::Stop(name) => job(name, JobAction::Stop),
         Command::Restart(name) => job(name, JobAction::Restart),

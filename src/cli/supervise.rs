@@ -15,8 +15,8 @@ use crate::config::{self, Loaded, System};
 use crate::logging::Log;
 use crate::process::{Environ, Linux, become_subreaper, is_pid_one, reset_signals};
 
-/// How long the last log records may take to be written.
-const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+/// How long we wait for a log that takes none of its last records.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Supervises the configuration's jobs, and `main` as one more.
 pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, CommandError> {
@@ -28,13 +28,18 @@ pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, C
     for (_, line) in warnings.lines() {
         slog::warn!(log.logger(), "{line}");
     }
-    let environ = Environ::new(std::env::vars_os());
-    let load = loader(path, main);
-    let outcome = assembly::run(Parts { spec, load, log: log.clone(), kernel: Box::new(Linux), environ });
+    let outcome = assembly::run(Parts {
+        spec,
+        needs_control: found(path).is_ok(),
+        load: loader(path, main),
+        log: log.clone(),
+        kernel: Box::new(Linux),
+        environ: Environ::new(std::env::vars_os()),
+    });
     if let Err(error) = &outcome {
         slog::crit!(log.logger(), "cannot supervise: {error}");
     }
-    log.flush(FLUSH_LIMIT);
+    log.flush(FLUSH_PATIENCE);
     Ok(ExitCode::from(outcome.unwrap_or(1)))
 }
 

@@ -82,6 +82,13 @@ pub fn load_text(
     if has_errors { Err(report) } else { Ok(Loaded { spec: validated.spec, warnings: report }) }
 }
 
+/// The texts of a configuration's files, as far as they can be read.
+pub(super) fn readable_texts(path: &Path) -> Vec<String> {
+    let paths = Loader::default().paths(path);
+    let bytes = paths.iter().filter_map(|path| read_bytes(path).ok());
+    bytes.filter_map(|bytes| String::from_utf8(bytes).ok()).collect()
+}
+
 fn load_and_lint(path: &Path, env: &BTreeMap<String, String>, system: &System) -> (Loader, Validated) {
     let mut loader = Loader::default();
     let paths = loader.paths(path);

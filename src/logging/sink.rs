@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -21,6 +22,8 @@ use crate::config::spec::{LogLevel, LogOutput};
 pub const DEFAULT_BOUND: usize = 1024 * 1024;
 /// Buffers above this size are given back when the log is idle.
 const KEPT_CAPACITY: usize = 256 * 1024;
+/// How many times its patience a flush lasts at most.
+const LONGEST_FLUSH: u32 = 10;
 
 /// Takes records and has them written in order by a thread named `log`; clones share it.
 ///
@@ -52,6 +55,8 @@ pub(super) struct Shared {
     progress: Condvar,
     /// Readers of children wait here.
     room: Notify,
+    /// Bytes written so far: whether a slow destination still takes some.
+    written: AtomicU64,
     bound: usize,
     settings: Settings,
 }
@@ -64,6 +69,8 @@ struct Queue {
     changes: VecDeque<Change>,
     /// Where records go once all changes are made; `None`: to a given descriptor.
     target: Option<LogOutput>,
+    /// Bytes of our own records in `pending`.
+    own: usize,
     /// Own records that found no room, not yet reported.
     lost: u64,
     /// The writer is writing.
@@ -117,6 +124,7 @@ impl LogSink {
             pending: Vec::new(),
             changes: VecDeque::new(),
             target,
+            own: 0,
             lost: 0,
             busy: false,
             broken: false,
@@ -128,6 +136,7 @@ impl LogSink {
             work: Condvar::new(),
             progress: Condvar::new(),
             room: Notify::new(),
+            written: AtomicU64::new(0),
             bound,
             settings,
         });
@@ -140,10 +149,12 @@ impl LogSink {
         &self.shared.settings
     }
 
-    /// Queues one of our own records, or counts it as lost if there is no room.
+    /// Queues one of our own records, or counts it as lost if there is no room. Ours have a share of their own:
+    /// what was read from children can fill more than theirs, since short lines grow when they become records.
     pub fn push(&self, record: &[u8]) {
         let mut queue = self.shared.lock();
-        if queue.pending.is_empty() || queue.pending.len() + record.len() <= self.shared.bound {
+        if queue.own == 0 || queue.own + record.len() <= self.shared.bound / 4 {
+            queue.own += record.len();
             queue.pending.extend_from_slice(record);
             self.shared.tell_writer(&queue);
         } else {
@@ -162,7 +173,7 @@ impl LogSink {
         }
     }
 
-    /// Whether more output of children should be read. A part of the buffer is kept for our own records.
+    /// Whether more output of children should be read.
     pub fn has_room(&self) -> bool {
         !self.shared.is_crowded(&self.shared.lock())
     }
@@ -193,9 +204,12 @@ impl LogSink {
         Ok(())
     }
 
-    /// Blocks until everything queued is written, at most for `timeout`; false if that failed.
-    pub fn flush(&self, timeout: Duration) -> bool {
-        let deadline = Instant::now() + timeout;
+    /// Blocks until everything queued is written; false if that failed. A destination that takes nothing for the
+    /// time of `patience` is given up, one that is slow only after ten times that.
+    pub fn flush(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience * LONGEST_FLUSH;
+        let mut deadline = Instant::now() + patience;
+        let mut written = self.shared.written();
         let mut queue = self.shared.lock();
         if queue.broken {
             queue.hurry = true;
@@ -204,6 +218,10 @@ impl LogSink {
         loop {
             if queue.pending.is_empty() && queue.changes.is_empty() && !queue.busy {
                 return !queue.broken;
+            }
+            if written != self.shared.written() {
+                written = self.shared.written();
+                deadline = end.min(Instant::now() + patience);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || (queue.broken && !queue.hurry) {
@@ -218,6 +236,15 @@ impl Shared {
     /// A panic elsewhere leaves whole records behind: the log goes on.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// For the writer: so many more bytes are written.
+    pub(super) fn note_written(&self, length: usize) {
+        self.written.fetch_add(u64::try_from(length).unwrap_or(0), Ordering::Relaxed);
     }
 
     fn is_crowded(&self, queue: &Queue) -> bool {
@@ -252,6 +279,7 @@ impl Shared {
             queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         queue.busy = true;
+        queue.own = 0;
         mem::swap(&mut queue.pending, batch);
         mem::swap(&mut queue.changes, due);
         let lost = mem::take(&mut queue.lost);

@@ -17,6 +17,8 @@ use crate::config::spec::LogLevel;
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
+/// Bytes per write, the size of a pipe: a slow reader is seen to read.
+const PIECE: usize = 64 * 1024;
 
 /// Starts the thread. Signals are for the program's own thread, so this one never takes any.
 pub(super) fn start(shared: Arc<Shared>, output: Output) -> io::Result<()> {
@@ -68,11 +70,12 @@ impl Writer {
                 }
                 continue;
             }
-            let next: &[u8] = if self.torn { b"\n" } else { now };
+            let next: &[u8] = if self.torn { b"\n" } else { now.get(..PIECE).unwrap_or(now) };
             match self.output.write(next) {
                 Ok(_) if self.torn => self.torn = false,
                 Ok(length) => {
                     self.recover();
+                    self.shared.note_written(length);
                     written += length;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

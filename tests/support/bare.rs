@@ -1,12 +1,14 @@
 //! The program with a stdout that the test chooses: a file, a pipe that nobody reads, another user's process.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -145,4 +147,10 @@ pub fn pipe() -> (io::PipeReader, Stdio) {
 /// A path in the file system that a process sees.
 pub fn seen_by(pid: i32, path: &Path) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/root{}", path.display()))
+}
+
+/// Lets everyone go on who waits to read from a FIFO; an error if nobody does.
+pub fn open_gate(path: &Path) -> io::Result<()> {
+    let gate = File::options().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    (&gate).write_all(b"\n")
 }

@@ -58,6 +58,16 @@ pub struct Log {
     changed: Condvar,
 }
 
+/// What came of waiting for something in the log.
+pub enum Waited<T> {
+    /// It came.
+    Found(T),
+    /// The log ended without it.
+    Ended,
+    /// It did not come in time.
+    Late,
+}
+
 #[derive(Default)]
 struct State {
     records: Vec<Record>,
@@ -91,7 +101,8 @@ impl Log {
         while reader.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
             let line = String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned();
             bytes.clear();
-            self.lock().records.push(Record::new(line));
+            let record = Record::new(line);
+            self.lock().records.push(record);
             self.changed.notify_all();
         }
         self.lock().open -= 1;
@@ -102,7 +113,7 @@ impl Log {
         self.state.lock().unwrap()
     }
 
-    fn wait_until<T>(&self, deadline: Duration, look: impl Fn(&State) -> Option<T>) -> Option<T> {
+    fn wait_until<T>(&self, deadline: Duration, mut look: impl FnMut(&State) -> Option<T>) -> Option<T> {
         let mut found = None;
         let waiting = |state: &mut State| {
             found = look(state);
@@ -113,9 +124,18 @@ impl Log {
         found
     }
 
-    /// Waits for something in the log; `look` is told whether the log is complete.
-    pub fn wait<T>(&self, deadline: Duration, look: impl Fn(&[Record], bool) -> Option<T>) -> Option<T> {
-        self.wait_until(deadline, |state| look(&state.records, state.exit.is_some() && state.open == 0))
+    /// Waits for something in the log: `look` is shown each record once, in order, and its first answer is ours.
+    pub fn wait<T>(&self, deadline: Duration, mut look: impl FnMut(&Record) -> Option<T>) -> Waited<T> {
+        let mut seen = 0;
+        let found = self.wait_until(deadline, |state| {
+            let found = state.records.iter().skip(seen).find_map(&mut look);
+            seen = state.records.len();
+            match found {
+                Some(found) => Some(Waited::Found(found)),
+                None => (state.exit.is_some() && state.open == 0).then_some(Waited::Ended),
+            }
+        });
+        found.unwrap_or(Waited::Late)
     }
 
     /// Waits for the end of the process.
@@ -131,6 +151,11 @@ impl Log {
     /// How the process ended, if it has.
     pub fn exit(&self) -> Option<ExitStatus> {
         self.lock().exit
+    }
+
+    /// Looks at all records so far without copying them.
+    pub fn with_records<T>(&self, look: impl FnOnce(&[Record]) -> T) -> T {
+        look(&self.lock().records)
     }
 
     /// All records so far.

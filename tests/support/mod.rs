@@ -3,10 +3,15 @@
 //! Tests wait for facts, never for time: a missed deadline fails the test and shows the whole log, and nothing
 //! that a run started survives its test.
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic as tests do")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests may panic and print as tests do"
+)]
 
 pub mod bare;
 pub mod consul;
+pub mod http;
 mod log;
 mod processes;
 pub mod proxy;
@@ -24,7 +29,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-pub use self::log::{Log, Record};
+pub use self::log::{Log, Record, Waited};
 pub use self::processes::{Mark, children, state, zombies};
 pub use self::setup::{Setup, can_be_pid_one};
 
@@ -106,7 +111,7 @@ impl Pilot {
 
     /// Every event so far, as `SOURCE CODE`.
     pub fn events(&self) -> Vec<String> {
-        self.log.records().iter().filter_map(Record::event).map(str::to_owned).collect()
+        self.log.with_records(|records| records.iter().filter_map(Record::event).map(str::to_owned).collect())
     }
 
     /// The codes of one source's events so far.
@@ -139,9 +144,10 @@ impl Pilot {
 
     /// What the processes of a job printed, line by line.
     pub fn lines_of(&self, job: &str) -> Vec<String> {
-        let records = self.log.records();
-        let printed = records.iter().filter(|record| record.job == job && self.is_output(record));
-        printed.map(|record| record.message.clone()).collect()
+        self.log.with_records(|records| {
+            let printed = records.iter().filter(|record| record.job == job && self.is_output(record));
+            printed.map(|record| record.message.clone()).collect()
+        })
     }
 
     /// Our own records say which process of ours wrote them, or are not informational.
@@ -156,7 +162,7 @@ impl Pilot {
 
     /// Waits for a record of the log.
     pub fn wait_for_record(&self, what: &str, wanted: impl Fn(&Record) -> bool) -> Record {
-        self.wait_for_log(what, |records| records.iter().find(|record| wanted(record)).cloned())
+        self.wait_for_log(what, |record| wanted(record).then(|| record.clone()))
     }
 
     /// Waits for a record whose message contains a text.
@@ -178,21 +184,18 @@ impl Pilot {
 
     /// Waits until an event has been published that often.
     pub fn wait_for_events(&self, event: &str, times: usize) {
-        self.wait_for_log(&format!("event {event} × {times}"), |records| {
-            let seen = records.iter().filter(|record| record.event() == Some(event)).count();
+        let mut seen = 0;
+        self.wait_for_log(&format!("event {event} × {times}"), |record| {
+            seen += usize::from(record.event() == Some(event));
             (seen >= times).then_some(())
         });
     }
 
-    fn wait_for_log<T>(&self, what: &str, look: impl Fn(&[Record]) -> Option<T>) -> T {
-        let found = self.log.wait(DEADLINE, |records, over| match look(records) {
-            Some(found) => Some(Some(found)),
-            None => over.then_some(None),
-        });
-        match found {
-            Some(Some(found)) => found,
-            Some(None) => self.fail(&format!("the program ended without: {what}")),
-            None => self.fail(&format!("missed deadline: {what}")),
+    fn wait_for_log<T>(&self, what: &str, look: impl FnMut(&Record) -> Option<T>) -> T {
+        match self.log.wait(DEADLINE, look) {
+            Waited::Found(found) => found,
+            Waited::Ended => self.fail(&format!("the program ended without: {what}")),
+            Waited::Late => self.fail(&format!("missed deadline: {what}")),
         }
     }
 

@@ -72,6 +72,7 @@ impl Setup {
     }
 
     /// As process 1 of a new PID namespace; see [`can_be_pid_one`].
+    #[allow(clippy::wrong_self_convention, reason = "a run as process 1 is what it reads like")]
     pub fn as_pid_one(mut self) -> Self {
         self.as_pid_one = true;
         self

@@ -92,8 +92,9 @@ fn commands_become_requests() {
     for (line, expected) in [
         ("cp status", ClientRequest::Status { format: Format::Human }),
         ("cp status -format json", ClientRequest::Status { format: Format::Json }),
-        ("cp events", ClientRequest::Events { since: None, follow: true }),
-        ("cp events -since 7 -no-follow", ClientRequest::Events { since: Some(7), follow: false }),
+        ("cp events", ClientRequest::Events { since: None, follow: false }),
+        ("cp events -f", ClientRequest::Events { since: None, follow: true }),
+        ("cp events -since 7 -follow", ClientRequest::Events { since: Some(7), follow: true }),
         ("cp start app", job("app", JobAction::Start)),
         ("cp stop app", job("app", JobAction::Stop)),
         ("cp restart app", job("app", JobAction::Restart)),

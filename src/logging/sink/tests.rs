@@ -107,6 +107,7 @@ fn own_records_still_fit_when_children_have_no_room() {
     while sink.has_room() {
         sink.append(|out| out.extend_from_slice(&[b'x'; 512]));
     }
+    sink.append(|out| out.extend_from_slice(&[b'x'; 100_000]));
     sink.push(b"\nown record\n");
     drop(sink);
     assert!(rest_of(reader).ends_with("\nown record\n"));
@@ -141,6 +142,25 @@ fn flush_waits_for_what_is_queued_but_not_for_ever() {
     assert!(sink.flush(LONG));
     drop(sink);
     assert_eq!(read.join().unwrap(), 100_000);
+}
+
+#[test]
+fn flush_waits_longer_for_a_reader_that_reads() {
+    let (mut reader, writer) = small_pipe();
+    let sink = sink_to(writer, DEFAULT_BOUND);
+    sink.push(&vec![b'x'; 8 * 64 * 1024]);
+    let read = thread::spawn(move || {
+        let mut page = [0; 4096];
+        let mut total = 0;
+        while let Ok(length @ 1..) = reader.read(&mut page) {
+            total += length;
+            thread::sleep(Duration::from_millis(5)); // a slow reader
+        }
+        total
+    });
+    assert!(sink.flush(Duration::from_millis(400)), "all of it takes 640 ms, and 64 KiB take 80 ms");
+    drop(sink);
+    assert_eq!(read.join().unwrap(), 8 * 64 * 1024);
 }
 
 #[test]

@@ -83,6 +83,17 @@ fn a_spawn_that_failed_is_an_exit_that_failed_and_the_restart_rules_apply() {
 }
 
 #[test]
+fn a_job_that_is_told_to_stop_before_its_failed_spawn_is_known_is_over_when_it_is() {
+    for stop in [Input::StopRequested, Input::KillRequested] {
+        let mut life = Life::running(Policy { restarts: Limit::Unlimited, ..plain() });
+        life.on(stop);
+        life.on(Input::HoldEnded);
+        assert_eq!(life.on(Input::SpawnFailed), [EXIT_FAILED, STOPPED], "{stop:?}");
+        assert_eq!(life.state.phase, Phase::Complete);
+    }
+}
+
+#[test]
 fn a_run_that_takes_too_long_is_killed_and_then_restarted() {
     let policy = Policy { timeout: Some(Duration::from_secs(1)), restarts: Limit::Unlimited, ..plain() };
     let mut life = Life::of(policy);

@@ -1,0 +1,192 @@
+//! Connections: unix or TCP, each on the one thread in a task of its own, and never more than a fixed number. A
+//! client that does nothing makes room for one that comes; none of them can hold a reload or a shutdown.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use actix_http::HttpService;
+use actix_rt::task::JoinHandle;
+use actix_service::{IntoServiceFactory, Service, ServiceFactory, map_config};
+use actix_web::body::MessageBody;
+use actix_web::dev::{AppConfig, Extensions, ServiceRequest, ServiceResponse};
+use actix_web::{App, Error};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// Connections of one listener at a time.
+const MOST_CONNECTIONS: usize = 128;
+/// How long the head of a request may take.
+const HEAD_TIME: Duration = Duration::from_secs(5);
+/// How long a client may think between two requests.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// How long a client may go on sending what nobody reads after it got its answer.
+const DISCONNECT_TIME: Duration = Duration::from_secs(1);
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occupation {
+    /// Waits for a request, or for the rest of its head.
+    Idle,
+    /// A request is being answered.
+    Answering,
+    /// Follows the events.
+    Streaming,
+}
+
+/// What a connection does, shared between the connection and who decides about it.
+#[derive(Debug, Clone)]
+pub struct Activity(Rc<Cell<Occupation>>);
+
+impl Activity {
+    /// A connection that waits for its first request.
+    pub fn idle() -> Self {
+        Self(Rc::new(Cell::new(Occupation::Idle)))
+    }
+
+    /// Notes what it does from now on.
+    pub fn set(&self, occupation: Occupation) {
+        self.0.set(occupation);
+    }
+
+    /// What it does.
+    pub fn get(&self) -> Occupation {
+        self.0.get()
+    }
+}
+
+/// A byte stream of either kind: one HTTP implementation serves both.
+#[derive(Debug)]
+pub enum Socket {
+    /// From the control socket.
+    Unix(UnixStream),
+    /// From the telemetry port.
+    Tcp(TcpStream),
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub struct Connection {
+    socket: Socket,
+    activity: Activity,
+}
+
+impl Connection {
+    /// A connection that was accepted.
+    pub fn new(socket: Socket, activity: Activity) -> Self {
+        Self { socket, activity }
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.socket {
+            Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.socket {
+            Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.socket {
+            Socket::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.socket {
+            Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+/// What becomes of a connection: served until its end.
+pub type Serve = Rc<dyn Fn(Connection) -> Pin<Box<dyn Future<Output = ()>>>>;
+
+/// Makes an application serve connections.
+pub async fn serving<F, B>(application: App<F>) -> Option<Serve>
+where
+    F: ServiceFactory<
+            ServiceRequest,
+            Config = (),
+            Response = ServiceResponse<B>,
+            Error = Error,
+            InitError = (),
+        > + 'static,
+    F::Future: 'static,
+    F::Service: 'static,
+    B: MessageBody + 'static,
+{
+    let application = map_config(application.into_factory(), |()| AppConfig::default());
+    let service = HttpService::build()
+        .client_request_timeout(HEAD_TIME)
+        .client_disconnect_timeout(DISCONNECT_TIME)
+        .keep_alive(KEEP_ALIVE)
+        .on_connect_ext(|connection: &Connection, extensions: &mut Extensions| {
+            extensions.insert(connection.activity.clone());
+        })
+        .h1(application)
+        .new_service(())
+        .await
+        .ok()?;
+    let service = Rc::new(service);
+    Some(Rc::new(move |connection| {
+        let service = Rc::clone(&service);
+        Box::pin(async move {
+            // What is wrong with a connection concerns its client, who sees it end.
+            let _ = service.call((connection, None)).await;
+        })
+    }))
+}
+
+/// The connections of one listener, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Connections(Rc<RefCell<Vec<(Activity, JoinHandle<()>)>>>);
+
+impl Connections {
+    /// Serves a connection, and ends another one if there are too many; the new one if all the others work.
+    pub fn add(&self, socket: Socket, serve: &Serve) {
+        let mut list = self.0.borrow_mut();
+        list.retain(|(_, task)| !task.is_finished());
+        if list.len() >= MOST_CONNECTIONS {
+            let oldest = |wanted: Occupation| list.iter().position(|(activity, _)| activity.get() == wanted);
+            match oldest(Occupation::Idle).or_else(|| oldest(Occupation::Streaming)) {
+                Some(index) => list.remove(index).1.abort(),
+                None => return,
+            }
+        }
+        let activity = Activity::idle();
+        let task = actix_rt::spawn(serve(Connection::new(socket, activity.clone())));
+        list.push((activity, task));
+    }
+
+    /// Ends those that do nothing; says whether others are left.
+    pub fn end_idle(&self) -> bool {
+        let mut list = self.0.borrow_mut();
+        list.retain(|(activity, task)| {
+            let is_idle = activity.get() == Occupation::Idle;
+            if is_idle {
+                task.abort();
+            }
+            !is_idle && !task.is_finished()
+        });
+        !list.is_empty()
+    }
+}

@@ -1,0 +1,199 @@
+//! The routes of the control socket.
+
+use std::time::Instant;
+
+use actix_web::http::{Method, StatusCode, header};
+use actix_web::web::{self, Data, Path, Payload, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse};
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::connection::{Activity, Occupation};
+use super::reply::{Failure, Reply, done, json, kind, object, wrong_method};
+use super::status;
+use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
+use crate::messages::signal::Signal;
+
+/// What a job's name in a path looks like.
+pub const ANY: &str = ":.+";
+
+const ORDERS: &[Method] = &[Method::PUT, Method::POST];
+const QUESTIONS: &[Method] = &[Method::GET];
+
+/// Every route of the control socket.
+pub fn routes(config: &mut ServiceConfig) {
+    // Each handler is another type, so a function that takes them all would need boxes.
+    macro_rules! resource {
+        ($path:literal, orders $handler:expr) => {
+            config.service(
+                web::resource($path)
+                    .route(web::put().to($handler))
+                    .route(web::post().to($handler))
+                    .default_service(web::to(|request| wrong_method(ORDERS, request))),
+            )
+        };
+        ($path:literal, questions $handler:expr) => {
+            config.service(
+                web::resource($path)
+                    .route(web::get().to($handler))
+                    .default_service(web::to(|request| wrong_method(QUESTIONS, request))),
+            )
+        };
+    }
+    resource!("/v3/ping", questions ping);
+    resource!("/v3/status", questions whole_status);
+    resource!("/v3/events", questions events);
+    resource!("/v3/environ", orders change_environment);
+    resource!("/v3/env", orders change_environment);
+    resource!("/v3/metric", orders record_metrics);
+    resource!("/v3/reload", orders reload);
+    resource!("/v3/maintenance/enable", orders | shared | set_maintenance(shared, true));
+    resource!("/v3/maintenance/disable", orders | shared | set_maintenance(shared, false));
+    // A job without a name of its own is called by its executable, slashes included.
+    resource!("/v3/jobs/{name:.+}/start", orders | shared, name | control(shared, name, JobOrder::Start));
+    resource!("/v3/jobs/{name:.+}/stop", orders | shared, name | control(shared, name, JobOrder::Stop));
+    resource!("/v3/jobs/{name:.+}/restart", orders | shared, name | control(shared, name, JobOrder::Restart));
+    resource!("/v3/jobs/{name:.+}/signal", orders signal);
+}
+
+async fn ping() -> HttpResponse {
+    HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
+}
+
+async fn whole_status(shared: Data<Shared>) -> HttpResponse {
+    json(StatusCode::OK, &status::whole(&shared.board.read(), shared.started.elapsed()))
+}
+
+async fn events(shared: Data<Shared>, request: HttpRequest) -> Reply {
+    let (mut since, mut follow) = (None, true);
+    for pair in request.query_string().split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=').unwrap_or((pair, "")) {
+            ("since", number) => {
+                let wrong = || format!("since: expected the number of an event, found {number:?}");
+                since = Some(number.parse().map_err(|_| Failure::bad_value(wrong()))?);
+            }
+            ("wait", "0") => follow = false,
+            ("wait", "1") => follow = true,
+            ("wait", other) => {
+                return Err(Failure::bad_value(format!("wait: expected 0 or 1, found {other:?}")));
+            }
+            (other, _) => {
+                return Err(Failure::bad_value(format!("expected since=NUMBER or wait=0, found {other:?}")));
+            }
+        }
+    }
+    // A browser that lost its connection says how far it came.
+    let resumed = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
+    let since = since.or(resumed).or(if follow { None } else { Some(0) });
+    if let Some(activity) = request.conn_data::<Activity>().filter(|_| follow) {
+        activity.set(Occupation::Streaming);
+    }
+    Ok(HttpResponse::Ok()
+        .content_type("text/event-stream")
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .body(shared.events.stream(since, follow)))
+}
+
+async fn change_environment(shared: Data<Shared>, request: HttpRequest, payload: Payload) -> Reply {
+    let object = object(&request, payload, false, r#"{"NAME": "value", "GONE": null}"#).await?;
+    let changes = object.into_iter().map(|(name, value)| change(name, value)).collect::<Result<_, _>>()?;
+    shared.pilot.environment.send(ChangeEnvironment(changes)).await.map_err(|_| Failure::leaving())?;
+    Ok(done())
+}
+
+fn change(name: String, value: Value) -> Result<(String, Option<String>), Failure> {
+    let is_letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    if !name.bytes().next().is_some_and(is_letter)
+        || !name.bytes().all(|byte| is_letter(byte) || byte.is_ascii_digit())
+    {
+        return Err(Failure::bad_value(format!(
+            "{name:?} is not a variable's name: letters, digits and _, no digit first"
+        )));
+    }
+    match value {
+        Value::Null => Ok((name, None)),
+        Value::String(text) if text.is_empty() => Ok((name, None)),
+        Value::String(text) if text.contains('\0') => {
+            Err(Failure::bad_value(format!("{name}: a variable cannot contain a NUL byte")))
+        }
+        Value::String(text) => Ok((name, Some(text))),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Err(Failure::bad_value(format!("{name}: expected a string or null, found {}", kind(&value))))
+        }
+    }
+}
+
+async fn record_metrics(shared: Data<Shared>, request: HttpRequest, payload: Payload) -> Reply {
+    let object = object(&request, payload, false, r#"{"name": 1.5}"#).await?;
+    let values = object.into_iter().map(measurement).collect::<Result<Vec<_>, _>>()?;
+    shared.recorder.metrics().record(&values, Instant::now()).map_err(Failure::bad_value)?;
+    Ok(done())
+}
+
+fn measurement((name, value): (String, Value)) -> Result<(String, f64), Failure> {
+    let number = match &value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    match number {
+        Some(number) => Ok((name, number)),
+        None => Err(Failure::bad_value(format!("{name}: expected a number, found {}", kind(&value)))),
+    }
+}
+
+async fn reload(shared: Data<Shared>, request: HttpRequest, payload: Payload) -> Reply {
+    let object = object(&request, payload, true, r#"{"restart": "all"} or {"dryRun": true}"#).await?;
+    let mut reload = Reload { restart_all: false, dry_run: false };
+    for (key, value) in object {
+        match (key.as_str(), &value) {
+            ("restart", Value::String(all)) if all == "all" => reload.restart_all = true,
+            ("restart", Value::Null) => {}
+            ("restart", other) => {
+                return Err(Failure::malformed(format!("restart: expected \"all\", found {}", kind(other))));
+            }
+            ("dryRun", Value::Bool(dry_run)) => reload.dry_run = *dry_run,
+            ("dryRun", other) => {
+                return Err(Failure::malformed(format!(
+                    "dryRun: expected true or false, found {}",
+                    kind(other)
+                )));
+            }
+            (other, _) => {
+                return Err(Failure::malformed(format!("expected `restart` or `dryRun`, found {other:?}")));
+            }
+        }
+    }
+    let summary = shared.pilot.reload.send(reload).await.map_err(|_| Failure::leaving())??;
+    Ok(json(
+        StatusCode::OK,
+        &json!({ "started": summary.started, "stopped": summary.stopped, "kept": summary.kept }),
+    ))
+}
+
+async fn set_maintenance(shared: Data<Shared>, on: bool) -> Reply {
+    let updated = shared.pilot.maintenance.send(SetMaintenance(on)).await.map_err(|_| Failure::leaving())?;
+    Ok(json(StatusCode::OK, &json!({ "updated": updated })))
+}
+
+async fn control(shared: Data<Shared>, name: Path<String>, order: JobOrder) -> Reply {
+    let control = ControlJob { name: name.into_inner(), order };
+    shared.pilot.job.send(control).await.map_err(|_| Failure::leaving())??;
+    Ok(done())
+}
+
+async fn signal(shared: Data<Shared>, name: Path<String>, request: HttpRequest, payload: Payload) -> Reply {
+    let example = r#"{"signal": "SIGHUP"}"#;
+    let object = object(&request, payload, false, example).await?;
+    let signal = match object.get("signal") {
+        Some(Value::String(text)) => Signal::parse(text),
+        Some(Value::Number(number)) => Signal::parse(&number.to_string()),
+        Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => None,
+    };
+    let Some(signal) = signal else {
+        let found = object.get("signal").map_or("nothing".to_owned(), kind);
+        let message = format!("signal: expected a name or number as in {example}, found {found}");
+        return Err(Failure::malformed(message));
+    };
+    control(shared, name, JobOrder::Signal(signal)).await
+}

@@ -1,0 +1,153 @@
+//! Answers and refusals: every error is `{"error": "…"}` with a message that its reader can act on.
+
+use std::fmt;
+use std::time::Duration;
+
+use actix_web::http::{Method, StatusCode, header};
+use actix_web::web::{Bytes, Payload};
+use actix_web::{HttpRequest, HttpResponse, ResponseError};
+use serde_json::{Map, Value, json};
+
+use crate::messages::control::Refusal;
+
+/// The largest body that we read.
+const LARGEST_BODY: usize = 1 << 20;
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// An answer, or why there is none.
+pub type Reply = Result<HttpResponse, Failure>;
+
+/// Why a request is not carried out.
+#[derive(Debug)]
+pub struct Failure {
+    status: StatusCode,
+    message: String,
+}
+
+impl Failure {
+    /// A refusal with that status.
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    /// The body has not the form that it must have.
+    pub fn malformed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
+    }
+
+    /// One of the values in the body cannot be used.
+    pub fn bad_value(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// Nobody is left to carry it out.
+    pub fn leaving() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the program is about to exit")
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl ResponseError for Failure {
+    fn status_code(&self) -> StatusCode {
+        self.status
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        json(self.status, &json!({ "error": self.message }))
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let status = match &refusal {
+            Refusal::NoSuchJob(_) => StatusCode::NOT_FOUND,
+            Refusal::NotNow(_) => StatusCode::CONFLICT,
+            Refusal::BadConfiguration(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self::new(status, refusal.to_string())
+    }
+}
+
+/// A JSON answer.
+pub fn json(status: StatusCode, value: &Value) -> HttpResponse {
+    HttpResponse::build(status).content_type("application/json").body(format!("{value}\n"))
+}
+
+/// It was done, and there is nothing else to say.
+pub fn done() -> HttpResponse {
+    json(StatusCode::OK, &json!({}))
+}
+
+/// For every path that does not exist.
+pub async fn not_found(request: HttpRequest) -> Reply {
+    Err(Failure::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", request.path())))
+}
+
+/// For paths that exist and take other methods.
+pub async fn wrong_method(allowed: &'static [Method], request: HttpRequest) -> HttpResponse {
+    let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+    let message = format!("{} takes {allowed}, not {}", request.path(), request.method());
+    let mut response = Failure::new(StatusCode::METHOD_NOT_ALLOWED, message).error_response();
+    if let Ok(value) = header::HeaderValue::from_str(&allowed) {
+        response.headers_mut().insert(header::ALLOW, value);
+    }
+    response
+}
+
+/// The body as a JSON object; an empty body is an empty object if `may_be_empty`.
+pub async fn object(
+    request: &HttpRequest,
+    payload: Payload,
+    may_be_empty: bool,
+    example: &str,
+) -> Result<Map<String, Value>, Failure> {
+    let bytes = body(request, payload).await?;
+    if may_be_empty && bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(other) => Err(Failure::malformed(format!(
+            "expected a JSON object such as {example}, found {}",
+            kind(&other)
+        ))),
+        Err(error) => Err(Failure::malformed(format!("expected a JSON object such as {example}: {error}"))),
+    }
+}
+
+/// What a value is, in a user's words.
+pub fn kind(value: &Value) -> String {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+async fn body(request: &HttpRequest, payload: Payload) -> Result<Bytes, Failure> {
+    let too_large = || {
+        let message = format!("the body is larger than {} MiB", LARGEST_BODY >> 20);
+        Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+    };
+    let announced = request.headers().get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > LARGEST_BODY as u64) {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(BODY_TIME, payload.to_bytes_limited(LARGEST_BODY)).await {
+        Ok(Ok(Ok(bytes))) => Ok(bytes),
+        Ok(Ok(Err(error))) => Err(Failure::bad_value(format!("cannot read the body: {error}"))),
+        Ok(Err(_)) => Err(too_large()),
+        Err(_) => {
+            let message = format!("the body did not arrive within {} seconds", BODY_TIME.as_secs());
+            Err(Failure::new(StatusCode::REQUEST_TIMEOUT, message))
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What the program shows of itself as JSON. Pure: from the board to values.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::logging::time::TimeText;
+use crate::messages::health::{Health, Verdict};
+use crate::messages::job::Phase;
+use crate::messages::status::{JobStatus, Overview, WatchStatus};
+
+/// Our version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A time as text, in UTC.
+pub fn time(time: SystemTime) -> String {
+    String::from_utf8_lossy(TimeText::new(time).as_bytes()).into_owned()
+}
+
+/// Everything, for the control socket.
+pub fn whole(overview: &Overview, uptime: Duration) -> Value {
+    let jobs: Vec<Value> = overview.jobs.iter().map(|(name, status)| job(name, status)).collect();
+    let watches: Vec<Value> = overview.watches.iter().map(|(name, status)| watch(name, status)).collect();
+    json!({
+        "version": VERSION,
+        "uptime": uptime.as_secs_f64(),
+        "maintenance": overview.maintenance,
+        "shuttingDown": overview.shutting_down,
+        "jobs": jobs,
+        "watches": watches,
+    })
+}
+
+fn job(name: &str, job: &JobStatus) -> Value {
+    let check = |(name, verdict): &(std::sync::Arc<str>, Verdict)| json!({ "name": &**name, "status": verdict_name(*verdict) });
+    json!({
+        "name": name,
+        "state": job.phase.name(),
+        "since": time(job.since),
+        "health": job.health.to_string(),
+        "checks": job.checks.iter().map(check).collect::<Vec<_>>(),
+        "pid": job.pid,
+        "restarts": job.restarts,
+        "lastExit": job.last_exit.as_ref().map(|(status, words)| json!({ "status": status, "reason": words })),
+        "advertised": job.advertised.as_ref().map(|(address, port)| json!({ "address": address, "port": port })),
+        "essential": job.essential,
+    })
+}
+
+fn watch(name: &str, watch: &WatchStatus) -> Value {
+    let instance =
+        |(id, address, port): &(String, String, u16)| json!({ "id": id, "address": address, "port": port });
+    json!({
+        "name": name,
+        "known": watch.known,
+        "instances": watch.instances.iter().map(instance).collect::<Vec<_>>(),
+    })
+}
+
+fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Unknown => "unknown",
+        Verdict::Passing => "passing",
+        Verdict::Failing => "failing",
+    }
+}
+
+/// As ContainerPilot shows itself: jobs without and with a port apart.
+pub fn in_containerpilots_form(overview: &Overview) -> Value {
+    let (mut jobs, mut services) = (Vec::new(), Vec::new());
+    for (name, job) in &overview.jobs {
+        let status = health(job).to_string();
+        match &job.advertised {
+            None => jobs.push(json!({ "Name": &**name, "Status": status })),
+            Some((address, port)) => {
+                services.push(json!({ "Name": &**name, "Address": address, "Port": port, "Status": status }))
+            }
+        }
+    }
+    let watches: Vec<&str> = overview.watches.keys().map(|name| &**name).collect();
+    json!({ "Version": VERSION, "Jobs": jobs, "Services": services, "Watches": watches })
+}
+
+/// The jobs for whose sake an orchestrator should send no traffic yet: essential or advertised, and not healthy.
+pub fn not_ready(overview: &Overview) -> Vec<Value> {
+    let waiting = overview
+        .jobs
+        .iter()
+        .filter(|(_, job)| (job.essential || job.advertised.is_some()) && health(job) != Health::Healthy);
+    waiting
+        .map(|(name, job)| {
+            json!({ "name": &**name, "state": job.phase.name(), "health": job.health.to_string() })
+        })
+        .collect()
+}
+
+/// The health of a job, where one that nothing checks is healthy while it runs.
+fn health(job: &JobStatus) -> Health {
+    let is_unchecked = job.checks.is_empty() && job.health == Health::Unknown;
+    if is_unchecked && job.phase == Phase::Running { Health::Healthy } else { job.health }
+}

@@ -1,0 +1,91 @@
+//! The telemetry port's routes.
+
+use super::*;
+use crate::messages::status::WatchStatus;
+
+#[::core::prelude::v1::test]
+fn metrics_come_in_the_format_that_is_preferred() {
+    in_scene(|scene| async move {
+        let text = scene.get(Plane::Telemetry, "/metrics").await;
+        assert_eq!(text.content_type, "text/plain; version=0.0.4; charset=utf-8");
+        assert!(text.text.contains("process_resident_memory_bytes"));
+        let request = TestRequest::get()
+            .uri("/metrics")
+            .insert_header((header::ACCEPT, "application/openmetrics-text;version=1.0.0,*/*;q=0.1"));
+        let open = scene.ask(Plane::Telemetry, request).await;
+        assert_eq!(open.content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+        assert!(open.text.ends_with("# EOF\n"));
+    });
+}
+
+#[::core::prelude::v1::test]
+fn metrics_show_jobs_and_watches() {
+    in_scene(|scene| async move {
+        scene.show("app", |job| job.health = Health::Healthy);
+        scene.shared.board.write().watches.insert(
+            Arc::from("db"),
+            WatchStatus { instances: vec![("i".to_owned(), "10.0.0.2".to_owned(), 5432)], known: true },
+        );
+        let text = scene.get(Plane::Telemetry, "/metrics").await.text;
+        for line in [
+            r#"containerpilot_job_up{name="app"} 1"#,
+            r#"containerpilot_job_restarts_total{name="app"} 3"#,
+            r#"containerpilot_job_last_exit_code{name="app"} 143"#,
+            r#"containerpilot_job_health{name="app",health="healthy"} 1"#,
+            r#"containerpilot_job_health{name="app",health="unhealthy"} 0"#,
+            r#"containerpilot_watch_instances{service="db"} 1"#,
+            "containerpilot_maintenance 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    });
+}
+
+#[::core::prelude::v1::test]
+fn the_status_has_containerpilots_form() {
+    in_scene(|scene| async move {
+        scene.show("plain", |_| {});
+        scene.show("served", |job| {
+            job.advertised = Some(("10.0.0.1".to_owned(), 80));
+            job.health = Health::Unhealthy;
+        });
+        scene.shared.board.write().watches.insert(Arc::from("db"), WatchStatus::default());
+        assert_eq!(
+            scene.get(Plane::Telemetry, "/status").await.json(),
+            serde_json::json!({
+                "Version": env!("CARGO_PKG_VERSION"),
+                "Jobs": [{ "Name": "plain", "Status": "healthy" }],
+                "Services": [{ "Name": "served", "Address": "10.0.0.1", "Port": 80, "Status": "unhealthy" }],
+                "Watches": ["db"],
+            })
+        );
+    });
+}
+
+#[::core::prelude::v1::test]
+fn ready_means_that_every_essential_or_advertised_job_is_healthy() {
+    in_scene(|scene| async move {
+        assert_eq!(scene.get(Plane::Telemetry, "/healthz").await.status, 200);
+        assert_eq!(scene.get(Plane::Telemetry, "/readyz").await.status, 200);
+        scene.show("helper", |job| job.health = Health::Unhealthy);
+        assert_eq!(scene.get(Plane::Telemetry, "/readyz").await.status, 200);
+        scene.show("main", |job| {
+            job.essential = true;
+            job.phase = Phase::Waiting;
+        });
+        let answer = scene.get(Plane::Telemetry, "/readyz").await;
+        assert_eq!(answer.status, 503);
+        assert_eq!(answer.json()["notReady"][0]["name"], "main");
+        scene.show("main", |job| job.essential = true);
+        assert_eq!(scene.get(Plane::Telemetry, "/readyz").await.status, 200, "unchecked, and it runs");
+        scene.show("web", |job| {
+            job.advertised = Some(("10.0.0.1".to_owned(), 80));
+            job.checks = vec![(Arc::from("check"), crate::messages::health::Verdict::Unknown)];
+        });
+        assert_eq!(scene.get(Plane::Telemetry, "/readyz").await.status, 503);
+        scene.show("web", |job| job.health = Health::Healthy);
+        assert_eq!(scene.get(Plane::Telemetry, "/readyz").await.status, 200);
+        scene.shared.board.write().shutting_down = true;
+        assert_eq!(scene.get(Plane::Telemetry, "/readyz").await.status, 503);
+    });
+}

@@ -1,0 +1,154 @@
+//! The metrics that we keep ourselves, and those that the board shows. The first three names are ContainerPilot's.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::exposition::{Exposition, Kind};
+use super::histogram::Histogram;
+use crate::messages::event::{EventKey, Source};
+use crate::messages::health::Health;
+use crate::messages::status::Overview;
+
+const HEALTHS: [Health; 4] = [Health::Unknown, Health::Healthy, Health::Unhealthy, Health::Maintenance];
+
+/// What we count ourselves.
+#[derive(Debug, Default)]
+pub struct BuiltIn {
+    events: BTreeMap<EventKey, u64>,
+    /// By status and path.
+    control_requests: BTreeMap<(u16, String), u64>,
+    /// By job and check.
+    check_durations: BTreeMap<(Arc<str>, Arc<str>), Histogram>,
+    consul_requests: u64,
+    consul_failures: u64,
+}
+
+/// Every family of ours, those of [`super::process`] included: a user's metric cannot have such a name.
+const NAMES: [&str; 18] = [
+    "containerpilot_check_duration_seconds",
+    "containerpilot_consul_failures_total",
+    "containerpilot_consul_requests_total",
+    "containerpilot_control_http_requests",
+    "containerpilot_event_queue_depth",
+    "containerpilot_events",
+    "containerpilot_job_health",
+    "containerpilot_job_last_exit_code",
+    "containerpilot_job_restarts_total",
+    "containerpilot_job_up",
+    "containerpilot_maintenance",
+    "containerpilot_watch_instances",
+    "process_cpu_seconds_total",
+    "process_max_fds",
+    "process_open_fds",
+    "process_resident_memory_bytes",
+    "process_start_time_seconds",
+    "process_virtual_memory_bytes",
+];
+
+/// Whether a name is one of ours.
+pub fn is_taken(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+impl BuiltIn {
+    pub fn event_published(&mut self, key: &EventKey) {
+        match self.events.get_mut(key) {
+            Some(count) => *count += 1,
+            None => drop(self.events.insert(key.clone(), 1)),
+        }
+    }
+
+    pub fn control_answered(&mut self, path: &str, status: u16) {
+        *self.control_requests.entry((status, path.to_owned())).or_default() += 1;
+    }
+
+    pub fn check_took(&mut self, job: &Arc<str>, check: &Arc<str>, time: Duration) {
+        let name = (Arc::clone(job), Arc::clone(check));
+        self.check_durations.entry(name).or_default().observe(time.as_secs_f64());
+    }
+
+    pub fn consul_answered(&mut self, success: bool) {
+        self.consul_requests += 1;
+        self.consul_failures += u64::from(!success);
+    }
+
+    pub fn forget_all_but(&mut self, configured: &HashSet<Source>) {
+        self.events.retain(|key, _| match &key.source {
+            Source::Global | Source::Signal(_) => true,
+            Source::Job(_) | Source::Watch(_) => configured.contains(&key.source),
+        });
+        self.check_durations.retain(|(job, _), _| configured.contains(&Source::Job(job.clone())));
+    }
+
+    pub fn expose(&self, out: &mut Exposition) {
+        out.family("containerpilot_events", "Count of published events, by code and source.", Kind::Counter);
+        for (key, count) in &self.events {
+            let source = key.source.to_string();
+            out.sample(&[("code", key.code.metric_name()), ("source", &source)], *count as f64);
+        }
+        let help = "Count of requests to the control socket, by response code and path.";
+        out.family("containerpilot_control_http_requests", help, Kind::Counter);
+        for ((status, path), count) in &self.control_requests {
+            out.sample(&[("code", &status.to_string()), ("path", path)], *count as f64);
+        }
+        let help = "How long health checks took, by job and check.";
+        out.family("containerpilot_check_duration_seconds", help, Kind::Histogram);
+        for ((job, check), histogram) in &self.check_durations {
+            histogram.expose(out, &[("name", job), ("check", check)]);
+        }
+        out.family("containerpilot_consul_requests_total", "Count of requests to Consul.", Kind::Counter);
+        out.sample(&[], self.consul_requests as f64);
+        let help = "Count of requests to Consul that failed.";
+        out.family("containerpilot_consul_failures_total", help, Kind::Counter);
+        out.sample(&[], self.consul_failures as f64);
+    }
+}
+
+/// What jobs and watches show of themselves. Not `job` but `name`: Prometheus has a label `job` of its own.
+pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
+    out.family("containerpilot_watch_instances", "Healthy instances of each watched service.", Kind::Gauge);
+    for (name, watch) in &overview.watches {
+        out.sample(&[("service", name)], watch.instances.len() as f64);
+    }
+    let jobs = || overview.jobs.iter().map(|(name, job)| (label(name), job));
+    out.family("containerpilot_job_up", "Whether a process of the job runs.", Kind::Gauge);
+    for (name, job) in jobs() {
+        out.sample(&[("name", name)], f64::from(u8::from(job.pid.is_some())));
+    }
+    let help = "Runs of the job after its first, since it was configured.";
+    out.family("containerpilot_job_restarts_total", help, Kind::Counter);
+    for (name, job) in jobs() {
+        out.sample(&[("name", name)], job.restarts as f64);
+    }
+    let help = "Status of the job's last execution as a shell tells it: 128+N for signal N.";
+    out.family("containerpilot_job_last_exit_code", help, Kind::Gauge);
+    for (name, job) in jobs() {
+        if let Some((status, _)) = &job.last_exit {
+            out.sample(&[("name", name)], f64::from(*status));
+        }
+    }
+    out.family(
+        "containerpilot_job_health",
+        "1 for the health that the job has, 0 for the others.",
+        Kind::Gauge,
+    );
+    for (name, job) in jobs() {
+        for health in HEALTHS {
+            let is_so = f64::from(u8::from(job.health == health));
+            out.sample(&[("name", name), ("health", &health.to_string())], is_so);
+        }
+    }
+    out.family("containerpilot_maintenance", "Whether the container is in maintenance.", Kind::Gauge);
+    out.sample(&[], f64::from(u8::from(overview.maintenance)));
+}
+
+/// How many events wait.
+pub fn expose_queue(out: &mut Exposition, queued: usize) {
+    out.family("containerpilot_event_queue_depth", "Events that wait for their delivery.", Kind::Gauge);
+    out.sample(&[], queued as f64);
+}
+
+fn label(name: &Arc<str>) -> &str {
+    name
+}

@@ -1,0 +1,288 @@
+//! The control socket from outside: the socket itself, its clients, and what a reload leaves alone.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use support::http::{connect, request};
+use support::{Exit, Pilot, Setup};
+
+const TWO: &str = r#"{ jobs: [
+    { name: "app", exec: "sleep 1000", restarts: "unlimited" },
+    { name: "two", exec: "sleep 1001", restarts: "unlimited" },
+] }"#;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn error_of(pilot: &Pilot, arguments: &[&str]) -> String {
+    let output = pilot.client(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_socket_is_private_and_gone_after_the_end() {
+    let pilot = Pilot::start(TWO);
+    pilot.wait_for_event("global startup");
+    assert_eq!(mode(&pilot.socket()), 0o600);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert!(!pilot.socket().exists());
+}
+
+#[test]
+fn the_mode_of_the_socket_can_be_set_and_changed() {
+    let pilot = Pilot::start(
+        r#"{ control: { socket: "{dir}/control.socket", mode: "0666" }, jobs: [{ exec: "sleep 9" }] }"#,
+    );
+    pilot.wait_for_event("global startup");
+    assert_eq!(mode(&pilot.socket()), 0o666);
+    pilot.edit("0666", "0660");
+    pilot.tell(&["-reload"]);
+    pilot.eventually("the new mode", || mode(&pilot.socket()) == 0o660);
+    pilot.tell(&["-ping"]);
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_live_one_refused() {
+    let setup = Setup::new().config(TWO);
+    drop(UnixListener::bind(setup.dir().join("control.socket")).unwrap());
+    let pilot = setup.start();
+    pilot.tell(&["-ping"]);
+    let second = Command::new(env!("CARGO_BIN_EXE_containerpilot"))
+        .arg("-config")
+        .arg(pilot.config())
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let said =
+        String::from_utf8_lossy(&second.stdout).into_owned() + &String::from_utf8_lossy(&second.stderr);
+    assert!(
+        said.contains("cannot create the control socket") && said.contains("another process listens on it"),
+        "{said}"
+    );
+    assert!(!said.contains("startup"), "{said}");
+    pilot.tell(&["-ping"]);
+}
+
+#[test]
+fn curl_can_use_it() {
+    let pilot = Pilot::start(TWO);
+    pilot.wait_for_event("global startup");
+    let curl = |arguments: &[&str]| {
+        let mut command = Command::new("curl");
+        command.args(["-sS", "-w", " %{http_code}", "--unix-socket"]).arg(pilot.socket());
+        let output = command.args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(curl(&["http://control/v3/ping"]), "ok\n 200");
+    assert_eq!(curl(&["-XPOST", "-d", r#"{"A":"b"}"#, "http://control/v3/env"]), "{}\n 200");
+    assert_eq!(curl(&["http://control/v3/nope"]), "{\"error\":\"there is nothing at /v3/nope\"}\n 404");
+    assert!(curl(&["-XPUT", "-d", "{", "http://control/v3/env"]).ends_with(" 422"));
+    fs::write(pilot.path("large"), vec![b'x'; 2 << 20]).unwrap();
+    let large = curl(&["-T", pilot.path("large").to_str().unwrap(), "http://control/v3/env"]);
+    assert_eq!(large, "{\"error\":\"the body is larger than 1 MiB\"}\n 413");
+}
+
+#[test]
+fn a_client_without_a_server_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let config = directory.path().join("c.json5");
+    fs::write(&config, format!("{{ control: {{ socket: {socket:?} }}, jobs: [ broken ] }}")).unwrap();
+    let ping = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+        let output = command.arg("-config").arg(&config).arg("-ping").output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, error) = ping();
+    assert_eq!(status, Some(1));
+    assert!(error.contains(socket.to_str().unwrap()) && error.contains("no such socket"), "{error}");
+    drop(UnixListener::bind(&socket).unwrap());
+    let (status, error) = ping();
+    assert_eq!(status, Some(1));
+    assert!(error.contains("nobody listens"), "{error}");
+}
+
+#[test]
+fn a_reload_touches_only_what_changed() {
+    let pilot = Pilot::start(TWO);
+    let (app, two) = (pilot.pid_of("app"), pilot.pid_of("two"));
+    pilot.edit("sleep 1001", "sleep 1002");
+    assert_eq!(
+        pilot.tell(&["-reload", "--dry-run"]),
+        "would be stopped: two\nwould be started: two\nwould be kept: app\n"
+    );
+    assert_eq!(pilot.pid_of("two"), two);
+    assert_eq!(pilot.tell(&["-reload"]), "stopped: two\nstarted: two\nkept: app\n");
+    pilot
+        .eventually("two runs anew", || pilot.status_of("two")["pid"].as_i64().is_some_and(|pid| pid != two));
+    assert_eq!(pilot.pid_of("app"), app);
+    assert_eq!(pilot.tell(&["-reload"]), "kept: app, two\n");
+    assert_eq!(pilot.tell(&["-reload", "-all"]), "stopped: app, two\nstarted: app, two\n");
+    pilot
+        .eventually("app runs anew", || pilot.status_of("app")["pid"].as_i64().is_some_and(|pid| pid != app));
+}
+
+#[test]
+fn a_bad_configuration_changes_nothing_and_is_explained() {
+    let pilot = Pilot::start(TWO);
+    let app = pilot.pid_of("app");
+    for (old, bad, words) in [
+        ("\"unlimited\"", "\"always\"", "restarts"),
+        ("jobs", "jbos", "jbos"),
+        ("]", "", ""), // not even JSON5
+    ] {
+        let good = pilot.text("containerpilot.json5");
+        pilot.edit(old, bad);
+        let error = error_of(&pilot, &["-reload"]);
+        assert!(error.contains(words) && error.contains("containerpilot.json5:"), "{error}");
+        fs::write(pilot.config(), good).unwrap();
+    }
+    assert_eq!(pilot.ask("PUT", "/v3/reload", "").status, 200);
+    assert_eq!(pilot.pid_of("app"), app);
+}
+
+#[test]
+fn the_control_socket_moves_when_its_path_changes() {
+    let pilot =
+        Pilot::start(r#"{ control: { socket: "{dir}/old" }, jobs: [{ name: "app", exec: "sleep 1000" }] }"#);
+    pilot.wait_for_event("global startup");
+    let pid =
+        request(connect(&pilot.path("old")), "GET", "/v3/status", "", "").json()["jobs"][0]["pid"].clone();
+    let mut half = connect(&pilot.path("old"));
+    half.write_all(b"PUT /v3/env HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{").unwrap();
+    pilot.edit("/old", "/new");
+    // The client reads the new configuration, so it would ask at the new place.
+    let answer = request(connect(&pilot.path("old")), "PUT", "/v3/reload", "", "");
+    assert_eq!((answer.status, answer.json()["kept"][0].as_str()), (200, Some("app")));
+    pilot.eventually("the socket has moved", || pilot.path("new").exists() && !pilot.path("old").exists());
+    let status: serde_json::Value =
+        serde_json::from_str(&pilot.tell(&["status", "--format", "json"])).unwrap();
+    assert_eq!(status["jobs"][0]["pid"], pid);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert!(!pilot.path("new").exists());
+}
+
+#[test]
+fn a_place_that_cannot_be_bound_leaves_the_socket_where_it_was() {
+    let pilot =
+        Pilot::start(r#"{ control: { socket: "{dir}/old" }, jobs: [{ name: "app", exec: "sleep 1000" }] }"#);
+    pilot.wait_for_event("global startup");
+    pilot.edit("/old", "/missing/new");
+    request(connect(&pilot.path("old")), "PUT", "/v3/reload", "", "");
+    pilot.wait_for_message("it stays where it was");
+    assert_eq!(request(connect(&pilot.path("old")), "GET", "/v3/ping", "", "").status, 200);
+}
+
+#[test]
+fn variables_are_seen_by_processes_that_start_later() {
+    let pilot = Pilot::start(
+        r#"{ jobs: [{ name: "app", exec: ["sh", "-c", "echo mode=$MODE old=${OLD-gone}; exec sleep 1000"], env: {} },
+                    { name: "rest", exec: "sleep 1000" }] }"#,
+    );
+    pilot.wait_for_line("app", "mode= old=gone");
+    pilot.tell(&["-putenv", "MODE=a=b", "-putenv", "OLD=1"]);
+    pilot.tell(&["restart", "app"]);
+    pilot.wait_for_line("app", "mode=a=b old=1");
+    pilot.tell(&["-putenv", "OLD"]);
+    assert_eq!(pilot.ask("PUT", "/v3/environ", r#"{"MODE":"never","9":"x"}"#).status, 400);
+    pilot.tell(&["restart", "app"]);
+    pilot.wait_for_line("app", "mode=a=b old=gone");
+}
+
+#[test]
+fn jobs_are_started_stopped_restarted_and_signalled_by_hand() {
+    let pilot = Pilot::start(
+        r#"{ jobs: [{ name: "app", exec: ["sh", "-c", "trap 'echo hup' HUP; echo up; while :; do sleep 0.05; done"] },
+                    { name: "rest", exec: "sleep 1000" }] }"#,
+    );
+    pilot.wait_for_line("app", "up");
+    pilot.tell(&["signal", "app", "hup"]);
+    pilot.wait_for_line("app", "hup");
+    pilot.tell(&["stop", "app"]);
+    pilot.eventually("app is stopped", || pilot.status_of("app")["state"] == "halted");
+    assert!(error_of(&pilot, &["signal", "app", "HUP"]).contains("has no process to signal"));
+    assert!(error_of(&pilot, &["stop", "app"]).contains("does not run"));
+    pilot.tell(&["start", "app"]);
+    pilot.eventually("app runs", || pilot.status_of("app")["state"] == "running");
+    assert!(error_of(&pilot, &["start", "app"]).contains("runs already"));
+    assert!(error_of(&pilot, &["start", "nope"]).contains("there is no job \"nope\""));
+    assert_eq!(pilot.client(&["signal", "app", "SIGNOPE"]).status.code(), Some(2));
+}
+
+#[test]
+fn maintenance_is_idempotent_and_shown() {
+    let pilot = Pilot::start(
+        r#"{ jobs: [{ name: "app", exec: "sleep 1000", health: { exec: "true", interval: "100ms" } },
+                    { name: "hook", exec: "echo hooked", when: { each: "enterMaintenance" } }] }"#,
+    );
+    pilot.wait_for_event("app healthy");
+    pilot.tell(&["-maintenance", "enable"]);
+    pilot.wait_for_line("hook", "hooked");
+    assert_eq!(pilot.ask("PUT", "/v3/maintenance/enable", "").json()["updated"], false);
+    assert!(pilot.tell(&["status"]).contains("in maintenance"));
+    pilot.eventually("shown", || pilot.status_of("app")["health"] == "maintenance");
+    pilot.tell(&["-reload"]);
+    assert!(pilot.tell(&["status"]).contains("in maintenance"));
+    pilot.tell(&["-maintenance", "disable"]);
+    pilot.wait_for_events("app healthy", 2);
+    assert_eq!(pilot.count("global enterMaintenance"), 1);
+}
+
+#[test]
+fn events_are_replayed_and_followed_to_the_very_end() {
+    let pilot = Pilot::start(TWO);
+    let text = pilot.tell(&["events"]);
+    assert!(text.contains(" 1 global startup\n"), "{text}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+    command.arg("-config").arg(pilot.config()).args(["events", "-f", "--since", "0"]).stdout(Stdio::piped());
+    let mut follower = command.spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().ends_with(" 1 global startup"));
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    let rest: Vec<String> = lines.collect();
+    assert!(follower.wait().unwrap().success());
+    for event in ["global shutdown", "app stopping", "app stopped", "two stopped"] {
+        assert!(rest.iter().any(|line| line.contains(event)), "{event} in {rest:?}");
+    }
+}
+
+#[test]
+fn a_thousand_reloads_restart_nothing_and_leak_nothing() {
+    let pilot = Pilot::start(TWO);
+    let pids = (pilot.pid_of("app"), pilot.pid_of("two"));
+    let stream = pilot.connect();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut stream = stream;
+    let mut reload = || {
+        stream.write_all(b"PUT /v3/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").unwrap();
+        let mut line = String::new();
+        while !line.ends_with("}\n") {
+            line.clear();
+            assert!(reader.read_line(&mut line).unwrap() > 0);
+        }
+        assert!(line.contains(r#""kept":["app","two"]"#), "{line}");
+    };
+    let used = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", pilot.pid())).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let files = fs::read_dir(format!("/proc/{}/fd", pilot.pid())).unwrap().count();
+        (resident.trim().trim_end_matches(" kB").parse::<usize>().unwrap(), files)
+    };
+    (0..100).for_each(|_| reload());
+    let before = used();
+    (0..1000).for_each(|_| reload());
+    let after = used();
+    assert_eq!(before.1, after.1, "file descriptors");
+    assert!(after.0 < before.0 + 2048, "{} kB became {} kB", before.0, after.0);
+    assert_eq!((pilot.pid_of("app"), pilot.pid_of("two")), pids);
+}

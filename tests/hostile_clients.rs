@@ -1,0 +1,194 @@
+//! Clients that mean no good, or are merely broken: jobs, other clients and memory do not notice them.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
+
+mod support;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use support::http::{answer, free_port, get_port};
+use support::{Exit, Pilot};
+
+/// More than the program ever needs, less than any of these clients sends.
+const MOST_MEMORY: usize = 64 << 10;
+
+/// A job that works all the time, so that a disturbance shows.
+fn start() -> (Pilot, u16) {
+    let port = free_port();
+    let pilot = Pilot::start(&format!(
+        r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
+            {{ name: "app", exec: ["sh", "-c", "while :; do echo tick >> {{dir}}/ticks; sleep 0.02; done"] }} ] }}"#
+    ));
+    pilot.wait_for_event("global startup");
+    (pilot, port)
+}
+
+/// That the job goes on, another client is served at once, and we are still small.
+fn assert_undisturbed(pilot: &Pilot) {
+    let before = pilot.lines("ticks").len();
+    pilot.wait_for_lines("ticks", before + 3);
+    let began = Instant::now();
+    assert_eq!(pilot.ask("GET", "/v3/ping", "").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(2), "a ping took {:?}", began.elapsed());
+    assert_eq!(pilot.status_of("app")["restarts"], 0);
+    let status = fs::read_to_string(format!("/proc/{}/status", pilot.pid())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: usize = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < MOST_MEMORY, "{peak} kB");
+}
+
+fn open_files(pilot: &Pilot) -> usize {
+    fs::read_dir(format!("/proc/{}/fd", pilot.pid())).unwrap().count()
+}
+
+#[test]
+fn half_a_request_holds_neither_reload_nor_shutdown() {
+    let (pilot, port) = start();
+    let mut held = Vec::new();
+    for bytes in [
+        "",
+        "PUT /v3/rel",
+        "PUT /v3/reload HTTP/1.1\r\nHost: x\r\n",
+        "PUT /v3/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+        "PUT /v3/env HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"A",
+    ] {
+        let mut control = pilot.connect();
+        control.write_all(bytes.as_bytes()).unwrap();
+        let mut telemetry = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        telemetry.write_all(bytes.as_bytes()).unwrap();
+        held.push((control, telemetry));
+    }
+    assert_undisturbed(&pilot);
+    let began = Instant::now();
+    assert_eq!(pilot.ask("PUT", "/v3/reload", "").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let began = Instant::now();
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    drop(held);
+}
+
+#[test]
+fn who_takes_too_long_for_a_head_is_sent_away() {
+    let (pilot, _) = start();
+    let mut slow = pilot.connect();
+    slow.write_all(b"GET /v3/ping HTTP/1.1\r\nHost:").unwrap();
+    let began = Instant::now();
+    assert_eq!(answer(slow).status, 408);
+    assert!((3..15).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert_undisturbed(&pilot);
+}
+
+#[test]
+fn a_body_of_one_gibibyte_is_refused_and_kept_nowhere() {
+    let (pilot, _) = start();
+    let mut stream = pilot.connect();
+    write!(stream, "PUT /v3/environ HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", 1 << 30).unwrap();
+    let mut sent = 0;
+    while sent < 1 << 30 && stream.write_all(&[b'x'; 0x10000]).is_ok() {
+        sent += 0x10000;
+    }
+    let answer = answer(stream);
+    assert!(answer.status == 413 || answer.status == 0, "{answer:?}");
+    assert_undisturbed(&pilot);
+}
+
+#[test]
+fn a_body_without_an_end_is_cut_off() {
+    let (pilot, _) = start();
+    let mut stream = pilot.connect();
+    stream.write_all(b"PUT /v3/environ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+    let began = Instant::now();
+    while stream.write_all(chunk.as_bytes()).is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(15), "it is still being read");
+    }
+    assert_undisturbed(&pilot);
+}
+
+#[test]
+fn ten_thousand_headers_are_refused() {
+    let (pilot, _) = start();
+    let mut stream = pilot.connect();
+    let mut head = "GET /v3/ping HTTP/1.1\r\nHost: x\r\n".to_owned();
+    (0..10_000).for_each(|number| head.push_str(&format!("X-{number}: {number}\r\n")));
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(b"\r\n"));
+    let status = answer(stream).status;
+    assert!(matches!(status, 0 | 400 | 413 | 431), "{status}");
+    let mut endless = pilot.connect();
+    endless.write_all(b"GET /").unwrap();
+    let mut sent = 0;
+    while sent < 64 << 20 && endless.write_all(&[b'a'; 0x1000]).is_ok() {
+        sent += 0x1000;
+    }
+    assert!(sent < 8 << 20, "a path of {sent} bytes was taken");
+    assert_undisturbed(&pilot);
+}
+
+#[test]
+fn garbage_costs_a_client_its_connection_and_nothing_else() {
+    let (pilot, port) = start();
+    let mut garbage: Vec<Vec<u8>> = vec![
+        b"\0\0\0\0\0\0\0\0".to_vec(),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(),
+        b"GET /v3/ping HTTP/9.9\r\n\r\n".to_vec(),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        b"GET /v3/ping HTTP/1.1\r\nContent-Length: -5\r\n\r\n".to_vec(),
+        b"PUT /v3/env HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\n".to_vec(),
+        b"GET /v3/ping HTTP/1.1\r\nHost: x\r\n\r\n".repeat(500),
+    ];
+    garbage.push([b"GET /v3/ping HTTP/1.1\r\nHost: x\r\n\r\n".as_slice(), &[0xff; 5000]].concat());
+    for bytes in &garbage {
+        for mut stream in [Box::new(pilot.connect()) as Box<dyn Conversation>, Box::new(tcp(port))] {
+            let _ = stream.write_all(bytes);
+            let mut some = [0; 4096];
+            let _ = stream.read(&mut some);
+        }
+    }
+    assert_undisturbed(&pilot);
+    assert_eq!(get_port(port, "/healthz", "").status, 200);
+}
+
+trait Conversation: Read + Write {}
+impl<T: Read + Write> Conversation for T {}
+
+fn tcp(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    stream
+}
+
+#[test]
+fn a_thousand_idle_connections_make_room_for_a_client_that_asks() {
+    let (pilot, port) = start();
+    let idle: Vec<_> = (0..1000).map(|_| (pilot.connect(), tcp(port))).collect();
+    assert_undisturbed(&pilot);
+    assert_eq!(get_port(port, "/metrics", "").status, 200);
+    pilot.eventually("files are closed", || open_files(&pilot) < 320);
+    let began = Instant::now();
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    drop(idle);
+}
+
+#[test]
+fn a_follower_that_never_reads_takes_no_memory() {
+    let port = free_port();
+    let pilot = Pilot::start(&format!(
+        r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
+            {{ name: "app", exec: ["sh", "-c", "while :; do echo tick >> {{dir}}/ticks; sleep 0.02; done"] }},
+            {{ name: "busy", exec: "true", restarts: "unlimited", backoff: {{ max: "0s" }} }} ] }}"#
+    ));
+    pilot.wait_for_event("global startup");
+    let mut deaf: Vec<_> = (0..20).map(|_| pilot.connect()).collect();
+    for stream in &mut deaf {
+        stream.write_all(b"GET /v3/events?since=0 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    }
+    pilot.eventually("thousands of events", || {
+        let events = pilot.ask("GET", "/v3/events?wait=0", "").body;
+        events.contains("are no longer known") && events.contains("\"sequence\":3")
+    });
+    assert_undisturbed(&pilot);
+}
