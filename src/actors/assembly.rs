@@ -106,7 +106,8 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let registry = Registry::new(log.logger().clone(), overseer, Rc::clone(&queued)).start();
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
-    let discovering = Rc::new(Discovering::new(&spec, bus.clone(), &board, &registry, log.logger())?);
+    let discovering =
+        Rc::new(Discovering::new(&spec, bus.clone(), (&board, &recorder), &registry, log.logger())?);
     let consul = discovering.agent.clone();
     let http = http::Http::default();
     let around = Surroundings {

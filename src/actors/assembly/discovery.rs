@@ -18,6 +18,7 @@ use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::discovery::Registration;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::status::Board;
+use crate::metrics::Recorder;
 
 /// How often our own service tells Consul that it is there, and how long that holds.
 const OWN_HEARTBEAT: Duration = Duration::from_secs(5);
@@ -39,14 +40,14 @@ impl Discovering {
     pub fn new(
         spec: &Spec,
         bus: Bus,
-        board: &Board,
+        (board, recorder): (&Board, &Recorder),
         registry: &Addr<Registry>,
         log: &Logger,
     ) -> io::Result<Self> {
         let client = connect(spec.consul.as_ref(), log)
             .map_err(|error| io::Error::other(format!("the client of Consul: {error}")))?;
         let own_service = spec.telemetry.as_ref().map(own_service);
-        let agent = ConsulAgent::new(client, board.clone(), own_service, log).start();
+        let agent = ConsulAgent::new(client, (board.clone(), recorder.clone()), own_service, log).start();
         let keys = [
             EventCode::Startup,
             EventCode::Shutdown,
