@@ -145,7 +145,7 @@ fn an_outage_is_no_change_and_news_come_after_it() {
 }
 
 fn count(pilot: &Pilot, text: &str) -> usize {
-    pilot.log().with_records(|records| records.iter().filter(|record| record.message.contains(text)).count())
+    pilot.log().records().iter().filter(|record| record.message.contains(text)).count()
 }
 
 #[test]

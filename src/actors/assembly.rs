@@ -108,7 +108,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
     let discovering =
-        Rc::new(Discovering::new(&spec, bus.clone(), &board, &registry, recorder.clone(), log.logger())?);
+        Rc::new(Discovering::new(&spec, bus.clone(), (&board, &recorder), &registry, log.logger())?);
     let consul = discovering.agent.clone();
     let http = http::Http::default();
     let around = Surroundings {

@@ -14,15 +14,14 @@ use tokio::time::Instant;
 
 use crate::consul::{CallError, Client};
 use crate::messages::bus::Notice;
-use crate::messages::discovery::{
-    Answer, DiscoveryCommand, Query, Registration, ServiceStatus, Unanswered, WithdrawAll, Withdrawn,
-};
+use crate::messages::discovery::{DiscoveryCommand, Registration, ServiceStatus, WithdrawAll, Withdrawn};
 use crate::messages::event::EventCode;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
 
 pub mod link;
 pub mod outage;
+mod queries;
 pub mod reconcile;
 pub mod retry;
 mod service;
@@ -33,12 +32,6 @@ use service::Service;
 
 /// Calls about services that are under way at a time; each is short.
 const CALLS: usize = 16;
-/// Queries that are under way at a time. Each holds a connection, of which Consul allows a client 200.
-const QUERIES: usize = 128;
-/// With more watches than that they take turns, each this long at most.
-const TURN: Duration = Duration::from_secs(2);
-/// How long an answer to a query may take, beyond the wait that was asked for.
-const QUERY_LIMIT: Duration = Duration::from_secs(5);
 /// How long a stopping job waits for its withdrawal; just below what it grants itself.
 const WITHDRAWAL_LIMIT: Duration = Duration::from_millis(1900);
 /// Failures in a row after which a withdrawal is waited for no more.
@@ -77,9 +70,8 @@ impl ConsulAgent {
     /// An agent that has told Consul nothing yet; `own_service` is registered from startup to shutdown.
     pub fn new(
         client: Option<Client>,
-        board: Board,
+        (board, recorder): (Board, Recorder),
         own_service: Option<Registration>,
-        recorder: Recorder,
         log: &Logger,
     ) -> Self {
         Self {
@@ -92,7 +84,7 @@ impl ConsulAgent {
             outage: Outage::default(),
             outage_began: None,
             calls: Rc::new(Semaphore::new(CALLS)),
-            queries: Rc::new(Semaphore::new(QUERIES)),
+            queries: Rc::new(Semaphore::new(queries::AT_A_TIME)),
             asking: 0,
             recovered: Rc::default(),
             hopeless: false,
@@ -194,7 +186,6 @@ impl ConsulAgent {
             Err(error) if error.is_unknown() => Outcome::Forgotten,
             Err(_) => Outcome::Failed,
         };
-        self.recorder.metrics().consul_answered(result.is_ok());
         let Some(service) = self.services.get_mut(id) else { return };
         service.in_flight = false;
         service.known = after(call, outcome);
@@ -269,10 +260,10 @@ impl ConsulAgent {
     }
 
     fn count(&self, answered: bool, lag: Option<Duration>) {
-        let mut board = self.board.write();
-        board.discovery.calls += 1;
-        board.discovery.failures += u64::from(!answered);
-        board.discovery.lag = lag.unwrap_or(board.discovery.lag);
+        self.recorder.metrics().consul_answered(answered);
+        if let Some(lag) = lag {
+            self.board.write().discovery.lag = lag;
+        }
     }
 
     /// Our own service lives from `startup` to `shutdown`.
@@ -294,14 +285,6 @@ impl ConsulAgent {
         for id in self.services.keys().cloned().collect::<Vec<_>>() {
             self.go_on(&id, false, ctx);
         }
-    }
-
-    /// Shortens the wait of a query when there are more than can be under way: then they take turns.
-    fn with_its_turn(&self, mut query: Query) -> Query {
-        if let Some((_, wait)) = query.newer_than.as_mut().filter(|_| self.asking > QUERIES) {
-            *wait = TURN.min(*wait);
-        }
-        query
     }
 }
 
@@ -384,44 +367,5 @@ impl Handler<WithdrawAll> for ConsulAgent {
         Box::pin(async move {
             let _ = all_done.recv().await; // ends when the last sender is gone
         })
-    }
-}
-
-impl Handler<Query> for ConsulAgent {
-    type Result = ResponseActFuture<Self, Result<Answer, Unanswered>>;
-
-    fn handle(&mut self, query: Query, _: &mut Context<Self>) -> Self::Result {
-        let Some(client) = self.client.clone() else {
-            return Box::pin(fut::ready(Err(Unanswered::Failed)));
-        };
-        self.asking += 1;
-        let slots = Rc::clone(&self.queries);
-        let recovered = Rc::clone(&self.recovered);
-        let query = self.with_its_turn(query);
-        let asker = Arc::clone(&query.asker);
-        let exchange = async move {
-            let _slot = slots.acquire().await;
-            tokio::select! {
-                result = client.query(&query, QUERY_LIMIT) => Some(result),
-                () = recovered.notified() => None,
-            }
-        };
-        Box::pin(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
-            agent.asking = agent.asking.saturating_sub(1);
-            if let Some(result) = &result {
-                agent.recorder.metrics().consul_answered(result.is_ok());
-            }
-            match result {
-                Some(Ok(answer)) => {
-                    agent.served(&asker, None, ctx);
-                    Ok(answer)
-                }
-                Some(Err(error)) => {
-                    agent.failed(&asker, &error);
-                    Err(Unanswered::Failed)
-                }
-                None => Err(Unanswered::Interrupted),
-            }
-        }))
     }
 }

@@ -266,10 +266,15 @@ impl Job {
         }
     }
 
-    /// Tells Consul what the job's health means, if that changed.
+    /// Tells Consul what the job's health means, if that changed. A job that stops and is not checked any more
+    /// keeps its standing until it is withdrawn: its pre-stop jobs find it as it was.
     fn advertise(&mut self) {
+        let health = self.checks.health();
+        if health == Health::Unknown && self.state.phase.is_stopping() {
+            return;
+        }
         if let Some(advertisement) = &mut self.advertisement {
-            advertisement.follow(self.checks.health());
+            advertisement.follow(health);
         }
     }
 

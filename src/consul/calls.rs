@@ -1,7 +1,9 @@
 //! The calls: register, update, deregister, and queries that wait for news.
 
 use std::collections::hash_map::DefaultHasher;
+use std::error::Error;
 use std::hash::{Hash, Hasher};
+use std::io;
 use std::time::Duration;
 
 use awc::error::{ConnectError, PayloadError, SendRequestError};
@@ -87,7 +89,14 @@ impl Client {
 
     async fn put(&self, path: &str, body: &Value, limit: Duration) -> Result<(), CallError> {
         let reply = self.exchange(Method::PUT, path, Some(body), limit).await?;
-        if reply.status == StatusCode::OK { Ok(()) } else { Err(self.failure(&reply)) }
+        if reply.status != StatusCode::OK {
+            return Err(self.failure(&reply));
+        }
+        // Consul has nothing to add; whoever has is somebody else who took the call.
+        match reply.body.trim_ascii() {
+            b"" | b"true" | b"null" => Ok(()),
+            _ => Err(CallError::Garbled("expected nothing, found a text".to_owned())),
+        }
     }
 
     /// One request and its whole answer, in time or not at all.
@@ -136,25 +145,32 @@ impl Client {
 
 /// awc's words for errors can be poor: the cause is what helps.
 fn not_sent(error: &SendRequestError) -> CallError {
-    match error {
-        SendRequestError::Connect(ConnectError::Io(error)) => CallError::Unreachable(error.to_string()),
-        SendRequestError::Connect(ConnectError::Timeout) => {
-            CallError::Unreachable("connecting took too long".to_owned())
-        }
-        SendRequestError::Connect(ConnectError::Disconnected) => {
-            CallError::Unreachable("it closed the connection".to_owned())
-        }
-        SendRequestError::Response(error) => CallError::Garbled(error.to_string()),
-        other => CallError::Unreachable(other.to_string()),
+    if let SendRequestError::Connect(ConnectError::Io(error)) = error {
+        return CallError::Unreachable(error.to_string());
     }
+    if let SendRequestError::Connect(ConnectError::Disconnected) = error {
+        return CallError::Unreachable("it closed the connection".to_owned());
+    }
+    if let SendRequestError::Response(answer) = error
+        && !comes_from_the_network(answer)
+    {
+        return CallError::Garbled(answer.to_string());
+    }
+    CallError::Unreachable(error.to_string())
+}
+
+fn comes_from_the_network(error: &impl Error) -> bool {
+    error.source().is_some_and(|cause| cause.is::<io::Error>())
 }
 
 fn not_read(error: &PayloadError) -> CallError {
-    match error {
-        PayloadError::Overflow => CallError::Garbled(format!("it is longer than {LONGEST_ANSWER} bytes")),
-        PayloadError::Incomplete(_) => CallError::Unreachable("it closed the connection early".to_owned()),
-        other => CallError::Garbled(other.to_string()),
+    if let PayloadError::Overflow = error {
+        return CallError::Garbled(format!("it is longer than {LONGEST_ANSWER} bytes"));
     }
+    if let PayloadError::Incomplete(_) | PayloadError::Io(_) = error {
+        return CallError::Unreachable("it closed the connection early".to_owned());
+    }
+    CallError::Garbled(error.to_string())
 }
 
 fn escape(text: &str, allowed: &'static AsciiSet) -> String {

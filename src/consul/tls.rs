@@ -92,9 +92,10 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, SetupError>
 /// What is wrong with a key is told without any of it.
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, SetupError> {
     PrivateKeyDer::from_pem_file(file).map_err(|error| {
-        let reason = match error {
-            rustls::pki_types::pem::Error::Io(error) => error.to_string(),
-            _ => "expected a private key in PEM form".to_owned(),
+        let reason = if let rustls::pki_types::pem::Error::Io(error) = error {
+            error.to_string()
+        } else {
+            "expected a private key in PEM form".to_owned()
         };
         SetupError::File(file.to_owned(), reason)
     })

@@ -44,10 +44,6 @@ pub struct WatchStatus {
 /// How it goes with Consul; nothing here tells a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiscoveryStatus {
-    /// Calls and queries that are over.
-    pub calls: u64,
-    /// Those of them that failed.
-    pub failures: u64,
     /// How long it took until Consul knew the latest change of a service.
     pub lag: Duration,
     /// What is wrong, while something is.

@@ -25,9 +25,10 @@ pub struct BuiltIn {
 }
 
 /// Every family of ours, those of [`super::process`] included: a user's metric cannot have such a name.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "containerpilot_check_duration_seconds",
     "containerpilot_consul_failures_total",
+    "containerpilot_consul_lag_seconds",
     "containerpilot_consul_requests_total",
     "containerpilot_control_http_requests",
     "containerpilot_event_queue_depth",
@@ -111,6 +112,9 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     for (name, watch) in &overview.watches {
         out.sample(&[("service", name)], watch.instances.len() as f64);
     }
+    let help = "How long it took until Consul knew the latest change of a service.";
+    out.family("containerpilot_consul_lag_seconds", help, Kind::Gauge);
+    out.sample(&[], overview.discovery.lag.as_secs_f64());
     let jobs = || overview.jobs.iter().map(|(name, job)| (label(name), job));
     out.family("containerpilot_job_up", "Whether a process of the job runs.", Kind::Gauge);
     for (name, job) in jobs() {

@@ -46,6 +46,16 @@ impl Consul {
         consul
     }
 
+    /// Starts one that other agents reach too; the settings say where.
+    pub fn reachable(settings: &str) -> Self {
+        Self::with(Some(settings), None)
+    }
+
+    /// The port of its gossip.
+    pub fn gossip_port(&self) -> u16 {
+        self.ports[2]
+    }
+
     /// Where its HTTP API listens.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port())
@@ -65,16 +75,12 @@ impl Consul {
     pub fn launch(&mut self) {
         let [http, server, gossip] = self.ports;
         let mut command = Command::new(program());
-        command.args([
-            "agent",
-            "-dev",
-            "-bind=127.0.0.1",
-            "-dns-port=-1",
-            "-grpc-port=-1",
-            "-serf-wan-port=-1",
-        ]);
+        command.args(["agent", "-dev", "-dns-port=-1", "-grpc-port=-1", "-serf-wan-port=-1"]);
         command.arg(format!("-http-port={http}"));
         command.arg(format!("-server-port={server}")).arg(format!("-serf-lan-port={gossip}"));
+        if !self.settings.as_ref().is_some_and(|settings| settings.contains("bind_addr")) {
+            command.arg("-bind=127.0.0.1");
+        }
         if let Some(settings) = &self.settings {
             let file = self.dir().join("settings.json");
             fs::write(&file, settings.replace("{dir}", &self.dir().to_string_lossy())).unwrap();

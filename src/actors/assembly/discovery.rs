@@ -40,15 +40,14 @@ impl Discovering {
     pub fn new(
         spec: &Spec,
         bus: Bus,
-        board: &Board,
+        (board, recorder): (&Board, &Recorder),
         registry: &Addr<Registry>,
-        recorder: Recorder,
         log: &Logger,
     ) -> io::Result<Self> {
         let client = connect(spec.consul.as_ref(), log)
             .map_err(|error| io::Error::other(format!("the client of Consul: {error}")))?;
         let own_service = spec.telemetry.as_ref().map(own_service);
-        let agent = ConsulAgent::new(client, board.clone(), own_service, recorder, log).start();
+        let agent = ConsulAgent::new(client, (board.clone(), recorder.clone()), own_service, log).start();
         let keys = [
             EventCode::Startup,
             EventCode::Shutdown,

@@ -23,9 +23,11 @@ mod tests {
     use super::*;
     use EventCode::{Changed, Healthy, Unhealthy};
 
+    type Row<'a> = (Option<&'a [u8]>, &'a [u8], &'a [EventCode]);
+
     #[test]
     fn every_pair_of_answers_has_its_events() {
-        let table: [(Option<&[u8]>, &[u8], &[EventCode]); 12] = [
+        let table: [Row<'_>; 12] = [
             (None, &[], &[Unhealthy]),
             (None, &[1], &[Changed, Healthy]),
             (None, &[1, 2], &[Changed, Healthy]),

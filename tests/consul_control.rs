@@ -1,0 +1,112 @@
+//! Service discovery and the control plane: maintenance, reload, status and metrics, with a real Consul.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
+
+mod support;
+
+use support::consul::Consul;
+use support::http::{free_port, get_port};
+use support::{Exit, Pilot};
+
+const TOKEN: &str = "99999999-8888-7777-6666-abcdefabcdef";
+
+fn job(name: &str) -> String {
+    format!(
+        r#"{{ name: "{name}", exec: "sleep 1000", port: 80, interfaces: "static:10.1.2.3",
+            health: {{ exec: "true", interval: "50ms", heartbeat: "1s" }} }}"#
+    )
+}
+
+fn config(consul: &Consul, telemetry: u16) -> String {
+    format!(
+        r#"{{ consul: {{ address: "{}", token: "{TOKEN}" }}, telemetry: {{ port: {telemetry}, interfaces: "static:127.0.0.1" }},
+            watches: [{{ name: "db", interval: "1s" }}], jobs: [{}, {}] }}"#,
+        consul.address(),
+        job("app"),
+        job("other")
+    )
+}
+
+fn enter(pilot: &Pilot, on: bool) {
+    let path = if on { "/v3/maintenance/enable" } else { "/v3/maintenance/disable" };
+    assert_eq!(pilot.ask("PUT", path, "").status, 200);
+}
+
+#[test]
+fn in_maintenance_nothing_is_registered_and_afterwards_everything_is() {
+    let consul = Consul::start();
+    let pilot = Pilot::start(&config(&consul, free_port()));
+    let services = ["app", "other", "containerpilot"];
+    services.iter().for_each(|service| consul.wait_for_status(service, "passing"));
+    for round in 1..=2 {
+        enter(&pilot, true);
+        services.iter().for_each(|service| consul.wait_for_absence(service));
+        assert_eq!(pilot.status_of("app")["health"], "maintenance");
+        enter(&pilot, false);
+        services.iter().for_each(|service| consul.wait_for_status(service, "passing"));
+        pilot.wait_for_events("app healthy", round + 1);
+    }
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    services.iter().for_each(|service| consul.wait_for_absence(service));
+}
+
+#[test]
+fn a_reload_changes_what_changed_and_nothing_else() {
+    let consul = Consul::start();
+    let pilot = Pilot::start(&config(&consul, free_port()));
+    consul.wait_for_status("app", "passing");
+    consul.wait_for_status("other", "passing");
+    pilot.wait_for_event("watch.db unhealthy");
+    let index_of =
+        |service: &str| consul.get(&format!("/v1/catalog/service/{service}"))[0]["CreateIndex"].clone();
+    let before = index_of("app");
+    pilot.edit(&job("other"), &job("third"));
+    pilot.edit(r#"{ name: "db", interval: "1s" }"#, r#"{ name: "cache", interval: "1s" }"#);
+    pilot.tell(&["-reload"]);
+    consul.wait_for_status("third", "passing");
+    consul.wait_for_absence("other");
+    pilot.wait_for_event("watch.cache unhealthy");
+    assert_eq!(index_of("app"), before, "what did not change stays registered");
+    consul.register("db", "db-1", 1, &[]);
+    consul.register("cache", "cache-1", 1, &[]);
+    pilot.wait_for_event("watch.cache healthy");
+    assert_eq!(pilot.count("watch.db healthy"), 0, "nobody watches it any more");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn a_reload_moves_everything_to_another_consul() {
+    let (old, new) = (Consul::start(), Consul::start());
+    let pilot = Pilot::start(&config(&old, free_port()));
+    old.wait_for_status("app", "passing");
+    pilot.edit(&old.address(), &new.address());
+    pilot.tell(&["-reload"]);
+    new.wait_for_status("app", "passing");
+    new.wait_for_status("containerpilot", "passing");
+    old.wait_for_absence("app");
+    new.register("db", "db-1", 1, &[]);
+    pilot.wait_for_event("watch.db healthy");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    new.wait_for_absence("app");
+}
+
+#[test]
+fn status_and_metrics_tell_of_watches_and_calls_and_show_no_token() {
+    let consul = Consul::start();
+    consul.register("db", "db-1", 5432, &[]);
+    let port = free_port();
+    let pilot = Pilot::start(&config(&consul, port));
+    consul.wait_for_status("app", "passing");
+    pilot.wait_for_event("watch.db healthy");
+    let status = pilot.ask("GET", "/v3/status", "").body;
+    assert!(status.contains("db-1") && status.contains("5432"), "{status}");
+    let metrics = get_port(port, "/metrics", "");
+    assert_eq!(metrics.sample(r#"containerpilot_watch_instances{service="db"}"#).unwrap(), "1");
+    let calls: f64 = metrics.sample("containerpilot_consul_requests_total").unwrap().parse().unwrap();
+    assert!(calls >= 4.0, "{calls}");
+    assert_eq!(metrics.sample("containerpilot_consul_failures_total").unwrap(), "0");
+    let lag: f64 = metrics.sample("containerpilot_consul_lag_seconds").unwrap().parse().unwrap();
+    assert!(lag > 0.0 && lag < 10.0, "{lag}");
+    for text in [&status, &metrics.body, &pilot.log().text(), &get_port(port, "/status", "").body] {
+        assert!(!text.contains(TOKEN), "a token is shown");
+    }
+}

@@ -1,0 +1,199 @@
+//! Trouble with Consul: it changes nothing for jobs, events and shutdown, is told once, and ends by itself.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
+
+mod support;
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::consul::Consul;
+use support::proxy::{Fault, Proxy};
+use support::{Exit, Pilot};
+
+const FAULTS: [Fault; 7] = [
+    Fault::Refused,
+    Fault::Hang,
+    Fault::Reset,
+    Fault::Garbage,
+    Fault::WrongBody,
+    Fault::Status500,
+    Fault::Slow(Duration::from_secs(20)),
+];
+
+/// Two seconds of heartbeat, so that recovery has four.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// An advertised job, healthy while `well` is there; one that restarts all the time; a watch.
+fn config(consul: &str) -> String {
+    format!(
+        r#"{{ consul: "{consul}", watches: [{{ name: "db", interval: "1s" }}], jobs: [
+            {{ name: "app", exec: "sleep 1000", port: 80, interfaces: "static:10.1.2.3",
+               health: {{ exec: "test -e {{dir}}/well", interval: "50ms", ttl: "30s", heartbeat: "2s" }} }},
+            {{ name: "busy", exec: "true", when: {{ interval: "100ms" }} }} ] }}"#
+    )
+}
+
+fn count(pilot: &Pilot, text: &str) -> usize {
+    pilot.log().records().iter().filter(|record| record.message.contains(text)).count()
+}
+
+fn troubles(pilot: &Pilot) -> usize {
+    count(pilot, "Consul is in trouble")
+}
+
+/// The processor time that a process has used, in hundredths of a second.
+fn cpu_ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn every_fault_is_survived_told_once_and_recovered_from() {
+    let consul = Consul::start();
+    let proxy = Proxy::new(consul.port());
+    let pilot = Pilot::start(&config(&proxy.address()));
+    fs::write(pilot.path("well"), "").unwrap();
+    consul.wait_for_status("app", "passing");
+    pilot.wait_for_event("watch.db unhealthy");
+    for (round, fault) in FAULTS.into_iter().enumerate() {
+        let before = troubles(&pilot);
+        proxy.set(fault);
+        pilot.eventually(&format!("{fault:?} is told"), || troubles(&pilot) > before);
+        // Health, events and jobs go on.
+        fs::remove_file(pilot.path("well")).unwrap();
+        pilot.wait_for_events("app unhealthy", round + 1);
+        let runs = pilot.count("busy exitSuccess");
+        pilot.wait_for_events("busy exitSuccess", runs + 20);
+        assert!(troubles(&pilot) - before <= 2, "{fault:?} is told once for each face that it has");
+        proxy.set(Fault::None);
+        let began = Instant::now();
+        consul.wait_for_status("app", "critical");
+        pilot
+            .eventually(&format!("the end of {fault:?} is told"), || count(&pilot, "Consul is back") > round);
+        let took = began.elapsed();
+        println!("{fault:?}: recovered in {took:?}");
+        assert!(took < 2 * HEARTBEAT + Duration::from_secs(1), "{fault:?}: recovered in {took:?}");
+        fs::write(pilot.path("well"), "").unwrap();
+        pilot.wait_for_events("app healthy", round + 2);
+        consul.wait_for_status("app", "passing");
+    }
+    assert_eq!(count(&pilot, "Consul is back"), FAULTS.len());
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn shutdown_waits_at_most_two_seconds_for_a_consul_in_trouble() {
+    let consul = Consul::start();
+    thread::scope(|scope| {
+        for fault in FAULTS {
+            let consul = &consul;
+            scope.spawn(move || {
+                let proxy = Proxy::new(consul.port());
+                let pilot = Pilot::start(&config(&proxy.address()));
+                fs::write(pilot.path("well"), "").unwrap();
+                pilot.wait_for_event("app healthy");
+                consul.wait_for_status("app", "passing");
+                proxy.set(fault);
+                let began = Instant::now();
+                assert_eq!(pilot.stop(), Exit::Code(0));
+                let took = began.elapsed();
+                println!("{fault:?}: stopped in {took:?}");
+                assert!(took < Duration::from_secs(4), "{fault:?}: stopped in {took:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn many_jobs_in_a_chain_wait_for_a_hanging_consul_only_once() {
+    let consul = Consul::start();
+    let proxy = Proxy::new(consul.port());
+    let job = |number: usize| {
+        let when = match number {
+            0 => String::new(),
+            _ => format!(r#"when: {{ source: "job-{}", once: "healthy" }},"#, number - 1),
+        };
+        format!(
+            r#"{{ name: "job-{number}", exec: "sleep 1000", port: 80, interfaces: "static:10.1.2.3", {when}
+                health: {{ exec: "true", interval: "50ms", heartbeat: "5s" }} }}"#
+        )
+    };
+    let jobs: Vec<String> = (0..4).map(job).collect();
+    let config =
+        format!(r#"{{ consul: "{}", stopTimeout: "20s", jobs: [{}] }}"#, proxy.address(), jobs.join(","));
+    let pilot = Pilot::start(&config);
+    consul.wait_for_status("job-3", "passing");
+    proxy.set(Fault::Hang);
+    let began = Instant::now();
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(4), "stopped in {took:?}");
+}
+
+#[test]
+fn a_consul_that_is_not_there_costs_no_time_no_lines_and_no_processor() {
+    let proxy = Proxy::new(1);
+    proxy.set(Fault::Refused);
+    let config = config(&proxy.address())
+        .replace(r#"{ name: "busy", exec: "true", when: { interval: "100ms" } }"#, "");
+    let pilot = Pilot::start(&config);
+    fs::write(pilot.path("well"), "").unwrap();
+    pilot.wait_for_event("app healthy");
+    pilot.eventually("the outage is told", || troubles(&pilot) == 1);
+    fs::remove_file(pilot.path("well")).unwrap();
+    let before = cpu_ticks(pilot.pid());
+    // Time must pass for its absence of work to show.
+    thread::sleep(Duration::from_secs(3));
+    let used = cpu_ticks(pilot.pid()) - before;
+    println!("{used} hundredths of a second in 3 s, 20 exec checks a second included");
+    assert!(used <= 45, "{used} hundredths of a second in 3 s");
+    assert_eq!(troubles(&pilot), 1);
+    let began = Instant::now();
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert!(began.elapsed() < Duration::from_secs(2), "stopped in {:?}", began.elapsed());
+}
+
+#[test]
+fn an_agent_that_lost_its_state_has_us_back_within_two_heartbeats() {
+    let mut consul = Consul::start();
+    let pilot = Pilot::start(&config(&consul.address()));
+    fs::write(pilot.path("well"), "").unwrap();
+    consul.wait_for_status("app", "passing");
+    consul.kill();
+    pilot.eventually("the outage is told", || troubles(&pilot) >= 1);
+    consul.launch();
+    let began = Instant::now();
+    consul.wait_for_status("app", "passing");
+    println!("back after {:?}", began.elapsed());
+    assert!(began.elapsed() < 2 * HEARTBEAT, "back after {:?}", began.elapsed());
+}
+
+#[test]
+fn a_service_that_somebody_deregistered_is_registered_at_the_next_heartbeat() {
+    let consul = Consul::start();
+    let pilot = Pilot::start(&config(&consul.address()));
+    fs::write(pilot.path("well"), "").unwrap();
+    consul.wait_for_status("app", "passing");
+    let id = format!("app-{}", nix::unistd::gethostname().unwrap().to_string_lossy());
+    consul.put(&format!("/v1/agent/service/deregister/{id}"), "");
+    let began = Instant::now();
+    consul.wait_for_absence("app");
+    consul.wait_for_status("app", "passing");
+    assert!(began.elapsed() < 2 * HEARTBEAT, "back after {:?}", began.elapsed());
+    assert_eq!(troubles(&pilot), 0, "that is no outage");
+}
+
+#[test]
+fn a_consul_that_comes_late_learns_everything() {
+    let mut consul = Consul::start();
+    consul.kill();
+    let pilot = Pilot::start(&config(&consul.address()));
+    fs::write(pilot.path("well"), "").unwrap();
+    pilot.wait_for_event("app healthy");
+    pilot.eventually("the outage is told", || troubles(&pilot) == 1);
+    consul.launch();
+    consul.wait_for_status("app", "passing");
+    pilot.wait_for_event("watch.db unhealthy");
+}

@@ -1,0 +1,124 @@
+//! Two joined Consul agents in two network namespaces: a partition is no change, and heals.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use support::Pilot;
+use support::consul::{Consul, exchange, program};
+
+/// A namespace with one link to ours; both go with the test.
+struct Namespace {
+    name: String,
+    link: String,
+}
+
+impl Namespace {
+    const OURS: &str = "10.213.97.1";
+    const THEIRS: &str = "10.213.97.2";
+
+    /// `None` where this user cannot make one.
+    fn new() -> Option<Self> {
+        let number = std::process::id();
+        let namespace = Self { name: format!("pilot{number}"), link: format!("p{number}") };
+        let (name, link) = (&namespace.name, &namespace.link);
+        let made = ip(&format!("netns add {name}"))
+            && ip(&format!("link add {link} type veth peer name inner netns {name}"))
+            && ip(&format!("addr add {}/30 dev {link}", Self::OURS))
+            && ip(&format!("link set {link} up"))
+            && ip(&format!("-n {name} addr add {}/30 dev inner", Self::THEIRS))
+            && ip(&format!("-n {name} link set inner up"))
+            && ip(&format!("-n {name} link set lo up"));
+        if !made {
+            eprintln!("skipped: this user cannot make network namespaces");
+        }
+        made.then_some(namespace)
+    }
+
+    fn cut(&self, cut: bool) {
+        assert!(ip(&format!("link set {} {}", self.link, if cut { "down" } else { "up" })));
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        ip(&format!("link del {}", self.link));
+        ip(&format!("netns del {}", self.name));
+    }
+}
+
+fn ip(arguments: &str) -> bool {
+    let output = Command::new("ip").args(arguments.split(' ')).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// A client agent within the namespace, joined to a server outside; we reach it through a socket.
+struct Agent(Child);
+
+impl Agent {
+    fn start(namespace: &Namespace, directory: &std::path::Path, gossip: u16) -> Self {
+        let place = directory.display();
+        let settings = format!(
+            r#"{{ "node_name": "inner", "data_dir": "{place}/data", "bind_addr": "{}", "retry_join": ["{}:{gossip}"],
+                "retry_interval": "1s", "addresses": {{ "http": "unix://{place}/http.socket" }},
+                "ports": {{ "dns": -1, "serf_lan": {gossip} }} }}"#,
+            Namespace::THEIRS,
+            Namespace::OURS
+        );
+        let file = directory.join("agent.json");
+        fs::write(&file, settings).unwrap();
+        let log = fs::File::create(directory.join("agent.log")).unwrap();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespace.name]).arg(program());
+        command.arg("agent").arg(format!("-config-file={}", file.display()));
+        Self(command.stdin(Stdio::null()).stdout(log).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_partition_is_no_change_and_its_end_brings_the_news() {
+    let Some(namespace) = Namespace::new() else { return };
+    let settings = format!(r#"{{ "advertise_addr": "{}", "bind_addr": "0.0.0.0" }}"#, Namespace::OURS);
+    let server = Consul::reachable(&settings);
+    let directory = tempfile::tempdir().unwrap();
+    let _agent = Agent::start(&namespace, directory.path(), server.gossip_port());
+    let socket = directory.path().join("http.socket");
+    server.eventually("the agent has joined", || {
+        let stream = UnixStream::connect(&socket).ok();
+        let answer = stream.and_then(|stream| exchange(stream, "GET", "/v1/catalog/nodes", None, ""));
+        answer.is_some_and(|(status, body)| status == 200 && body.contains("inner"))
+    });
+    server.register("db", "db-1", 1, &[]);
+    let config = format!(
+        r#"{{ consul: "unix://{}", watches: [{{ name: "db", interval: "1s" }}], jobs: [
+            {{ name: "app", exec: "sleep 1000", port: 80, interfaces: "static:10.1.2.3",
+               health: {{ exec: "test ! -e {{dir}}/ill", interval: "50ms", heartbeat: "1s" }} }}] }}"#,
+        socket.display()
+    );
+    let pilot = Pilot::start(&config);
+    server.wait_for_status("app", "passing");
+    pilot.wait_for_event("watch.db healthy");
+    assert!(!pilot.log().text().contains("Consul is in trouble"));
+    namespace.cut(true);
+    pilot.wait_for_message("Consul is in trouble");
+    fs::write(pilot.path("ill"), "").unwrap();
+    pilot.wait_for_event("app unhealthy");
+    server.register("db", "db-2", 2, &[]);
+    assert_eq!(pilot.events_of("watch.db"), ["changed", "healthy"], "a partition is no change");
+    namespace.cut(false);
+    server.put(&format!("/v1/agent/join/{}:{}", Namespace::THEIRS, server.gossip_port()), "");
+    server.wait_for_status("app", "critical");
+    pilot.wait_for_events("watch.db changed", 2);
+    pilot.wait_for_message("Consul is back");
+    assert_eq!(pilot.events_of("watch.db"), ["changed", "healthy", "changed"]);
+}
