@@ -209,7 +209,7 @@ fn pump(shared: &Shared, mut from: TcpStream, mut to: TcpStream, turn: u64, faul
         if let (Fault::Slow(delay), true) = (fault, count > 0) {
             thread::sleep(delay);
         }
-        let mut bytes = buffer[..count].to_vec();
+        let mut bytes = buffer.get(..count).unwrap_or_default().to_vec();
         if fault == Fault::NoIndex {
             let text = String::from_utf8_lossy(&bytes).replace("X-Consul-Index", "X-Lost-Header0");
             bytes = text.into_bytes();
