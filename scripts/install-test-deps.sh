@@ -8,33 +8,42 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 # tool:package
 needed="cc:gcc curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linux"
+# Tests that need one of these skip themselves where it cannot be had.
+wanted="prometheus:prometheus promtool:prometheus"
 
-packages=""
-for entry in $needed; do
-    tool=${entry%%:*}
-    package=${entry#*:}
-    if ! have "$tool"; then
-        say "$tool is missing; package $package has it"
-        packages="$packages $package"
-    fi
-done
+# The packages of those tools in "tool:package …" that are missing.
+missing() {
+    for entry in $1; do
+        have "${entry%%:*}" || echo "${entry#*:}"
+    done | sort -u | tr '\n' ' '
+}
 
-if [ -n "$packages" ]; then
+install() {
     if ! have apt-get; then
-        say "this machine has no apt-get: please install$packages yourself" >&2
-        exit 1
+        say "this machine has no apt-get: please install $* yourself" >&2
+        return 1
     elif [ "$(id -u)" -eq 0 ]; then
         root=""
     elif have sudo; then
         root="sudo"
     else
-        say "neither root nor sudo: please run 'apt-get install$packages' as root" >&2
-        exit 1
+        say "neither root nor sudo: please run 'apt-get install $*' as root" >&2
+        return 1
     fi
-    say "installing$packages with apt-get"
-    $root apt-get update -qq
+    say "installing $* with apt-get"
+    $root apt-get update -qq && $root apt-get install -y -qq --no-install-recommends "$@"
+}
+
+packages=$(missing "$needed")
+if [ -n "$packages" ]; then
     # shellcheck disable=SC2086 # several words are meant
-    $root apt-get install -y -qq --no-install-recommends $packages
+    install $packages
+fi
+
+packages=$(missing "$wanted")
+if [ -n "$packages" ]; then
+    # shellcheck disable=SC2086 # several words are meant
+    install $packages || say "going on without $packages: the tests that need it say that they are skipped" >&2
 fi
 
 if ! have cargo; then

@@ -2,8 +2,8 @@
 //! Plain synchronous calls that never block, all made from one thread; no decisions about jobs.
 //!
 //! How a child starts: in a new process group that it leads, with stdin from `/dev/null`. Signals that we
-//! handle have their default action in it, and so has SIGPIPE; those that were ignored when we were
-//! started and that we leave alone stay ignored. Its signal mask is ours: empty after [`reset_signals`].
+//! handle have their default action in it, and so have SIGPIPE and those that were ignored when we were
+//! started, the terminal's aside. Its signal mask is ours: empty after [`reset_signals`].
 //! None of our descriptors reach it, those that were given to us by our parent do, as without us.
 
 mod adopted;
@@ -20,6 +20,7 @@ mod resolve;
 mod spawn;
 mod wait;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,7 +34,7 @@ pub use children::{Children, Owner};
 pub use environment::Environ;
 pub use error::SpawnError;
 pub use execution::login_environment;
-pub use init::{become_subreaper, is_pid_one, reset_signals};
+pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals};
 pub use launcher::{Launcher, Order};
 
 /// The seam to the kernel; tests put a fake here.
@@ -69,7 +70,15 @@ pub trait Kernel {
     fn signal_child(&self, child: Pid, signal: Signal);
 
     /// Whether a group has a process that still runs: zombies do not count.
-    fn group_is_alive(&self, group: Pid) -> bool;
+    fn group_is_alive(&self, group: Pid) -> bool {
+        self.living_groups(&[group]).contains(&group)
+    }
+
+    /// Which of these groups have a process that still runs, in one pass: zombies do not count.
+    fn living_groups(&self, groups: &[Pid]) -> HashSet<Pid>;
+
+    /// Whether a group has no process left, not even a zombie; much cheaper than to look who lives.
+    fn group_is_empty(&self, group: Pid) -> bool;
 }
 
 /// Is ready whenever children may have ended, several at once included; `None` means that no more will be told.
@@ -167,7 +176,11 @@ impl Kernel for Linux {
         adopted::signal(child, signal);
     }
 
-    fn group_is_alive(&self, group: Pid) -> bool {
-        group::is_alive(group)
+    fn living_groups(&self, groups: &[Pid]) -> HashSet<Pid> {
+        group::living(groups)
+    }
+
+    fn group_is_empty(&self, group: Pid) -> bool {
+        group::is_empty(group)
     }
 }

@@ -90,6 +90,7 @@ fn a_body_of_one_gibibyte_is_refused_and_kept_nowhere() {
     while sent < 1 << 30 && stream.write_all(&[b'x'; 0x10000]).is_ok() {
         sent += 0x10000;
     }
+    assert!(sent < 64 << 20, "{sent} bytes were taken");
     let answer = answer(stream);
     assert!(answer.status == 413 || answer.status == 0, "{answer:?}");
     assert_undisturbed(&pilot);
@@ -171,6 +172,22 @@ fn a_thousand_idle_connections_make_room_for_a_client_that_asks() {
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     drop(idle);
+}
+
+#[test]
+fn hundreds_of_half_sent_bodies_make_room_too() {
+    let (pilot, _) = start();
+    let half = || {
+        let mut stream = pilot.connect();
+        let _ = stream.write_all(b"PUT /v3/env HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
+        stream
+    };
+    let held: Vec<_> = (0..300).map(|_| half()).collect();
+    assert_undisturbed(&pilot);
+    let began = Instant::now();
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    drop(held);
 }
 
 #[test]

@@ -1,11 +1,6 @@
 //! What jobs write becomes the log: one record for each line, whole, in order, before the end of its process is
 //! told; and a log that nobody takes slows the jobs, never the program.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::wildcard_enum_match_arm,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests may panic")]
 
 mod support;
 

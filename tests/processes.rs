@@ -1,6 +1,11 @@
 //! How jobs are executed: every setting as the job itself sees it, what a process starts with, and what becomes of
 //! programs that cannot be executed.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "tests may panic, and say so if they show nothing"
+)]
 
 mod support;
 

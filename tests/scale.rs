@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use support::bare::{Bare, open_gate};
 use support::{Exit, children};
 
+/// How long many processes may take on a busy machine.
+const LONG: Duration = Duration::from_secs(180);
+
 /// Tests that measure wait for each other.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -62,7 +65,7 @@ fn a_thousand_jobs_start_sleep_without_waking_up_and_stop() {
         (0..1000).map(|number| format!(r#"{{ name: "j{number}", exec: "sleep 1000" }}"#)).collect();
     let began = Instant::now();
     let mut bare = Bare::start(&format!(r#"{{ stopTimeout: "20s", jobs: [{}] }}"#, jobs.join(",")), |_| {});
-    bare.eventually("a thousand jobs run", || children(bare.pid()).len() == 1000);
+    bare.within(LONG, "a thousand jobs run", || children(bare.pid()).len() == 1000);
     eprintln!("1000 jobs started in {:?}, {:?}", began.elapsed(), size(bare.pid()));
     bare.eventually("the program settles", || switches_within(bare.pid(), Duration::from_millis(200)) == 0);
     assert_eq!(switches_within(bare.pid(), Duration::from_secs(2)), 0, "wake-ups in two idle seconds");
@@ -92,7 +95,7 @@ fn ten_thousand_restarts_leave_memory_descriptors_and_threads_where_they_were() 
     let began = Instant::now();
     let mut bare = Bare::start(&format!("{{ jobs: [{}] }}", jobs.join(",")), |_| {});
     let measured = |name: &str| {
-        bare.eventually(name, || bare.path(name).exists());
+        bare.within(LONG, name, || bare.path(name).exists());
         bare.eventually("the program settles", || {
             switches_within(bare.pid(), Duration::from_millis(100)) == 0
         });

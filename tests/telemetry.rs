@@ -1,5 +1,10 @@
 //! Telemetry from outside: what is scraped, by us and by a real Prometheus.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "helpers of tests may panic and print as tests do"
+)]
 
 mod support;
 
@@ -40,7 +45,7 @@ fn metrics(port: u16) -> Answer {
 fn is_there(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
-        println!("SKIPPED: {program} is not installed");
+        eprintln!("skipped: {program} is not installed");
     }
     found
 }

@@ -29,7 +29,7 @@ use crate::messages::discovery::WithdrawAll;
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
-use crate::process::{Children, Environ, Kernel, Launcher};
+use crate::process::{Children, Environ, Kernel, Launcher, accept_signals};
 
 mod discovery;
 
@@ -38,7 +38,7 @@ use discovery::{Discovering, host_name};
 /// How long the last withdrawals may take once everything else is over.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
 /// The signals that mean something to us.
-const SIGNALS: [Signal; 5] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2];
+pub const SIGNALS: [Signal; 5] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2];
 
 /// What the program is made from.
 pub struct Parts {
@@ -62,6 +62,7 @@ pub fn run(parts: Parts) -> io::Result<u8> {
         let listeners = Listeners::bind(&parts.spec, parts.needs_control, parts.log.logger())?;
         let program = assemble(parts, Some(listeners))?;
         forward_signals(&program.pilot)?;
+        accept_signals()?;
         let status = program.exited.await;
         if let Some(web_server) = program.web_server {
             let _ = web_server.send(Leave).await;

@@ -105,6 +105,10 @@ impl HealthCheck {
     }
 
     fn attempt_exec(&mut self, command: &CommandLine, ctx: &mut Context<Self>) {
+        let began = Instant::now();
+        if !self.spec.raw_output && !self.launcher.children.log_has_room() {
+            return self.schedule_after(began, ctx); // what it writes would find no place
+        }
         let order = Order {
             name: &self.label,
             command,
@@ -113,7 +117,6 @@ impl HealthCheck {
             occasion: None,
         };
         let owner = Owner { ended: ctx.address().recipient(), gone: ctx.address().recipient() };
-        let began = Instant::now();
         match self.launcher.launch(&order, owner) {
             Ok(pid) => {
                 let task = ctx.run_later(self.spec.timeout, |check, _| check.time_out());

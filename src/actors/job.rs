@@ -66,6 +66,8 @@ pub struct Job {
     checks: Checks,
     advertisement: Option<Advertisement>,
     execution: Option<Execution>,
+    /// The execution waits until the log can take its output.
+    postponed: Option<SpawnHandle>,
     /// The timer of the current phase.
     timer: Option<SpawnHandle>,
     /// The next tick, or the end of the wait for the first trigger.
@@ -109,6 +111,7 @@ impl Job {
             checks: Checks::new(checks),
             advertisement: Advertisement::new(&spec, &around.discovery),
             execution: None,
+            postponed: None,
             timer: None,
             schedule: None,
             cause: None,
@@ -166,6 +169,12 @@ impl Job {
         }
         self.report();
         self.show();
+        if self.state.phase != Phase::Running
+            && let Some(postponed) = self.postponed.take()
+        {
+            ctx.cancel_future(postponed);
+            self.advance(Input::SpawnFailed, ctx);
+        }
     }
 
     /// Shows users where the job is.
@@ -211,13 +220,16 @@ impl Job {
             }
             Action::Arm(timer) => self.arm(timer, ctx),
             Action::Deregister => self.deregister(ctx),
-            Action::Signal => self.signal(self.spec.stop.signal),
-            Action::Kill => self.signal(Signal::KILL),
+            Action::Signal => self.end_with(self.spec.stop.signal),
+            Action::Kill => self.end_with(Signal::KILL),
         }
     }
 
     fn spawn(&mut self, ctx: &mut Context<Self>) {
         let Some(command) = &self.spec.exec else { return };
+        if !self.spec.raw_output && !self.around.launcher.children.log_has_room() {
+            return self.spawn_when_the_log_has_room(ctx);
+        }
         let order = Order {
             name: &self.spec.name,
             command,
@@ -279,12 +291,28 @@ impl Job {
         self.show();
     }
 
+    fn spawn_when_the_log_has_room(&mut self, ctx: &mut Context<Self>) {
+        debug!(self.log, "waits for the log, which is not read fast enough");
+        self.execution = None;
+        let room = fut::wrap_future(self.around.launcher.children.log_room());
+        self.postponed = Some(ctx.spawn(room.map(|(), job: &mut Self, ctx| {
+            job.postponed = None;
+            job.spawn(ctx);
+        })));
+    }
+
     fn key(&self, code: EventCode) -> EventKey {
         EventKey { code, source: Source::Job(self.spec.name.clone()) }
     }
 
     fn publish(&mut self, code: EventCode) {
         self.cause = Some(self.around.bus.publish(self.key(code), self.cause));
+    }
+
+    /// What ends is not checked any more: that it serves nobody is no news.
+    fn end_with(&mut self, signal: Signal) {
+        self.checks.pause();
+        self.signal(signal);
     }
 
     fn signal(&self, signal: Signal) {
@@ -393,6 +421,13 @@ impl Job {
             last_status: self.last_status,
             answers,
         });
+    }
+
+    /// Says why a job will not run; one that has run, or could only run at the end, needs no words.
+    fn log_loss(&self) {
+        if self.state.phase == Phase::Waiting && self.runs == 0 && !self.around.board.read().shutting_down {
+            warn!(self.log, "will not run: {} can no longer come", self.listener.missing());
+        }
     }
 
     fn log_end(&self, pid: Pid, status: ExitStatus) {
@@ -547,7 +582,10 @@ impl Handler<JobCommand> for Job {
                 self.advance(Input::StopRequested, ctx);
             }
             JobCommand::Answer(number) => self.tell_pilot(Some(number)),
-            JobCommand::GiveUp => self.advance(Input::TriggerExpired, ctx),
+            JobCommand::GiveUp => {
+                self.log_loss();
+                self.advance(Input::TriggerExpired, ctx);
+            }
             JobCommand::Hurry => {
                 self.advance(Input::HoldEnded, ctx);
                 self.advance(Input::DrainElapsed, ctx);
@@ -569,7 +607,7 @@ impl Handler<JobCommand> for Job {
 impl Drop for Job {
     /// Nobody waits forever for a job whose actor died by a panic.
     fn drop(&mut self) {
-        if matches!(self.state.phase, Phase::Complete | Phase::Halted) || self.reported.is_none() {
+        if !std::thread::panicking() || matches!(self.state.phase, Phase::Complete | Phase::Halted) {
             return;
         }
         error!(self.log, "the job's actor ended unexpectedly: its processes are killed");

@@ -99,6 +99,8 @@ pub struct Pilot {
     generation: u64,
     maintenance: bool,
     requests: Requests,
+    /// When the first SIGTERM or SIGINT came.
+    interrupted: Option<Instant>,
     /// A decision is due in the next turn.
     due: bool,
     exit: Option<oneshot::Sender<u8>>,
@@ -138,6 +140,7 @@ impl Pilot {
             generation: 0,
             maintenance: false,
             requests: Requests::default(),
+            interrupted: None,
             due: false,
             exit: Some(exit),
         }
@@ -219,8 +222,9 @@ impl Handler<JobChanged> for Pilot {
         if let (Stage::ShuttingDown(shutdown), true) = (&mut self.stage, noted.completed) {
             shutdown.completed(noted.index, &change.name);
         }
-        let ended = matches!(change.phase, Phase::Complete | Phase::Halted);
-        if ended || change.answers.is_some() || !matches!(self.stage, Stage::Running) {
+        // What waits again may wait for what can no longer come.
+        let idle = matches!(change.phase, Phase::Complete | Phase::Halted | Phase::Waiting);
+        if idle || change.answers.is_some() || !matches!(self.stage, Stage::Running) {
             self.decide_soon(ctx);
         }
     }

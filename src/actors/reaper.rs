@@ -39,7 +39,9 @@ impl Reaper {
             Ok(true) => self.reap_in_next_turn(ctx),
             Err(error) => error!(self.log, "cannot wait for children: {error}"),
         }
-        self.sweep(ctx);
+        if self.children.note_empty_groups() {
+            self.sweep_later(ctx);
+        }
     }
 
     fn reap_in_next_turn(&self, ctx: &mut Context<Self>) {
@@ -48,12 +50,14 @@ impl Reaper {
         );
     }
 
-    fn sweep(&mut self, ctx: &mut Context<Self>) {
-        if self.children.sweep() && !self.sweeping {
+    fn sweep_later(&mut self, ctx: &mut Context<Self>) {
+        if !self.sweeping {
             self.sweeping = true;
             ctx.run_later(SWEEP_EVERY, |reaper, ctx| {
                 reaper.sweeping = false;
-                reaper.reap(ctx);
+                if reaper.children.sweep() {
+                    reaper.sweep_later(ctx);
+                }
             });
         }
     }

@@ -97,7 +97,7 @@ pub fn application(
         .wrap_fn(move |request, service| {
             let activity = request.conn_data::<Activity>().cloned();
             if let Some(activity) = &activity {
-                activity.set(Occupation::Answering);
+                activity.begin();
             }
             let (answer, counting) = (service.call(request), counting.clone());
             async move {

@@ -48,14 +48,17 @@ fn socket(config: Option<&Path>) -> PathBuf {
 }
 
 fn unreachable(socket: &Path, error: &io::Error) -> CommandError {
-    let reason = match error.kind() {
-        ErrorKind::NotFound => "there is no such socket; is containerpilot running?".to_owned(),
-        ErrorKind::ConnectionRefused => "nobody listens; is containerpilot running?".to_owned(),
-        ErrorKind::PermissionDenied => "permission denied; its owner is who runs containerpilot".to_owned(),
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".to_owned(),
-        ErrorKind::UnexpectedEof => "the connection ended without an answer".to_owned(),
-        _ => error.to_string(),
-    };
+    let known = [
+        (ErrorKind::NotFound, "there is no such socket; is containerpilot running?"),
+        (ErrorKind::ConnectionRefused, "nobody listens; is containerpilot running?"),
+        (ErrorKind::PermissionDenied, "permission denied; its owner is who runs containerpilot"),
+        (ErrorKind::WouldBlock, "no answer in time"),
+        (ErrorKind::TimedOut, "no answer in time"),
+        (ErrorKind::UnexpectedEof, "the connection ended without an answer"),
+        (ErrorKind::ConnectionReset, "the connection ended without an answer"),
+    ];
+    let reason = known.iter().find(|(kind, _)| *kind == error.kind());
+    let reason = reason.map_or_else(|| error.to_string(), |(_, reason)| (*reason).to_owned());
     CommandError::new(format!("cannot ask {}: {reason}", socket.display()))
 }
 

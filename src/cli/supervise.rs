@@ -13,7 +13,7 @@ use crate::config::diagnostic::Report;
 use crate::config::spec::{CommandLine, Spec};
 use crate::config::{self, Loaded, System};
 use crate::logging::Log;
-use crate::process::{Environ, Linux, become_subreaper, is_pid_one, reset_signals};
+use crate::process::{Environ, Linux, become_subreaper, hold_signals, is_pid_one, reset_signals};
 
 /// How long we wait for a log that takes none of its last records.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
@@ -45,7 +45,9 @@ pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, C
 
 /// What must be so before any other thread or process exists.
 fn prepare() -> Result<(), CommandError> {
-    reset_signals().map_err(|error| CommandError::new(format!("cannot reset signals: {error}")))?;
+    reset_signals()
+        .and_then(|()| hold_signals(&assembly::SIGNALS))
+        .map_err(|error| CommandError::new(format!("cannot prepare for signals: {error}")))?;
     if !is_pid_one() {
         become_subreaper().map_err(|error| CommandError::new(format!("cannot adopt orphans: {error}")))?;
     }

@@ -52,7 +52,7 @@ impl EventCode {
         Self::Signal,
     ];
 
-    /// The code as a configuration's `once` and `each` spell it.
+    /// The code as a configuration's `once` and `each` spell it, and as processes are told it.
     pub const fn config_name(self) -> &'static str {
         match self {
             Self::Startup => "startup",
@@ -70,7 +70,7 @@ impl EventCode {
         }
     }
 
-    /// The code as ContainerPilot's metrics and environment variables spell it.
+    /// The code as ContainerPilot's metrics spell it.
     pub const fn metric_name(self) -> &'static str {
         match self {
             Self::Startup => "Startup",

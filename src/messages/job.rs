@@ -157,3 +157,15 @@ pub struct JobChanged {
     /// The number of the question that it answers.
     pub answers: Option<u64>,
 }
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (keys, word) = match self {
+            Self::Nothing => return f.write_str("nothing"),
+            Self::AnyOf(keys) => (keys, " or "),
+            Self::AllOf(keys) => (keys, " and "),
+        };
+        let texts: Vec<String> = keys.iter().map(|key| format!("\"{key}\"")).collect();
+        f.write_str(&texts.join(word))
+    }
+}

@@ -56,7 +56,8 @@ struct Child {
 struct Remains {
     owner: Owner,
     since: Instant,
-    killed: bool,
+    /// When it got SIGKILL.
+    killed: Option<Instant>,
 }
 
 impl Children {
@@ -92,6 +93,18 @@ impl Children {
         streams
     }
 
+    /// Whether the log can take more from children. What a process wrote before it ended is logged in any case,
+    /// so nobody should start one that writes while it cannot.
+    pub fn log_has_room(&self) -> bool {
+        self.0.log.sink().has_room()
+    }
+
+    /// Waits until the log can take more from children.
+    pub fn log_room(&self) -> impl Future<Output = ()> + use<> {
+        let sink = self.0.log.sink().clone();
+        async move { sink.room().await }
+    }
+
     /// Sends a signal to the group of a child that is known to live, or to what is left of it.
     pub fn signal(&self, group: Pid, signal: Signal) -> io::Result<()> {
         let table = self.0.table.borrow();
@@ -123,43 +136,62 @@ impl Children {
         // The leader is still a zombie: its number cannot belong to anybody else.
         let _ = self.0.kernel.signal_group(exited.pid, Signal::TERM);
         self.0.kernel.reap(exited.pid)?;
-        let leftover = self.0.kernel.group_is_alive(exited.pid);
+        let leftover = !self.0.kernel.group_is_empty(exited.pid);
         if leftover {
-            let remains = Remains { owner: child.owner.clone(), since: Instant::now(), killed: false };
+            let remains = Remains { owner: child.owner.clone(), since: Instant::now(), killed: None };
             self.0.table.borrow_mut().swept.insert(exited.pid, remains);
         }
         child.owner.ended.do_send(ProcessEnded { pid: exited.pid, status: exited.status, leftover });
         Ok(())
     }
 
-    /// Ends what is left of groups whose leader ended, and tells the owners of those that are gone.
-    /// True while some group is left, and so should be looked at again soon.
-    pub fn sweep(&self) -> bool {
-        let groups: Vec<Pid> = self.0.table.borrow().swept.keys().copied().collect();
-        for group in groups {
-            self.sweep_group(group);
+    /// Tells the owners of groups of which not even a zombie is left. True while some group is left.
+    pub fn note_empty_groups(&self) -> bool {
+        let groups = self.remains();
+        for group in groups.into_iter().filter(|group| self.0.kernel.group_is_empty(*group)) {
+            self.forget(group);
         }
         !self.0.table.borrow().swept.is_empty()
     }
 
-    fn sweep_group(&self, group: Pid) {
-        let mut table = self.0.table.borrow_mut();
-        let Some(remains) = table.swept.get_mut(&group) else { return };
-        let age = remains.since.elapsed();
-        let alive = self.0.kernel.group_is_alive(group);
-        if alive && age >= SWEEP_GRACE + GIVE_UP_AFTER {
-            slog::error!(
-                self.0.log.logger(),
-                "a process of the ended group {group} does not die: it is left alone"
-            );
-        } else if alive {
-            if age >= SWEEP_GRACE && !remains.killed {
-                remains.killed = true;
-                let _ = self.0.kernel.signal_group(group, Signal::KILL);
+    /// Ends what is left of groups whose leader ended, and tells the owners of those of which nothing runs any
+    /// more. True while some group is left, and so should be looked at again soon.
+    pub fn sweep(&self) -> bool {
+        let groups = self.remains();
+        let living = self.0.kernel.living_groups(&groups);
+        for group in groups {
+            if !living.contains(&group) || self.is_hopeless(group) {
+                self.forget(group);
             }
-            return;
         }
-        if let Some(remains) = table.swept.remove(&group) {
+        !self.0.table.borrow().swept.is_empty()
+    }
+
+    fn remains(&self) -> Vec<Pid> {
+        self.0.table.borrow().swept.keys().copied().collect()
+    }
+
+    /// Kills what had its time to end; true if not even that helped.
+    fn is_hopeless(&self, group: Pid) -> bool {
+        let mut table = self.0.table.borrow_mut();
+        let Some(remains) = table.swept.get_mut(&group) else { return false };
+        match remains.killed {
+            None if remains.since.elapsed() >= SWEEP_GRACE => {
+                remains.killed = Some(Instant::now());
+                let _ = self.0.kernel.signal_group(group, Signal::KILL);
+                false
+            }
+            Some(killed) if killed.elapsed() >= GIVE_UP_AFTER => {
+                let log = self.0.log.logger();
+                slog::error!(log, "a process of the ended group {group} does not die: it is left alone");
+                true
+            }
+            None | Some(_) => false,
+        }
+    }
+
+    fn forget(&self, group: Pid) {
+        if let Some(remains) = self.0.table.borrow_mut().swept.remove(&group) {
             remains.owner.gone.do_send(GroupGone(group));
         }
     }

@@ -1,6 +1,7 @@
 //! Process groups: signalling one, and whether anything is left of it.
 #![allow(unsafe_code)]
 
+use std::collections::{HashMap, HashSet};
 use std::{fs, io};
 
 use super::Delivery;
@@ -11,22 +12,32 @@ pub(super) fn signal(group: Pid, signal: Signal) -> io::Result<Delivery> {
     kill_group(group, signal.number())
 }
 
-/// The null signal cannot tell zombies from the living, and a zombie whose parent never waits for it would
-/// keep a group for ever: so what it finds is looked at in `/proc`. Usually nothing is left and that costs one call.
-pub(super) fn is_alive(group: Pid) -> bool {
-    if is_gone(group) {
-        return false;
-    }
-    match members(group) {
-        Members::Running => true,
-        Members::OnlyZombies => false,
-        // It ended meanwhile, or `/proc` is missing or does not show us everything.
-        Members::NoneSeen => !is_gone(group),
-    }
+/// Whether a group has no process, not even a zombie.
+pub(super) fn is_empty(group: Pid) -> bool {
+    matches!(kill_group(group, 0), Ok(Delivery::NoSuchGroup))
 }
 
-fn is_gone(group: Pid) -> bool {
-    matches!(kill_group(group, 0), Ok(Delivery::NoSuchGroup))
+/// Which of these groups have a process that runs.
+///
+/// The null signal cannot tell zombies from the living, and a zombie whose parent never waits for it would keep a
+/// group for ever: so those that it finds are looked for in `/proc`, in one pass for all.
+pub(super) fn living(groups: &[Pid]) -> HashSet<Pid> {
+    let mut unclear: HashMap<i32, Members> = groups
+        .iter()
+        .filter(|group| !is_empty(**group))
+        .map(|group| (group.number(), Members::NoneSeen))
+        .collect();
+    if unclear.is_empty() {
+        return HashSet::new();
+    }
+    look_for_members(&mut unclear);
+    let runs = |group: &&Pid| match unclear.get(&group.number()) {
+        Some(Members::Running) => true,
+        Some(Members::OnlyZombies) | None => false,
+        // It ended meanwhile, or `/proc` is missing or does not show us everything.
+        Some(Members::NoneSeen) => !is_empty(**group),
+    };
+    groups.iter().filter(runs).copied().collect()
 }
 
 fn kill_group(group: Pid, signal: libc::c_int) -> io::Result<Delivery> {
@@ -52,20 +63,20 @@ enum Members {
     Running,
 }
 
-fn members(group: Pid) -> Members {
-    let mut seen = Members::NoneSeen;
+fn look_for_members(groups: &mut HashMap<i32, Members>) {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
             continue;
         }
         let stat = fs::read(entry.path().join("stat")).unwrap_or_default();
-        match member(&String::from_utf8_lossy(&stat), group) {
-            Some(Membership::Running) => return Members::Running,
-            Some(Membership::Zombie) => seen = Members::OnlyZombies,
-            None => {}
+        let Some((group, membership)) = member(&String::from_utf8_lossy(&stat)) else { continue };
+        match (groups.get_mut(&group), membership) {
+            (Some(seen), Membership::Running) => *seen = Members::Running,
+            (Some(seen @ Members::NoneSeen), Membership::Zombie) => *seen = Members::OnlyZombies,
+            (Some(Members::OnlyZombies | Members::Running) | None, Membership::Zombie)
+            | (None, Membership::Running) => {}
         }
     }
-    seen
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,21 +85,18 @@ enum Membership {
     Zombie,
 }
 
-/// Whether the process of a `/proc/PID/stat` text is in a group. A process whose first thread has ended
-/// looks like a zombie but runs on in its other threads.
-fn member(stat: &str, group: Pid) -> Option<Membership> {
+/// The group of the process of a `/proc/PID/stat` text. A process whose first thread has ended looks like a
+/// zombie but runs on in its other threads.
+fn member(stat: &str) -> Option<(i32, Membership)> {
     // The name, the second field, can hold spaces and parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    let process_group: i32 = fields.nth(1)?.parse().ok()?;
+    let group: i32 = fields.nth(1)?.parse().ok()?;
     let threads: u32 = fields.nth(14)?.parse().ok()?;
-    if process_group != group.number() {
-        return None;
-    }
     match state {
-        "Z" | "X" if threads <= 1 => Some(Membership::Zombie),
-        _ => Some(Membership::Running),
+        "Z" | "X" if threads <= 1 => Some((group, Membership::Zombie)),
+        _ => Some((group, Membership::Running)),
     }
 }
 
@@ -106,28 +114,26 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_does_not_hide_a_member() {
-        assert_eq!(member(&stat("a) Z 1 (b", "S", 7, 1), group(7)), Some(Membership::Running));
-    }
-
-    #[test]
-    fn a_process_of_another_group_is_no_member() {
-        assert_eq!(member(&stat("sh", "S", 7, 1), group(8)), None);
+        assert_eq!(member(&stat("a) Z 1 (b", "S", 7, 1)), Some((7, Membership::Running)));
     }
 
     #[test]
     fn a_zombie_with_threads_still_runs() {
-        assert_eq!(member(&stat("sh", "Z", 7, 1), group(7)), Some(Membership::Zombie));
-        assert_eq!(member(&stat("sh", "Z", 7, 2), group(7)), Some(Membership::Running));
+        assert_eq!(member(&stat("sh", "Z", 7, 1)), Some((7, Membership::Zombie)));
+        assert_eq!(member(&stat("sh", "Z", 7, 2)), Some((7, Membership::Running)));
     }
 
     #[test]
     fn a_process_that_vanished_is_no_member() {
-        assert_eq!(member("", group(7)), None);
+        assert_eq!(member(""), None);
     }
 
     #[test]
-    fn our_own_group_runs() {
-        assert!(is_alive(group(nix::unistd::getpgrp().as_raw())));
+    fn our_own_group_runs_and_one_without_members_does_not() {
+        let own = group(nix::unistd::getpgrp().as_raw());
+        let nobody = group(i32::MAX);
+        assert_eq!(living(&[own, nobody]), HashSet::from([own]));
+        assert!(is_empty(nobody) && !is_empty(own));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::{io, mem, process, ptr};
 use nix::sys::prctl;
 use nix::sys::signal::SigSet;
 
+use crate::messages::signal::Signal;
+
 /// Makes orphaned descendants our children, as they are of PID 1 anyway.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
@@ -16,18 +18,39 @@ pub fn is_pid_one() -> bool {
     process::id() == 1
 }
 
-/// Undoes what a parent may have left us with: blocked signals, which would make us and our children deaf,
-/// and an ignored SIGCHLD, which would make the kernel throw exit statuses away.
+/// Signals whose being ignored says something about the terminal, or that Rust itself ignores for us.
+const LEFT_ALONE: [libc::c_int; 6] =
+    [libc::SIGKILL, libc::SIGSTOP, libc::SIGPIPE, libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP];
+
+/// Undoes what a parent may have left us with: blocked signals, which would make us and our children deaf, and
+/// ignored ones: a shell ignores SIGINT and SIGQUIT for what it runs in the background, and jobs would inherit
+/// that; an ignored SIGCHLD would make the kernel throw exit statuses away.
 pub fn reset_signals() -> io::Result<()> {
     SigSet::empty().thread_set_mask()?;
-    if is_ignored(libc::SIGCHLD)? {
-        // SAFETY: the default action runs no code of ours.
-        let previous = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        if previous == libc::SIG_ERR {
-            return Err(io::Error::last_os_error());
+    for signal in (1..=libc::SIGSYS).filter(|signal| !LEFT_ALONE.contains(signal)) {
+        if is_ignored(signal)? {
+            // SAFETY: the default action runs no code of ours.
+            let previous = unsafe { libc::signal(signal, libc::SIG_DFL) };
+            if previous == libc::SIG_ERR {
+                return Err(io::Error::last_os_error());
+            }
         }
     }
     Ok(())
+}
+
+/// Keeps signals waiting until somebody handles them: the kernel throws away what PID 1 does not handle.
+pub fn hold_signals(signals: &[Signal]) -> io::Result<()> {
+    let mut held = SigSet::empty();
+    for signal in signals {
+        held.add(nix::sys::signal::Signal::try_from(signal.number())?);
+    }
+    Ok(held.thread_block()?)
+}
+
+/// Lets signals come, those that were held first.
+pub fn accept_signals() -> io::Result<()> {
+    Ok(SigSet::empty().thread_set_mask()?)
 }
 
 fn is_ignored(signal: libc::c_int) -> io::Result<bool> {

@@ -91,9 +91,14 @@ impl Bare {
 
     /// Waits for a fact.
     pub fn eventually(&self, what: &str, fact: impl Fn() -> bool) {
+        self.within(DEADLINE, what, fact);
+    }
+
+    /// Waits for a fact that takes its time.
+    pub fn within(&self, deadline: Duration, what: &str, fact: impl Fn() -> bool) {
         let began = Instant::now();
         while !fact() {
-            if began.elapsed() > DEADLINE {
+            if began.elapsed() > deadline {
                 let err = self.text("err");
                 panic!("missed deadline: {what}\n--- out\n{}\n--- err\n{err}", self.text("out"));
             }

@@ -12,13 +12,15 @@ use super::view::JobView;
 use super::{Pilot, Stage, global};
 use crate::config::spec::StopBudget;
 use crate::messages::event::EventCode;
-use crate::messages::job::JobCommand;
+use crate::messages::job::{JobCommand, Phase};
 use crate::messages::signal::Signal;
 
 /// The share of the shutdown's budget after which everything left is told to stop.
 const LAST_CALL: f64 = 0.8;
 /// How long after the budget we leave with processes that even SIGKILL does not end.
 const LEAVE_AFTER: Duration = Duration::from_secs(3);
+/// Whoever stops us may signal us twice in one go, itself and through our group; later, it means it.
+const REPEAT_AFTER: Duration = Duration::from_millis(250);
 /// How long processes that jobs left behind have to end.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 /// How often they are looked for, once everything else is over.
@@ -29,8 +31,11 @@ impl Pilot {
         let log = self.tools.log.logger();
         match &reason {
             Reason::Signal => info!(log, "shutting down"),
-            Reason::Essential(name, status) => {
+            Reason::Essential(name, Some(status)) => {
                 info!(log, "shutting down: the essential job {name} ended with status {status}");
+            }
+            Reason::Essential(name, None) => {
+                warn!(log, "shutting down: the essential job {name} is over without having run");
             }
             Reason::Completed => debug!(log, "shutting down: every job is complete"),
         }
@@ -39,33 +44,39 @@ impl Pilot {
         let event = self.publish(global(EventCode::Shutdown));
         self.stage = Stage::ShuttingDown(Shutdown::new(reason, event, self.crew.views()));
         match self.spec.stop_timeout {
-            StopBudget::Immediate => self.crew.tell_all(JobCommand::Kill),
+            StopBudget::Immediate => self.kill_all(ctx),
             StopBudget::Within(budget) => {
                 ctx.run_later(budget.mul_f64(LAST_CALL), |pilot, _| pilot.last_call());
-                ctx.run_later(budget, |pilot, _| pilot.kill_all());
-                ctx.run_later(budget.saturating_add(LEAVE_AFTER), |pilot, ctx| pilot.leave_regardless(ctx));
+                ctx.run_later(budget, |pilot, ctx| {
+                    if let Stage::ShuttingDown(_) = pilot.stage {
+                        let log = pilot.tools.log.logger();
+                        let jobs = pilot.crew.living();
+                        warn!(log, "the time to stop is over: killing what is left"; "jobs" => jobs);
+                        pilot.kill_all(ctx);
+                    }
+                });
             }
         }
         // Comes back after `shutdown` is delivered: what we send then finds its listeners at work.
         self.tools.bus.mark();
     }
 
+    /// Everything left is told, but for those who wait for the end of another: that end may still come.
     fn last_call(&mut self) {
         let Stage::ShuttingDown(shutdown) = &mut self.stage else { return };
         let cause = Some(shutdown.event);
-        for index in 0..self.crew.views().len() {
-            shutdown.tell(index);
+        for (index, job) in self.crew.views().iter().enumerate() {
+            if !job.is_complete() && !(job.closes && job.phase == Phase::Waiting) {
+                shutdown.tell(index);
+                self.crew.tell(index, JobCommand::Stop { cause, in_shutdown: true });
+                self.crew.tell(index, JobCommand::Hurry);
+            }
         }
-        self.crew.tell_all(JobCommand::Stop { cause, in_shutdown: true });
-        self.crew.tell_all(JobCommand::Hurry);
     }
 
-    fn kill_all(&mut self) {
-        if let Stage::ShuttingDown(_) = self.stage {
-            let log = self.tools.log.logger();
-            warn!(log, "the time to stop is over: killing what is left"; "jobs" => self.crew.living());
-            self.crew.tell_all(JobCommand::Kill);
-        }
+    fn kill_all(&mut self, ctx: &mut Context<Self>) {
+        self.crew.tell_all(JobCommand::Kill);
+        ctx.run_later(LEAVE_AFTER, |pilot, ctx| pilot.leave_regardless(ctx));
     }
 
     /// Some process does not even die of SIGKILL; whoever stops us must not wait for it.
@@ -107,8 +118,9 @@ impl Pilot {
             StopBudget::Immediate => Some(shutdown.began),
             StopBudget::Within(budget) => shutdown.began.checked_add(budget),
         };
-        let grace_end = Instant::now() + ORPHAN_GRACE;
-        let kill_from = budget_end.map_or(grace_end, |end| end.min(grace_end));
+        let now = Instant::now();
+        let grace_end = now + ORPHAN_GRACE;
+        let kill_from = budget_end.map_or(grace_end, |end| end.clamp(now, grace_end));
         self.stage = Stage::Leaving { status, kill_from };
         self.tools.children.signal_adopted(Signal::TERM);
         self.wait_for_orphans(ctx);
@@ -132,17 +144,23 @@ impl Pilot {
     }
 
     pub(super) fn interrupt(&mut self, signal: Signal, ctx: &mut Context<Self>) {
+        let again = self.interrupted.is_some_and(|first| first.elapsed() >= REPEAT_AFTER);
+        let first = self.interrupted.is_none();
+        self.interrupted.get_or_insert_with(Instant::now);
         match &mut self.stage {
             Stage::Running | Stage::Reloading(_) => {
                 info!(self.tools.log.logger(), "{signal} received");
                 self.shut_down(Reason::Signal, ctx);
             }
-            Stage::ShuttingDown(_) => {
+            Stage::ShuttingDown(_) if again => {
                 warn!(self.tools.log.logger(), "{signal} received again: killing everything");
-                self.crew.tell_all(JobCommand::Kill);
+                self.kill_all(ctx);
             }
-            Stage::Leaving { kill_from, .. } => *kill_from = (*kill_from).min(Instant::now()),
-            Stage::Gone => {}
+            Stage::ShuttingDown(_) if first => {
+                info!(self.tools.log.logger(), "{signal} received: shutting down already");
+            }
+            Stage::Leaving { kill_from, .. } if again => *kill_from = (*kill_from).min(Instant::now()),
+            Stage::ShuttingDown(_) | Stage::Leaving { .. } | Stage::Gone => {}
         }
     }
 }

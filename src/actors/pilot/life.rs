@@ -7,15 +7,16 @@ use std::sync::Arc;
 use super::reach::{Outside, reachable};
 use super::view::JobView;
 use crate::config::spec::JobKind;
-use crate::messages::job::Phase;
+use crate::messages::event::{EventCode, Source};
+use crate::messages::job::{Missing, Phase};
 
 /// Why the program ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// SIGTERM or SIGINT.
     Signal,
-    /// An essential job completed, with this status.
-    Essential(Arc<str>, u8),
+    /// An essential job completed, with this status, if it ever ran.
+    Essential(Arc<str>, Option<u8>),
     /// Every job is complete.
     Completed,
 }
@@ -32,8 +33,8 @@ pub struct Course {
 /// What to do now that some job changed, outside of a shutdown.
 pub fn course(jobs: &[JobView], startup_pending: bool) -> Course {
     if let Some(job) = jobs.iter().find(|job| job.essential && job.is_complete()) {
-        let status = job.last_status.unwrap_or(0);
-        return Course { lost: vec![], shut_down: Some(Reason::Essential(job.name.clone(), status)) };
+        let reason = Reason::Essential(job.name.clone(), job.last_status);
+        return Course { lost: vec![], shut_down: Some(reason) };
     }
     let possible = Outside { startup: startup_pending, shutdown: true, world: true, coprocesses: true };
     let lost = indices(unreachable(jobs, possible));
@@ -41,10 +42,26 @@ pub fn course(jobs: &[JobView], startup_pending: bool) -> Course {
     Course { lost, shut_down }
 }
 
-/// Waiting jobs that nothing can start any more.
+/// Waiting jobs that nothing can start any more. Who gives up still publishes `stopping` and `stopped`, so those
+/// who wait for that from one of them have their turn later, unless they all wait for each other.
 fn unreachable(jobs: &[JobView], outside: Outside) -> Vec<bool> {
     let alive = reachable(jobs, outside);
-    jobs.iter().zip(alive).map(|(job, alive)| job.phase == Phase::Waiting && !alive).collect()
+    let lost: Vec<bool> =
+        jobs.iter().zip(alive).map(|(job, alive)| job.phase == Phase::Waiting && !alive).collect();
+    let ends: HashSet<&str> =
+        jobs.iter().zip(&lost).filter(|(_, lost)| **lost).map(|(job, _)| &*job.name).collect();
+    let hopes = |job: &JobView| {
+        let keys = match &job.missing {
+            Missing::Nothing => return false,
+            Missing::AnyOf(keys) | Missing::AllOf(keys) => keys,
+        };
+        keys.iter().any(|key| {
+            let end = matches!(key.code, EventCode::Stopping | EventCode::Stopped);
+            end && matches!(&key.source, Source::Job(name) if **name != *job.name && ends.contains(&**name))
+        })
+    };
+    let first: Vec<bool> = jobs.iter().zip(&lost).map(|(job, lost)| *lost && !hopes(job)).collect();
+    if first.contains(&true) { first } else { lost }
 }
 
 fn indices(flags: impl IntoIterator<Item = bool>) -> Vec<usize> {
@@ -141,16 +158,20 @@ impl Candidate<'_> {
 pub fn exit_status(jobs: &[JobView], reason: &Reason) -> u8 {
     match reason {
         Reason::Signal => 0,
-        Reason::Essential(_, status) => *status,
-        Reason::Completed => jobs
-            .iter()
-            .filter(|job| job.kind == JobKind::Job)
-            .filter_map(|job| {
-                job.last_status.filter(|status| *status != 0).map(|status| (job.last_end, status))
-            })
-            .min()
-            .map_or(0, |(_, status)| status),
+        Reason::Essential(_, Some(status)) => *status,
+        // What it needed did not come: that is no success.
+        Reason::Essential(_, None) => first_failure(jobs).unwrap_or(1),
+        Reason::Completed => first_failure(jobs).unwrap_or(0),
     }
+}
+
+/// The status of the first job whose last execution failed.
+fn first_failure(jobs: &[JobView]) -> Option<u8> {
+    let failed = jobs
+        .iter()
+        .filter(|job| job.kind == JobKind::Job)
+        .filter_map(|job| job.last_status.filter(|status| *status != 0).map(|status| (job.last_end, status)));
+    failed.min().map(|(_, status)| status)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A kernel without processes.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::rc::Rc;
@@ -204,8 +204,12 @@ impl Kernel for Fake {
 
     fn signal_child(&self, _: Pid, _: Signal) {}
 
-    fn group_is_alive(&self, group: Pid) -> bool {
+    fn living_groups(&self, groups: &[Pid]) -> HashSet<Pid> {
+        groups.iter().copied().filter(|group| !self.group_is_empty(*group)).collect()
+    }
+
+    fn group_is_empty(&self, group: Pid) -> bool {
         let world = self.0.borrow();
-        world.live.contains_key(&group) || world.remains.contains_key(&group)
+        !world.live.contains_key(&group) && !world.remains.contains_key(&group)
     }
 }

@@ -41,6 +41,24 @@ fn a_job_whose_event_can_no_longer_come_does_not_keep_the_program_alive() {
 }
 
 #[test]
+fn a_job_that_outlives_the_source_of_its_each_events_does_not_keep_the_program_alive() {
+    let hook = triggered("hook", Trigger::Each(event("app", EventCode::ExitSuccess)));
+    let manners = [("app", Manner::Ends(0, 5)), ("hook", Manner::Ends(0, 300))];
+    let (status, scene) = play(spec(vec![job("app"), hook]), &manners, |_| async {});
+    assert_eq!((status, scene.fake.runs("hook")), (0, 1));
+    assert!(scene.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn a_job_that_waits_for_the_end_of_one_that_is_given_up_runs() {
+    let b = triggered("b", Trigger::Once(event("a", EventCode::ExitSuccess)));
+    let cleanup = triggered("cleanup", Trigger::Once(event("b", EventCode::Stopped)));
+    let manners = [("a", Manner::Ends(1, 5)), ("cleanup", Manner::Ends(0, 5))];
+    let (_, scene) = play(spec(vec![job("a"), b, cleanup]), &manners, |_| async {});
+    assert_eq!((scene.fake.runs("b"), scene.fake.runs("cleanup")), (0, 1));
+}
+
+#[test]
 fn a_job_started_by_the_last_event_of_the_last_job_still_runs() {
     let after = triggered("after", Trigger::Once(event("a", EventCode::Stopped)));
     let (status, scene) = play(

@@ -43,10 +43,26 @@ fn a_second_sigterm_kills_at_once() {
     let (_, scene) = play(spec(vec![job("a")]), &[("a", Manner::Stubborn)], |scene| async move {
         scene.wait(100).await;
         scene.signal(Signal::TERM);
-        scene.wait(100).await;
+        scene.wait(1).await;
+        scene.signal(Signal::TERM);
+        scene.wait(300).await;
+        assert_eq!(scene.fake.signals_to("a"), [Signal::TERM], "twice at once is once");
         scene.signal(Signal::INT);
     });
-    assert!(scene.elapsed() < Duration::from_millis(400), "{:?}", scene.elapsed());
+    assert!(scene.elapsed() < Duration::from_millis(600), "{:?}", scene.elapsed());
+}
+
+#[test]
+fn a_first_sigterm_does_not_kill_what_an_essential_job_has_begun_to_stop() {
+    let mut main = job("main");
+    main.essential = true;
+    let manners = [("main", Manner::Ends(7, 50)), ("db", Manner::Slow(2000))];
+    let (status, scene) = play(spec(vec![main, job("db")]), &manners, |scene| async move {
+        scene.wait(500).await;
+        scene.signal(Signal::TERM);
+    });
+    assert_eq!(status, 7);
+    assert_eq!(scene.fake.signals_to("db"), [Signal::TERM]);
 }
 
 #[test]

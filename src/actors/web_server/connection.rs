@@ -23,13 +23,15 @@ const MOST_CONNECTIONS: usize = 128;
 const HEAD_TIME: Duration = Duration::from_secs(5);
 /// How long a client may think between two requests.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// What one request may bring. A refused body is read on, so that its sender sees the answer, but not for ever.
+const MOST_RECEIVED: usize = 16 << 20;
 /// How long a client may go on sending what nobody reads after it got its answer.
 const DISCONNECT_TIME: Duration = Duration::from_secs(1);
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occupation {
-    /// Waits for a request, or for the rest of its head.
+    /// Waits for a request, or for the rest of one.
     Idle,
     /// A request is being answered.
     Answering,
@@ -39,22 +41,42 @@ pub enum Occupation {
 
 /// What a connection does, shared between the connection and who decides about it.
 #[derive(Debug, Clone)]
-pub struct Activity(Rc<Cell<Occupation>>);
+pub struct Activity(Rc<Conduct>);
+
+#[derive(Debug)]
+struct Conduct {
+    occupation: Cell<Occupation>,
+    /// Bytes that came since the last request began.
+    received: Cell<usize>,
+}
 
 impl Activity {
     /// A connection that waits for its first request.
     pub fn idle() -> Self {
-        Self(Rc::new(Cell::new(Occupation::Idle)))
+        Self(Rc::new(Conduct { occupation: Cell::new(Occupation::Idle), received: Cell::new(0) }))
+    }
+
+    /// Notes that a request is there, to be answered.
+    pub fn begin(&self) {
+        self.0.received.set(0);
+        self.set(Occupation::Answering);
     }
 
     /// Notes what it does from now on.
     pub fn set(&self, occupation: Occupation) {
-        self.0.set(occupation);
+        self.0.occupation.set(occupation);
     }
 
     /// What it does.
     pub fn get(&self) -> Occupation {
-        self.0.get()
+        self.0.occupation.get()
+    }
+
+    /// Notes what came; false if it is more than any request of ours can be.
+    fn receive(&self, count: usize) -> bool {
+        let received = self.0.received.get().saturating_add(count);
+        self.0.received.set(received);
+        received <= MOST_RECEIVED
     }
 }
 
@@ -87,9 +109,15 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.socket {
+        let before = buffer.filled().len();
+        let result = match &mut self.socket {
             Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
             Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+        };
+        if self.activity.receive(buffer.filled().len() - before) {
+            result
+        } else {
+            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
         }
     }
 }
@@ -158,29 +186,36 @@ where
 
 /// The connections of one listener, oldest first.
 #[derive(Debug, Clone, Default)]
-pub struct Connections(Rc<RefCell<Vec<(Activity, JoinHandle<()>)>>>);
+pub struct Connections(Rc<RefCell<Vec<Client>>>);
+
+/// One that is being served.
+#[derive(Debug)]
+struct Client {
+    activity: Activity,
+    task: JoinHandle<()>,
+}
 
 impl Connections {
     /// Serves a connection, and ends another one if there are too many; the new one if all the others work.
     pub fn add(&self, socket: Socket, serve: &Serve) {
         let mut list = self.0.borrow_mut();
-        list.retain(|(_, task)| !task.is_finished());
+        list.retain(|client| !client.task.is_finished());
         if list.len() >= MOST_CONNECTIONS {
-            let oldest = |wanted: Occupation| list.iter().position(|(activity, _)| activity.get() == wanted);
+            let oldest = |wanted: Occupation| list.iter().position(|client| client.activity.get() == wanted);
             match oldest(Occupation::Idle).or_else(|| oldest(Occupation::Streaming)) {
-                Some(index) => list.remove(index).1.abort(),
+                Some(index) => list.remove(index).task.abort(),
                 None => return,
             }
         }
         let activity = Activity::idle();
         let task = actix_rt::spawn(serve(Connection::new(socket, activity.clone())));
-        list.push((activity, task));
+        list.push(Client { activity, task });
     }
 
     /// Ends those that do nothing; says whether others are left.
     pub fn end_idle(&self) -> bool {
         let mut list = self.0.borrow_mut();
-        list.retain(|(activity, task)| {
+        list.retain(|Client { activity, task }| {
             let is_idle = activity.get() == Occupation::Idle;
             if is_idle {
                 task.abort();

@@ -8,7 +8,6 @@ use actix_web::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 
 use super::Shared;
-use super::connection::{Activity, Occupation};
 use super::reply::{Failure, Reply, done, json, kind, object, wrong_method};
 use super::status;
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
@@ -85,13 +84,10 @@ async fn events(shared: Data<Shared>, request: HttpRequest) -> Reply {
     // A browser that lost its connection says how far it came.
     let resumed = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let since = since.or(resumed).or(if follow { None } else { Some(0) });
-    if let Some(activity) = request.conn_data::<Activity>().filter(|_| follow) {
-        activity.set(Occupation::Streaming);
-    }
     Ok(HttpResponse::Ok()
         .content_type("text/event-stream")
         .insert_header((header::CACHE_CONTROL, "no-store"))
-        .body(shared.events.stream(since, follow)))
+        .body(shared.events.stream(since, follow).over(request.conn_data())))
 }
 
 async fn change_environment(shared: Data<Shared>, request: HttpRequest, payload: Payload) -> Reply {

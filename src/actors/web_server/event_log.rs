@@ -14,6 +14,7 @@ use actix_web::body::{BodySize, MessageBody};
 use actix_web::web::Bytes;
 use serde_json::json;
 
+use super::connection::{Activity, Occupation};
 use super::status::time;
 use crate::messages::event::Event;
 
@@ -68,7 +69,7 @@ impl EventLog {
     /// The events after a sequence number, or only those to come; `follow` waits for more.
     pub fn stream(&self, since: Option<u64>, follow: bool) -> EventStream {
         let told = since.unwrap_or_else(|| self.0.borrow().newest);
-        EventStream { log: self.clone(), told, follow }
+        EventStream { log: self.clone(), told, follow, activity: None }
     }
 }
 
@@ -78,9 +79,19 @@ pub struct EventStream {
     log: EventLog,
     told: u64,
     follow: bool,
+    activity: Option<Activity>,
 }
 
 impl EventStream {
+    /// The same stream, shown as what that connection does for as long as it lasts.
+    pub fn over(mut self, activity: Option<&Activity>) -> Self {
+        self.activity = activity.cloned();
+        if let Some(activity) = activity {
+            activity.set(Occupation::Streaming);
+        }
+        self
+    }
+
     /// The next piece of text; `None` if there is nothing to tell at the moment.
     fn next_text(&mut self) -> Option<String> {
         let kept = self.log.0.borrow();
@@ -95,6 +106,14 @@ impl EventStream {
             self.told = event.sequence;
         }
         (!text.is_empty()).then_some(text)
+    }
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        if let Some(activity) = &self.activity {
+            activity.set(Occupation::Idle);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the program shows of itself as JSON. Pure: from the board to values.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -32,7 +33,8 @@ pub fn whole(overview: &Overview, uptime: Duration) -> Value {
 }
 
 fn job(name: &str, job: &JobStatus) -> Value {
-    let check = |(name, verdict): &(std::sync::Arc<str>, Verdict)| json!({ "name": &**name, "status": verdict_name(*verdict) });
+    let check =
+        |(name, verdict): &(Arc<str>, Verdict)| json!({ "name": &**name, "status": verdict_name(*verdict) });
     json!({
         "name": name,
         "state": job.phase.name(),
@@ -70,11 +72,11 @@ pub fn in_containerpilots_form(overview: &Overview) -> Value {
     let (mut jobs, mut services) = (Vec::new(), Vec::new());
     for (name, job) in &overview.jobs {
         let status = health(job).to_string();
-        match &job.advertised {
-            None => jobs.push(json!({ "Name": &**name, "Status": status })),
-            Some((address, port)) => {
-                services.push(json!({ "Name": &**name, "Address": address, "Port": port, "Status": status }))
-            }
+        if let Some((address, port)) = &job.advertised {
+            let service = json!({ "Name": &**name, "Address": address, "Port": port, "Status": status });
+            services.push(service);
+        } else {
+            jobs.push(json!({ "Name": &**name, "Status": status }));
         }
     }
     let watches: Vec<&str> = overview.watches.keys().map(|name| &**name).collect();

@@ -55,7 +55,7 @@ fn job(job: &Value) -> Vec<String> {
         health,
         word(&job["pid"]),
         word(&job["restarts"]),
-        word(&job["lastExit"]["reason"]),
+        job.pointer("/lastExit/reason").map_or("-".to_owned(), word),
         since,
     ]
 }

@@ -108,8 +108,25 @@ fn a_job_stopped_by_hand_keeps_the_program_alive() {
 fn an_essential_job_that_completes_ends_the_program_with_its_status() {
     let jobs = [JobView { essential: true, ..ended("main", 7, 1) }, job("other", Phase::Running)];
     let reason = course(&jobs, false).shut_down.unwrap();
-    assert_eq!(reason, Reason::Essential(Arc::from("main"), 7));
+    assert_eq!(reason, Reason::Essential(Arc::from("main"), Some(7)));
     assert_eq!(exit_status(&jobs, &reason), 7);
+}
+
+#[test]
+fn an_essential_job_that_never_ran_is_no_success() {
+    let reason = Reason::Essential(Arc::from("main"), None);
+    let main = JobView { essential: true, ..job("main", Phase::Complete) };
+    assert_eq!(exit_status(&[ended("migrate", 3, 1), main.clone()], &reason), 3);
+    assert_eq!(exit_status(&[main], &reason), 1);
+}
+
+#[test]
+fn a_job_that_waits_for_the_end_of_a_lost_one_has_its_turn_when_that_is_given_up() {
+    let lost = waits("b", event("a", EventCode::ExitSuccess));
+    let cleanup = waits("cleanup", event("b", EventCode::Stopped));
+    assert_eq!(course(&[ended("a", 1, 1), lost, cleanup], false).lost, [1]);
+    let circle = [waits("a", event("b", EventCode::Stopped)), waits("b", event("a", EventCode::Stopped))];
+    assert_eq!(course(&circle, false).lost, [0, 1]);
 }
 
 #[test]
