@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::print_stderr,
     reason = "helpers of tests may panic and print as tests do"
 )]
