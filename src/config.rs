@@ -25,6 +25,7 @@ pub mod validate;
 pub mod words;
 
 pub use defaults::MainExists;
+pub use lint::NOTHING_TO_RUN;
 pub use load::{Loaded, check, load, load_text, render};
 pub use schema::schema;
 pub use socket::control_socket;

@@ -50,6 +50,8 @@ fn help_goes_to_stdout() {
         assert_eq!((status, stderr.as_str()), (0, ""));
         assert!(stdout.contains("Usage: "), "{stdout}");
     }
+    assert_eq!(call(&["help"]).stdout, call(&["--help"]).stdout);
+    assert_eq!(call(&["help", "check"]).stdout, call(&["check", "--help"]).stdout);
 }
 
 #[test]
@@ -163,6 +165,30 @@ fn a_bad_configuration_starts_nothing() {
     for part in ["app.json5:2:", "app.json5:3:", "containerpilot: cannot use "] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_is_named_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("log");
+    std::os::unix::fs::symlink("missing/log", &link).unwrap();
+    let text = format!("{{ logging: {{ output: {link:?} }}, jobs: [{{ exec: 'true' }}] }}");
+    let found = outcome(program().arg("-config").arg(written(&directory, &text)));
+    assert_eq!(found.status, 1);
+    let expected = format!("containerpilot: cannot open the log file {link:?}: No such file or directory\n");
+    assert_eq!(found.stderr, expected);
+}
+
+#[test]
+fn a_configuration_without_jobs_is_warned_about_unless_there_is_a_main_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let path = written(&directory, &format!("{{ control: {{ socket: {socket:?} }} }}"));
+    let alone = outcome(program().arg("-config").arg(&path));
+    assert!(alone.stdout.contains("there is nothing to run"), "{}{}", alone.stdout, alone.stderr);
+    let with_main = outcome(program().arg("-config").arg(&path).args(["--", "true"]));
+    assert_eq!(with_main.status, 0, "{}", with_main.stderr);
+    assert!(!with_main.stdout.contains("there is nothing to run"), "{}", with_main.stdout);
 }
 
 #[test]

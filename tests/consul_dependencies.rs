@@ -22,6 +22,7 @@ fn an_application_waits_for_an_external_service() {
     assert_eq!(pilot.count("app healthy"), 0);
     consul.register("db", "db-1", 1, &[]);
     consul.wait_for_status("app", "passing");
+    pilot.wait_for_event("app healthy");
     pilot.assert_order(&["watch.db healthy", "app healthy"]);
 }
 

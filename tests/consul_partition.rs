@@ -1,5 +1,5 @@
 //! Two joined Consul agents in two network namespaces: a partition is no change, and heals.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests may panic as tests do")]
 
 mod support;
 

@@ -32,6 +32,8 @@ use service::Service;
 
 /// Calls about services that are under way at a time; each is short.
 const CALLS: usize = 16;
+/// A Consul that answered nobody for this long was away.
+const REAL_SILENCE: Duration = Duration::from_secs(1);
 /// How long a stopping job waits for its withdrawal; just below what it grants itself.
 const WITHDRAWAL_LIMIT: Duration = Duration::from_millis(1900);
 /// Failures in a row after which a withdrawal is waited for no more.
@@ -48,6 +50,8 @@ pub struct ConsulAgent {
     maintenance: bool,
     outage: Outage,
     outage_began: Option<Instant>,
+    /// Since when nobody had an answer, if somebody missed one.
+    silent_since: Option<Instant>,
     calls: Rc<Semaphore>,
     queries: Rc<Semaphore>,
     /// Queries that are under way or wait for their turn.
@@ -83,6 +87,7 @@ impl ConsulAgent {
             maintenance: false,
             outage: Outage::default(),
             outage_began: None,
+            silent_since: None,
             calls: Rc::new(Semaphore::new(CALLS)),
             queries: Rc::new(Semaphore::new(queries::AT_A_TIME)),
             asking: 0,
@@ -229,13 +234,13 @@ impl ConsulAgent {
     fn served(&mut self, who: &str, lag: Option<Duration>, ctx: &mut Context<Self>) {
         self.hopeless = false;
         self.count(true, lag);
-        let was_unreachable = self.outage.is_unreachable();
         if self.outage.served(who) {
             let lasted = self.outage_began.take().map_or(0.0, |began| began.elapsed().as_secs_f64());
             info!(self.log, "Consul is back after {lasted:.1}s");
             self.board.write().discovery.trouble = None;
         }
-        if was_unreachable {
+        // A busy Consul that is late now and then must not have everybody come back together.
+        if self.silent_since.take().is_some_and(|since| since.elapsed() >= REAL_SILENCE) {
             self.retry_everything(ctx);
         }
     }
@@ -252,7 +257,11 @@ impl ConsulAgent {
     fn failed(&mut self, who: &Arc<str>, error: &CallError) {
         self.count(false, None);
         debug!(self.log, "Consul failed: {error}"; "asked_by" => &**who);
-        if self.outage.failed(Arc::clone(who), trouble(error)) {
+        let trouble = trouble(error);
+        if trouble == Trouble::Unreachable {
+            self.silent_since.get_or_insert_with(Instant::now);
+        }
+        if self.outage.failed(Arc::clone(who), trouble) {
             warn!(self.log, "Consul is in trouble: {error}; retrying until it is well"; "asked_by" => &**who);
             self.board.write().discovery.trouble = Some(error.to_string());
         }

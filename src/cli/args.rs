@@ -51,7 +51,6 @@ const RENDERING: &str = "Look at the configuration";
     override_usage = USAGE,
     after_help = EPILOGUE,
     disable_version_flag = true,
-    disable_help_subcommand = true,
     max_term_width = 100
 )]
 struct Arguments {

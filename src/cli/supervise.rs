@@ -23,8 +23,7 @@ pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, C
     prepare()?;
     let Loaded { spec, warnings } =
         configuration(path, main.clone(), &environment()).map_err(Failure::complain)?;
-    let log = Log::open(&spec.logging)
-        .map_err(|error| CommandError::new(format!("cannot open the log: {error}")))?;
+    let log = Log::open(&spec.logging).map_err(|error| CommandError::new(error.to_string()))?;
     for (_, line) in warnings.lines() {
         slog::warn!(log.logger(), "{line}");
     }
@@ -103,5 +102,6 @@ fn configuration(
     let Some(main) = main else { return Ok(loaded) };
     let spec =
         loaded.spec.with_main(main).map_err(|error| Failure::Other(CommandError::new(error.to_string())))?;
-    Ok(Loaded { spec, warnings: loaded.warnings })
+    // There is `main`.
+    Ok(Loaded { spec, warnings: loaded.warnings.without(config::NOTHING_TO_RUN) })
 }

@@ -22,13 +22,19 @@ pub(super) const FIELD: &str = "$field";
 /// The name under which a list accepts a single value too.
 pub(super) const ONE_OR_MANY: &str = "$one-or-many";
 
+/// The code of problems with keys that a struct does not have.
+pub(super) const UNKNOWN_KEY: &str = "unknown-key";
+
 /// The names of JSON5's kinds of values: an enum of these stands for "one of these kinds".
 const KINDS: [&str; 5] = ["array", "bool", "number", "object", "string"];
 
 /// ContainerPilot takes an empty string, as a template often leaves one, for an absent value. Not so
 /// for these, where it would hide a mistake or mean something else.
-const NEVER_EMPTY: [&str; 10] =
-    ["command", "consul", "cwd", "exec", "group", "http", "port", "restarts", "tcp", "user"];
+const NEVER_EMPTY: [&str; 11] =
+    ["command", "consul", "cwd", "exec", "group", "http", "name", "port", "restarts", "tcp", "user"];
+
+/// Lists of texts whose `null` items are left out, as ContainerPilot does; elsewhere they are wrong.
+const NULLS_LEFT_OUT: [&str; 4] = ["command", "exec", "interfaces", "tags"];
 
 /// Converts a document into a raw type; `None` if not even its outermost value fits.
 pub fn decode<T: DeserializeOwned>(node: &Node, text: &str, problems: &mut Problems) -> Option<T> {
@@ -99,6 +105,14 @@ struct NodeDecoder<'a> {
 impl NodeDecoder<'_> {
     fn is_secret(&self) -> bool {
         matches!(self.path, Path::Key(_, "token"))
+    }
+
+    fn is_empty_name(&self) -> bool {
+        matches!(self.path, Path::Key(_, "name")) && self.node.as_str() == Some("")
+    }
+
+    fn leaves_nulls_out(&self) -> bool {
+        matches!(self.path, Path::Key(_, key) if NULLS_LEFT_OUT.contains(key))
     }
 
     /// The value as a message calls it.

@@ -201,6 +201,13 @@ impl Report {
         self
     }
 
+    /// The same report without the problems of one kind.
+    #[must_use]
+    pub fn without(mut self, code: &str) -> Self {
+        self.problems.retain(|problem| problem.code != code);
+        self
+    }
+
     /// One line that says how many problems there are, such as `2 errors, 1 warning`.
     pub fn summary(&self) -> String {
         let count = |severity: Severity| match self.count(severity) {
@@ -224,7 +231,7 @@ impl Report {
     }
 
     /// The report for programs: an array of objects with `severity`, `code`, `message`, `file`, `line`,
-    /// `column`, `endLine`, `endColumn` and `help`.
+    /// `column`, `endLine`, `endColumn`, `help`, `notes` and `related`, the latter with places and messages.
     pub fn to_json(&self) -> serde_json::Value {
         render::json(&self.sources, &self.problems)
     }

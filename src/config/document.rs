@@ -73,7 +73,13 @@ impl Node {
 }
 
 /// Parses a file's rendered text; `None` if it cannot be read at all. Problems go to the collector.
-pub fn parse(file: FileId, text: &str, problems: &mut Problems) -> Option<Node> {
+/// `last_hole` says where, before or at an offset, the template last printed nothing.
+pub fn parse(
+    file: FileId,
+    text: &str,
+    last_hole: impl Fn(usize) -> Option<usize>,
+    problems: &mut Problems,
+) -> Option<Node> {
     if text.chars().all(|character| character.is_whitespace() || character == '\u{feff}') {
         problems.add(
             Problem::error("empty-file", Span::new(file, 0..0), "the configuration is empty")
@@ -97,7 +103,7 @@ pub fn parse(file: FileId, text: &str, problems: &mut Problems) -> Option<Node> 
             Some(node)
         }
         Err(error) => {
-            problems.add(syntax_problem(file, text, &error));
+            problems.add(syntax_problem(file, text, &error, last_hole));
             None
         }
     }
@@ -224,11 +230,23 @@ fn has_duplicates(entries: &[(Key, Node)]) -> bool {
     !entries.iter().all(|(key, _)| seen.insert(key.name.as_str()))
 }
 
-fn syntax_problem(file: FileId, text: &str, error: &json5::Error) -> Problem {
+fn syntax_problem(
+    file: FileId,
+    text: &str,
+    error: &json5::Error,
+    last_hole: impl Fn(usize) -> Option<usize>,
+) -> Problem {
     let offset = error.position().map_or(text.len(), |position| offset_of(text, position));
     let found = text.get(offset..).and_then(|rest| rest.chars().next());
     let end = offset + found.map_or(0, char::len_utf8);
     let place = Span::new(file, offset..end);
+    if let Some(code) = error.code().filter(|code| is_about_something_missing(*code))
+        && let Some(hole) = last_hole(offset)
+        && text.get(hole..offset).is_some_and(|between| between.trim().is_empty())
+    {
+        let message = format!("syntax error: {}, found nothing", expected(code));
+        return Problem::error("syntax", Span::new(file, hole..hole), message);
+    }
     let message = match (error.code(), found) {
         (Some(code), _) if ends_early(code) => return unfinished(file, text, code),
         (Some(code), Some(found)) => format!("syntax error: {}, found {found:?}", expected(code)),
@@ -275,6 +293,10 @@ fn unclosed(text: &str) -> Option<(usize, char)> {
         let is_open = range.end == text.len() && (inner.len() == 1 || !inner.ends_with(closes));
         is_open.then_some((range.start, opened))
     })
+}
+
+fn is_about_something_missing(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::ExpectedValue | ErrorCode::ExpectedIdentifier | ErrorCode::InvalidKey)
 }
 
 fn ends_early(code: ErrorCode) -> bool {
@@ -353,7 +375,7 @@ mod tests {
 
     fn parsed(text: &str) -> (Option<Node>, Problems) {
         let mut problems = Problems::default();
-        (parse(FileId::default(), text, &mut problems), problems)
+        (parse(FileId::default(), text, |_| None, &mut problems), problems)
     }
 
     fn message(text: &str) -> String {

@@ -7,20 +7,38 @@ mod start;
 
 use std::collections::HashSet;
 
-use super::diagnostic::{Problem, Problems};
+use super::diagnostic::{Place, Problem, Problems};
 use super::merge::Shadowed;
-use super::spec::{JobSpec, Spec};
+use super::source::FileId;
+use super::spec::{JobKind, JobSpec, Spec};
 use super::validate::{JobPlaces, Places, shown};
 pub use machine::lint as lint_machine;
 
 /// Lints that need nothing but the configuration.
 pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
+    nothing_to_run(spec, problems);
     start::lint(spec, places, problems);
     shared_names(spec, places, problems);
     missing_consul(spec, places, problems);
     for (job, place) in spec.jobs.iter().zip(&places.jobs) {
         time_to_live(job, place, problems);
     }
+}
+
+/// The code of the warning that there is no job.
+pub const NOTHING_TO_RUN: &str = "nothing-to-run";
+
+fn nothing_to_run(spec: &Spec, problems: &mut Problems) {
+    if spec.jobs.iter().any(|job| job.kind == JobKind::Job) {
+        return;
+    }
+    let why = if spec.jobs.is_empty() {
+        "the configuration has no jobs"
+    } else {
+        "there are coprocesses but no jobs, and coprocesses alone keep nothing going"
+    };
+    let message = format!("there is nothing to run: {why}");
+    problems.add(Problem::warning(NOTHING_TO_RUN, Place::File(FileId::default()), message));
 }
 
 /// Entries that a later file replaced.

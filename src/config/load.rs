@@ -226,7 +226,9 @@ impl Loader {
 
     fn decode(&mut self, file: FileId, env: &BTreeMap<String, String>) -> Option<RawConfig> {
         let text = self.render(file, env)?;
-        let node = document::parse(file, &text, &mut self.problems)?;
+        let map = self.sources.get(file).and_then(|file| Some(&file.rendered.as_ref()?.map));
+        let last_hole = |offset| map.and_then(|map| map.last_hole(offset));
+        let node = document::parse(file, &text, last_hole, &mut self.problems)?;
         decode::decode(&node, &text, &mut self.problems)
     }
 }

@@ -220,27 +220,44 @@ pub fn report_duplicates(config: &RawConfig, problems: &mut Problems) {
 }
 
 fn report_duplicate_entries<T: Named>(list: Option<&Field<List<T>>>, problems: &mut Problems) {
-    let mut first: HashMap<String, Span> = HashMap::new();
+    let mut first: HashMap<String, Use> = HashMap::new();
     for entry in list.and_then(|list| list.value.as_ref()).into_iter().flat_map(|list| &list.0) {
         let Some(value) = &entry.value else { continue };
         let Some(name) = value.identity() else { continue };
-        let span = value.name_span().unwrap_or(entry.span);
+        let here = Use::of(entry.span, value);
         match first.get(&name) {
-            Some(earlier) => problems.add(duplicate_name(T::NOUN, &name, span, *earlier)),
+            Some(earlier) => problems.add(duplicate_name(T::NOUN, &name, here, *earlier)),
             None => {
-                first.insert(name, span);
+                first.insert(name, here);
             }
         }
     }
 }
 
+/// Where a name is used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Use {
+    /// The name, or what it is taken from.
+    pub(super) span: Span,
+    /// Whether somebody wrote it.
+    is_given: bool,
+}
+
+impl Use {
+    pub(super) fn of(entry: Span, value: &impl Named) -> Self {
+        let given = value.name_span();
+        Self { span: given.unwrap_or(entry), is_given: given.is_some() }
+    }
+}
+
 /// Two things of one name.
-pub(super) fn duplicate_name(noun: &str, name: &str, span: Span, earlier: Span) -> Problem {
-    let problem = Problem::error("duplicate-name", span, format!("duplicate {noun} {name:?}"))
+pub(super) fn duplicate_name(noun: &str, name: &str, here: Use, earlier: Use) -> Problem {
+    let problem = Problem::error("duplicate-name", here.span, format!("duplicate {noun} {name:?}"))
         .label("used again here")
-        .related(earlier, "first used here");
+        .related(earlier.span, "first used here");
     match noun {
         "watch" => problem.help("give one of them another name with `as`"),
+        _ if !(here.is_given && earlier.is_given) => problem.help("give one of them a `name`"),
         _ => problem,
     }
 }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::template::SourceMap;
+use super::template::{Hole, SourceMap};
 
 /// A file of the configuration, by its position in the order of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -62,7 +62,19 @@ pub struct Origin {
     /// Bytes of the unrendered text.
     pub range: Range<usize>,
     /// What the template put there, where that differs from what was written.
-    pub rendered: Option<String>,
+    pub rendered: Option<Output>,
+}
+
+/// What an action of the template became.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// This text, shortened.
+    Text(String),
+    /// Nothing at all.
+    Nothing {
+        /// The variable that would have been printed but is not set.
+        unset: Option<String>,
+    },
 }
 
 /// The longest rendered text that a note shows, in characters.
@@ -87,9 +99,13 @@ impl SourceFile {
             return Origin { range: clamp(&self.written, range), rendered: None };
         };
         let range = clamp(&rendered.text, range);
+        if let Some(Hole { span, unset }) = rendered.map.hole(&range) {
+            let output = Output::Nothing { unset: unset.clone() };
+            return Origin { range: clamp(&self.written, span.clone()), rendered: Some(output) };
+        }
         let origin = rendered.map.locate(range.clone());
         let shown = (!origin.verbatim).then(|| shorten(rendered.text.get(range).unwrap_or_default()));
-        Origin { range: clamp(&self.written, origin.span), rendered: shown }
+        Origin { range: clamp(&self.written, origin.span), rendered: shown.map(Output::Text) }
     }
 
     /// The written text with every secret replaced by asterisks, byte for byte.

@@ -1,6 +1,10 @@
 //! The validated configuration: what the rest of the program uses. Every value here is in range, every
 //! reference resolved, every default filled in. Plain data: no I/O, no parsing.
 
+mod consul;
+mod execution;
+mod logging;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +12,11 @@ use std::time::Duration;
 
 use crate::messages::event::EventKey;
 use crate::messages::signal::Signal;
+pub use consul::{
+    AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
+};
+pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
+pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec};
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -206,202 +215,6 @@ pub struct HttpProbe {
     pub contains: Option<String>,
 }
 
-/// A job's registration in Consul.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdvertiseSpec {
-    /// The port it listens on.
-    pub port: u16,
-    /// The address it is found at, chosen by `interfaces`.
-    pub address: IpAddr,
-    /// Consul tags.
-    pub tags: Vec<String>,
-    /// Consul metadata.
-    pub meta: Vec<(String, String)>,
-    /// Register at once, with this status, instead of at the first pass.
-    pub initial_status: Option<InitialStatus>,
-    /// How often a healthy job says so.
-    pub heartbeat: Duration,
-    /// How long Consul believes it.
-    pub ttl: Duration,
-    /// Let other agents change our tags.
-    pub enable_tag_override: bool,
-    /// Consul forgets the service after it was critical for this long.
-    pub deregister_critical_after: Option<Duration>,
-}
-
-/// The state in which a service is first registered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InitialStatus {
-    /// Served to clients at once.
-    Passing,
-    /// Known, with a warning.
-    Warning,
-    /// Known, not served.
-    Critical,
-}
-
-/// How a job's process is executed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ExecutionSpec {
-    /// Environment changes, after those of the whole configuration.
-    pub env: Environment,
-    /// Working directory.
-    pub cwd: Option<PathBuf>,
-    /// User to run as, resolved.
-    pub user: Option<UserSpec>,
-    /// Group id to run as, resolved; wins over the user's own.
-    pub group: Option<u32>,
-    /// File creation mask.
-    pub umask: Option<u32>,
-    /// Scheduling priority, -20 to 19.
-    pub nice: Option<i32>,
-    /// Resource limits.
-    pub rlimits: Vec<ResourceLimit>,
-    /// Preference of the kernel's out-of-memory killer, -1000 to 1000.
-    pub oom_score_adj: Option<i32>,
-    /// Never gain privileges through execve.
-    pub no_new_privileges: bool,
-}
-
-/// A user as the system's user database knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserSpec {
-    /// Name; for supplementary groups. `None` for a bare number without an entry.
-    pub name: Option<String>,
-    /// User id.
-    pub uid: u32,
-    /// Primary group id.
-    pub gid: u32,
-}
-
-/// One resource limit; `None`: no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ResourceLimit {
-    /// Which resource.
-    pub resource: Resource,
-    /// What the process meets first.
-    pub soft: Option<u64>,
-    /// What it may raise the soft limit to.
-    pub hard: Option<u64>,
-}
-
-/// Resources that the kernel limits, named as in setrlimit(2) without `RLIMIT_`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Resource {
-    As,
-    Core,
-    Cpu,
-    Data,
-    Fsize,
-    Locks,
-    Memlock,
-    Msgqueue,
-    Nice,
-    Nofile,
-    Nproc,
-    Rss,
-    Rtprio,
-    Rttime,
-    Sigpending,
-    Stack,
-}
-
-/// How to reach Consul.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConsulSpec {
-    /// Where its HTTP API listens.
-    pub address: ConsulAddress,
-    /// ACL token.
-    pub token: Option<Secret>,
-    /// TLS settings; used with `https`.
-    pub tls: TlsSpec,
-}
-
-/// A value that must never be printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps a value.
-    pub fn new(value: String) -> Self {
-        Self(value)
-    }
-
-    /// The value itself, to be sent and never logged.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[hidden]")
-    }
-}
-
-/// Where Consul's HTTP API listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConsulAddress {
-    /// `http` or `https`, host and port.
-    Tcp {
-        /// Whether to use TLS.
-        tls: bool,
-        /// Host name or address; IPv6 without brackets.
-        host: String,
-        /// TCP port.
-        port: u16,
-    },
-    /// A unix socket.
-    Unix(PathBuf),
-}
-
-/// TLS settings of the Consul client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsSpec {
-    /// File with trusted certificates.
-    pub ca_file: Option<PathBuf>,
-    /// Directory with trusted certificates.
-    pub ca_path: Option<PathBuf>,
-    /// Our own certificate.
-    pub client_cert: Option<PathBuf>,
-    /// Our own key.
-    pub client_key: Option<PathBuf>,
-    /// Name that the server's certificate must bear.
-    pub server_name: Option<String>,
-    /// Whether the server's certificate is checked.
-    pub verify: bool,
-}
-
-/// Something observed in Consul.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchSpec {
-    /// The name of its events' source, without `watch.`; unique among watches.
-    pub name: Arc<str>,
-    /// What is observed.
-    pub target: WatchTarget,
-    /// Longest time until a change is seen.
-    pub interval: Duration,
-    /// Datacentre to ask.
-    pub datacentre: Option<String>,
-}
-
-/// What a watch observes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WatchTarget {
-    /// Healthy instances of a service, with a tag if given.
-    Service {
-        /// Consul's name of the service.
-        service: String,
-        /// Only instances with this tag.
-        tag: Option<String>,
-    },
-    /// One key of the KV store.
-    Key(String),
-    /// Every key below a prefix.
-    Prefix(String),
-}
-
 /// The control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlSpec {
@@ -446,60 +259,4 @@ pub enum MetricKind {
     Histogram,
     /// Values are summed up as quantiles.
     Summary,
-}
-
-/// Level, format and destination of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoggingSpec {
-    /// Records below it are not written.
-    pub level: LogLevel,
-    /// How a record looks.
-    pub format: LogFormat,
-    /// Where records go.
-    pub output: LogOutput,
-}
-
-impl Default for LoggingSpec {
-    fn default() -> Self {
-        Self { level: LogLevel::Info, format: LogFormat::Default, output: LogOutput::Stdout }
-    }
-}
-
-/// How important a record is; ordered from least to most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LogLevel {
-    /// Every event and decision.
-    Debug,
-    /// What an operator likes to know.
-    Info,
-    /// What an operator should look at.
-    Warn,
-    /// What went wrong.
-    Error,
-    /// What ends the program.
-    Fatal,
-    /// As `Fatal`; kept for ContainerPilot's configurations.
-    Panic,
-}
-
-/// How a log record looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LogFormat {
-    /// `TIME JOB PID MESSAGE`.
-    Default,
-    /// `time="…" level=info msg="…" job=app pid=7`.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
-/// Where log records go.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum LogOutput {
-    /// Our standard output.
-    Stdout,
-    /// Our standard error.
-    Stderr,
-    /// A file, reopened on SIGUSR1.
-    File(PathBuf),
 }

@@ -34,7 +34,7 @@ use eval::Evaluator;
 use span::Span;
 use value::Environment;
 
-pub use source_map::{Origin, SourceMap};
+pub use source_map::{Hole, Origin, SourceMap};
 
 /// What a template became, and where each part of it came from.
 #[derive(Debug, Clone)]

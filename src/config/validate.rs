@@ -83,7 +83,7 @@ pub fn validate(
     let jobs = jobs::validate(&mut context, config, &names, incomplete, &mut places);
     let spec = Spec {
         consul: consul::validate(&mut context, config.consul.as_ref(), &mut places),
-        logging: sections::logging(config.logging.as_ref()),
+        logging: sections::logging(&mut context, config.logging.as_ref()),
         jobs,
         watches: watches::validate(&mut context, config.watches.as_ref(), &mut places),
         control: sections::control(&mut context, config.control.as_ref()),

@@ -46,11 +46,11 @@ impl Output {
     pub fn open(output: &LogOutput) -> io::Result<Self> {
         match output {
             LogOutput::Stdout => {
-                let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
+                let descriptor = io::stdout().as_fd().try_clone_to_owned().map_err(unusable("stdout"))?;
                 Ok(Self { file: descriptor.into(), target: Target::Stdout })
             }
             LogOutput::Stderr => {
-                let descriptor = io::stderr().as_fd().try_clone_to_owned()?;
+                let descriptor = io::stderr().as_fd().try_clone_to_owned().map_err(unusable("stderr"))?;
                 Ok(Self { file: descriptor.into(), target: Target::Stderr })
             }
             LogOutput::File(path) => Ok(Self { file: open_file(path)?, target: Target::File(path.clone()) }),
@@ -118,5 +118,14 @@ fn open_file(path: &Path) -> io::Result<File> {
         .mode(0o644)
         .custom_flags(O_NONBLOCK)
         .open(path)
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot open the log file {path:?}: {error}")))
+        .map_err(unusable(&format!("the log file {path:?}")))
+}
+
+/// Names what cannot be opened; the number that the standard library adds helps nobody.
+fn unusable(what: &str) -> impl Fn(io::Error) -> io::Error + '_ {
+    move |error| {
+        let reason = error.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default();
+        io::Error::new(error.kind(), format!("cannot open {what}: {reason}"))
+    }
 }

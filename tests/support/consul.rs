@@ -53,7 +53,8 @@ impl Consul {
 
     /// The port of its gossip.
     pub fn gossip_port(&self) -> u16 {
-        self.ports[2]
+        let [.., gossip] = self.ports;
+        gossip
     }
 
     /// Where its HTTP API listens.
@@ -63,7 +64,8 @@ impl Consul {
 
     /// The port of its HTTP API.
     pub fn port(&self) -> u16 {
-        self.ports[0]
+        let [http, ..] = self.ports;
+        http
     }
 
     /// A folder that lasts as long as it does.
@@ -111,14 +113,14 @@ impl Consul {
 
     /// Changes something, as another client would.
     pub fn put(&self, path: &str, body: &str) -> String {
-        let (status, text) = self.answer("PUT", path, body).expect("an answer");
+        let (status, text) = self.answer("PUT", path, body).unwrap_or_else(|| panic!("no answer to {path}"));
         assert_eq!(status, 200, "PUT {path}: {text}");
         text
     }
 
     /// Deletes something, as another client would.
     pub fn delete(&self, path: &str) {
-        let (status, text) = self.answer("DELETE", path, "").expect("an answer");
+        let (status, text) = self.answer("DELETE", path, "").unwrap_or_else(|| panic!("no answer to {path}"));
         assert_eq!(status, 200, "DELETE {path}: {text}");
     }
 

@@ -36,11 +36,6 @@ impl Outage {
         self.told.clear();
         true
     }
-
-    /// Whether somebody could not reach Consul when last tried.
-    pub fn is_unreachable(&self) -> bool {
-        self.troubled.values().any(|trouble| *trouble == Trouble::Unreachable)
-    }
 }
 
 #[cfg(test)]

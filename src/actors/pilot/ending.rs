@@ -66,7 +66,8 @@ impl Pilot {
         let Stage::ShuttingDown(shutdown) = &mut self.stage else { return };
         let cause = Some(shutdown.event);
         for (index, job) in self.crew.views().iter().enumerate() {
-            if !job.is_complete() && !(job.closes && job.phase == Phase::Waiting) {
+            let may_still_be_called = job.closes && job.phase == Phase::Waiting;
+            if !job.is_complete() && !may_still_be_called {
                 shutdown.tell(index);
                 self.crew.tell(index, JobCommand::Stop { cause, in_shutdown: true });
                 self.crew.tell(index, JobCommand::Hurry);

@@ -109,7 +109,7 @@ impl Pilot {
             }
         };
         if let Err(error) = self.tools.log.apply(&spec.logging) {
-            let refusal = Refusal::BadConfiguration(format!("cannot open the log: {error}"));
+            let refusal = Refusal::BadConfiguration(error.to_string());
             warn!(self.tools.log.logger(), "the configuration was not reloaded: {refusal}");
             answer_all(answers, &Err(refusal));
             return self.reload_next(ctx);

@@ -4,7 +4,7 @@
 use serde::de::value::SeqDeserializer;
 use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor};
 
-use super::{DecodeError, NEVER_EMPTY, NodeDecoder, Path};
+use super::{DecodeError, NEVER_EMPTY, NodeDecoder, Path, UNKNOWN_KEY};
 use crate::config::diagnostic::Problem;
 use crate::config::document::{Key, Kind, Node};
 use crate::config::suggest;
@@ -38,7 +38,7 @@ impl<'a> StructAccess<'a> {
             .sink
             .problems
             .borrow_mut()
-            .push(Problem::error("unknown-key", key.span, message).help(help));
+            .push(Problem::error(UNKNOWN_KEY, key.span, message).help(help));
     }
 }
 
@@ -103,7 +103,7 @@ fn entry<'a>(
     NodeDecoder { node, key: key.span, index: 0, path, empty_is_absent, sink: object.sink }
 }
 
-/// Items of a list; `null` items are left out, as ContainerPilot does.
+/// Items of a list.
 pub(super) struct ItemAccess<'a> {
     list: &'a NodeDecoder<'a>,
     items: &'a [Node],
@@ -132,7 +132,7 @@ impl<'de> SeqAccess<'de> for ItemAccess<'_> {
         while let Some(node) = self.items.get(self.next) {
             let index = self.next;
             self.next += 1;
-            if node.kind == Kind::Null {
+            if node.kind == Kind::Null && self.list.leaves_nulls_out() {
                 continue;
             }
             let path = Path::Item(self.list.path, index, node);
@@ -165,7 +165,12 @@ impl<'de> SeqAccess<'de> for FieldAccess<'_> {
         seed: T,
     ) -> Result<Option<T::Value>, DecodeError> {
         if self.placed {
-            return match self.node.locate(seed.deserialize(self.node.copy())) {
+            let result = if self.node.is_empty_name() {
+                Err(self.node.wrong(&"a name"))
+            } else {
+                seed.deserialize(self.node.copy())
+            };
+            return match self.node.locate(result) {
                 Ok(value) => Ok(Some(value)),
                 Err(error) => {
                     self.node.sink.report(error);

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::{Place, Problem, Severity};
-use crate::config::source::{FileId, SourceFile, Sources, Span, position};
+use crate::config::source::{FileId, Output, SourceFile, Sources, Span, position};
 
 /// Marks this many lines apart or fewer share one excerpt.
 const EXCERPT_LINES: usize = 200;
@@ -34,21 +34,31 @@ fn group<'a>(sources: &'a Sources, problem: &'a Problem) -> Group<'a> {
         Severity::Warning => Level::WARNING,
     };
     let mut elements: Vec<Element<'a>> = Vec::new();
-    let mut notes = problem.notes.clone();
     match problem.place {
         Place::Nowhere => {}
         Place::File(file) => elements.push(Origin::path(sources.name(file)).into()),
-        Place::At(span) => {
-            elements.extend(excerpts(sources, problem, span));
-            let origin = sources.get(span.file).map(|file| file.origin(span.range()));
-            if let Some(rendered) = origin.and_then(|origin| origin.rendered) {
-                notes.push(format!("the template rendered this as: {rendered}"));
-            }
-        }
+        Place::At(span) => elements.extend(excerpts(sources, problem, span)),
     }
-    elements.extend(notes.into_iter().map(|note| Level::NOTE.message(note).into()));
+    elements.extend(notes(sources, problem).into_iter().map(|note| Level::NOTE.message(note).into()));
     elements.extend(problem.help.iter().map(|help| Level::HELP.message(help).into()));
     level.primary_title(&problem.message).id(problem.code).elements(elements)
+}
+
+/// The facts of a problem, and what the template made of its place.
+fn notes(sources: &Sources, problem: &Problem) -> Vec<String> {
+    let mut notes = problem.notes.clone();
+    if let Place::At(span) = problem.place
+        && let Some(rendered) = sources.get(span.file).and_then(|file| file.origin(span.range()).rendered)
+    {
+        notes.push(match rendered {
+            Output::Text(text) => format!("the template rendered this as: {text}"),
+            Output::Nothing { unset: Some(name) } => {
+                format!("the template rendered nothing here: {name} is not set")
+            }
+            Output::Nothing { unset: None } => "the template rendered nothing here".to_owned(),
+        });
+    }
+    notes
 }
 
 /// Source lines around the places of a problem: one excerpt per file, or per place if they are far apart.
@@ -143,37 +153,47 @@ pub(super) fn json(sources: &Sources, problems: &[Problem]) -> Value {
 }
 
 fn object(sources: &Sources, problem: &Problem) -> Value {
-    let mut object = json!({
-        "severity": problem.severity.name(),
-        "code": problem.code,
-        "message": problem.message,
-        "file": Value::Null,
-        "line": Value::Null,
-        "column": Value::Null,
-        "endLine": Value::Null,
-        "endColumn": Value::Null,
-        "help": problem.help,
-    });
-    let mut set = |key: &str, value: Value| {
-        if let Some(map) = object.as_object_mut() {
-            map.insert(key.to_owned(), value);
-        }
+    let place = match problem.place {
+        Place::Nowhere => place(None, None),
+        Place::File(file) => place(Some(sources.name(file)), None),
+        Place::At(span) => place_of(sources, span),
     };
-    match problem.place {
-        Place::Nowhere => {}
-        Place::File(file) => set("file", sources.name(file).into()),
-        Place::At(span) => {
-            set("file", sources.name(span.file).into());
-            if let Some(file) = sources.get(span.file) {
-                let range = file.origin(span.range()).range;
-                let (line, column) = position(&file.written, range.start);
-                let (end_line, end_column) = position(&file.written, range.end);
-                set("line", line.into());
-                set("column", column.into());
-                set("endLine", end_line.into());
-                set("endColumn", end_column.into());
-            }
-        }
-    }
-    object
+    let related = problem.related.iter().map(|(span, label)| {
+        let mut object = place_of(sources, *span);
+        object.insert("message".to_owned(), label.as_str().into());
+        Value::Object(object)
+    });
+    let head: [(&str, Value); 3] = [
+        ("severity", problem.severity.name().into()),
+        ("code", problem.code.into()),
+        ("message", problem.message.as_str().into()),
+    ];
+    let tail: [(&str, Value); 3] = [
+        ("help", problem.help.as_deref().into()),
+        ("notes", notes(sources, problem).into()),
+        ("related", related.collect()),
+    ];
+    let owned = |(key, value): (&str, Value)| (key.to_owned(), value);
+    Value::Object(head.map(owned).into_iter().chain(place).chain(tail.map(owned)).collect())
+}
+
+fn place_of(sources: &Sources, span: Span) -> Map<String, Value> {
+    let range = sources.get(span.file).map(|file| {
+        let range = file.origin(span.range()).range;
+        (position(&file.written, range.start), position(&file.written, range.end))
+    });
+    place(Some(sources.name(span.file)), range)
+}
+
+/// A file and the lines and columns in it, each null if there is none.
+fn place(file: Option<&str>, range: Option<((usize, usize), (usize, usize))>) -> Map<String, Value> {
+    let (start, end) = range.unzip();
+    let values: [(&str, Value); 5] = [
+        ("file", file.into()),
+        ("line", start.map(|(line, _)| line).into()),
+        ("column", start.map(|(_, column)| column).into()),
+        ("endLine", end.map(|(line, _)| line).into()),
+        ("endColumn", end.map(|(_, column)| column).into()),
+    ];
+    values.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }

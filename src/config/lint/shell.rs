@@ -4,11 +4,38 @@ const SHELLS: [&str; 9] = ["ash", "bash", "busybox", "csh", "dash", "fish", "ksh
 
 /// An operator of the shell in a command that no shell will see, because none of its words is one.
 pub(in crate::config) fn stray_operator(line: &str, words: &[String]) -> Option<&'static str> {
-    let is_shell = |word: &String| {
-        let name = word.rsplit('/').next().unwrap_or_default();
-        SHELLS.contains(&name)
-    };
+    let is_shell = |word: &String| SHELLS.contains(&base_name(word));
     if words.iter().any(is_shell) { None } else { operator(line) }
+}
+
+/// The script of a `sh -c echo hi`: a single word, whose followers the shell takes for `$0`, `$1` and so
+/// on, while the script uses none of them.
+pub(in crate::config) fn lonely_script(words: &[String]) -> Option<&str> {
+    let words = match words {
+        [first, rest @ ..] if base_name(first) == "busybox" => rest,
+        _ => words,
+    };
+    let [shell, rest @ ..] = words else { return None };
+    if !SHELLS.contains(&base_name(shell)) {
+        return None;
+    }
+    let options = rest.iter().position(|word| is_command_option(word))?;
+    match rest.get(options + 1..)? {
+        [script, _, ..] if !script.contains(|c: char| c.is_whitespace() || "$;|&<>`".contains(c)) => {
+            Some(script)
+        }
+        _ => None,
+    }
+}
+
+/// `-c`, alone or after other options as in `-ec`.
+fn is_command_option(word: &str) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    letters.ends_with('c') && letters.bytes().all(|letter| letter.is_ascii_alphabetic())
+}
+
+fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or_default()
 }
 
 /// The first operator outside of quotes; `$(` counts in double quotes too, as a shell expands it there.
@@ -58,5 +85,30 @@ mod tests {
         assert_eq!(stray("curl 'http://x/?a=1;b=2&c'"), None);
         assert_eq!(stray("curl http://x/?a=1&b=2"), None);
         assert_eq!(stray("grep a\\|b"), None);
+    }
+
+    fn lonely(line: &str) -> Option<String> {
+        lonely_script(&words::split(line).unwrap()).map(str::to_owned)
+    }
+
+    #[test]
+    fn a_script_of_one_word_before_others_is_found() {
+        for line in ["sh -c echo hi", "/bin/bash -ec echo hi", "busybox sh -c echo hi", "ash -e -c echo hi"] {
+            assert_eq!(lonely(line).as_deref(), Some("echo"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_is_all_or_uses_its_arguments_is_left_alone() {
+        for line in [
+            "sh -c date",
+            "sh -c 'echo hi' sh",
+            "sh -c '$0' date",
+            "sh script.sh -x hi",
+            "grep -c a b",
+            "busybox",
+        ] {
+            assert_eq!(lonely(line), None, "{line}");
+        }
     }
 }

@@ -94,6 +94,8 @@ struct Graph<'a> {
     index: HashMap<&'a str, usize>,
     /// For each job, those that wait for one of its events.
     waiting: Vec<Vec<usize>>,
+    /// Pairs of a job and one whose end it waits for, and that in turn waits for the job.
+    mutual: HashSet<(usize, usize)>,
 }
 
 impl<'a> Graph<'a> {
@@ -110,7 +112,37 @@ impl<'a> Graph<'a> {
                 }
             }
         }
-        Self { jobs, index, waiting }
+        let mut graph = Self { jobs, index, waiting, mutual: HashSet::new() };
+        graph.mutual = (0..jobs.len()).flat_map(|job| graph.mutual_waits(job)).collect();
+        graph
+    }
+
+    /// The jobs whose end a job waits for although they, directly or through others, wait for it.
+    fn mutual_waits(&self, job: usize) -> Vec<(usize, usize)> {
+        let is_end = |key: &&EventKey| matches!(key.code, EventCode::Stopping | EventCode::Stopped);
+        let ends = self.keys(job).iter().filter(is_end).filter_map(|key| self.source(key));
+        ends.filter(|source| self.depends_on(*source, job)).map(|source| (job, source)).collect()
+    }
+
+    fn depends_on(&self, job: usize, other: usize) -> bool {
+        let mut seen: HashSet<usize> = HashSet::from([job]);
+        let mut open = vec![job];
+        while let Some(current) = open.pop() {
+            if current == other {
+                return true;
+            }
+            let sources = self.keys(current).iter().filter_map(|key| self.source(key));
+            open.extend(sources.filter(|source| seen.insert(*source)));
+        }
+        false
+    }
+
+    fn keys(&self, job: usize) -> &'a [EventKey] {
+        self.jobs.get(job).map_or(&[], |job| keys(&job.when.trigger))
+    }
+
+    fn source(&self, key: &EventKey) -> Option<usize> {
+        if let Source::Job(name) = &key.source { self.index.get(&**name).copied() } else { None }
     }
 
     /// Which jobs can start: the least fixed point, one visit per wait.
@@ -120,7 +152,7 @@ impl<'a> Graph<'a> {
         while let Some(index) = open.pop_front() {
             let Some(job) = self.jobs.get(index) else { continue };
             let known = can_start.get(index).copied().unwrap_or(true);
-            if known || !self.is_possible(&job.when.trigger, &can_start) {
+            if known || !self.is_possible(index, &job.when.trigger, &can_start) {
                 continue;
             }
             if let Some(known) = can_start.get_mut(index) {
@@ -131,8 +163,8 @@ impl<'a> Graph<'a> {
         can_start
     }
 
-    fn is_possible(&self, trigger: &Trigger, can_start: &[bool]) -> bool {
-        let can_happen = |key: &EventKey| self.obstacle(key, can_start).is_none();
+    fn is_possible(&self, waiter: usize, trigger: &Trigger, can_start: &[bool]) -> bool {
+        let can_happen = |key: &EventKey| self.obstacle(waiter, key, can_start).is_none();
         match trigger {
             Trigger::Once(key) | Trigger::Each(key) => can_happen(key),
             Trigger::All(keys) => keys.iter().all(can_happen),
@@ -142,10 +174,10 @@ impl<'a> Graph<'a> {
     }
 
     /// What prevents an event, if anything does. Watches, signals and the program itself are beyond
-    /// our knowledge: their events may come. Every job stops in the end, at shutdown if not before.
-    fn obstacle(&self, key: &EventKey, can_start: &[bool]) -> Option<Reason> {
-        let Source::Job(name) = &key.source else { return None };
-        let source = *self.index.get(&**name)?;
+    /// our knowledge: their events may come. Every job stops in the end, even one that never started,
+    /// unless it waits for the very job that waits for its end.
+    fn obstacle(&self, waiter: usize, key: &EventKey, can_start: &[bool]) -> Option<Reason> {
+        let source = self.source(key)?;
         let job = self.jobs.get(source)?;
         let stuck = !can_start.get(source).copied().unwrap_or(true);
         match key.code {
@@ -160,11 +192,14 @@ impl<'a> Graph<'a> {
             EventCode::ExitSuccess | EventCode::ExitFailed | EventCode::Healthy | EventCode::Unhealthy => {
                 stuck.then_some(Reason::WaitsFor(source, key.code))
             }
+            EventCode::Stopping | EventCode::Stopped => {
+                let gives_up = job.when.timeout.is_some();
+                let hopeless = stuck && !gives_up && self.mutual.contains(&(waiter, source));
+                hopeless.then_some(Reason::WaitsFor(source, key.code))
+            }
             EventCode::Startup
             | EventCode::Shutdown
             | EventCode::Changed
-            | EventCode::Stopping
-            | EventCode::Stopped
             | EventCode::EnterMaintenance
             | EventCode::ExitMaintenance
             | EventCode::Signal => None,
@@ -177,8 +212,7 @@ impl<'a> Graph<'a> {
     }
 
     fn first_obstacle(&self, index: usize, can_start: &[bool]) -> Option<Reason> {
-        let job = self.jobs.get(index)?;
-        keys(&job.when.trigger).iter().find_map(|key| self.obstacle(key, can_start))
+        self.keys(index).iter().find_map(|key| self.obstacle(index, key, can_start))
     }
 
     /// The way from a job back to itself, always along the first obstacle.

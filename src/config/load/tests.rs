@@ -313,3 +313,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_pre_start_waits_for_starts_at_startup_beside_coprocesses() {
+    let loaded = loaded(
+        "{coprocesses: [{name: 'agent', command: 'agent'}],
+          jobs: [{name: 'setup', exec: 'a'}, {name: 'app', exec: 'a'},
+                 {name: 'between', exec: 'a', when: {source: 'setup', once: 'exitSuccess'}},
+                 {name: 'preStart', exec: 'a', when: {source: 'between', once: 'exitSuccess'}}]}",
+    );
+    let trigger = |name: &str| {
+        let job = loaded.spec.jobs.iter().find(|job| &*job.name == name).unwrap();
+        job.when.trigger.clone()
+    };
+    assert_eq!(trigger("setup"), Trigger::Once(validate::startup()));
+    assert_eq!(trigger("app"), validate::after(&"preStart".into()));
+    assert_eq!(trigger("agent"), validate::after(&"preStart".into()));
+    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+}
+
+#[test]
+fn pre_start_cannot_wait_for_a_coprocess() {
+    let loaded = loaded(
+        "{coprocesses: [{name: 'agent', command: 'agent'}],
+          jobs: [{name: 'preStart', exec: 'a', when: {source: 'agent', once: 'exitSuccess'}}]}",
+    );
+    assert_eq!(loaded.warnings.problems()[0].code, "start-cycle");
+}
+
+#[test]
+fn a_text_that_an_action_left_out_is_explained() {
+    let report = load_text("t", "{a: {{ .R }}}", &env(&[]), &system()).unwrap_err();
+    assert!(report.to_string().contains("rendered nothing here: R is not set"), "{report}");
+    let report = load_text("t", "{a: {{ .R }}}", &env(&[("R", "")]), &system()).unwrap_err();
+    assert!(report.to_string().contains("rendered nothing here\n"), "{report}");
+    assert_eq!(report.to_json()[0]["notes"][0], "the template rendered nothing here");
+}
+
+#[test]
+fn the_report_for_programs_has_related_places() {
+    let report = load_text("t", "{jobs: [],\n jobs: []}", &env(&[]), &system()).unwrap_err();
+    let related = &report.to_json()[0]["related"][0];
+    assert_eq!((&related["line"], &related["message"]), (&1.into(), &"first given here".into()));
+}

@@ -15,10 +15,22 @@ use crate::messages::event::EventCode;
 /// can be written so.
 macro_rules! scalar {
     ($type:ty, $expecting:expr, $schema:tt, text: $text:expr $(, unsigned: $unsigned:expr)?
-     $(, signed: $signed:expr)? $(, float: $float:expr)? $(, bool: $bool:expr)? $(, reason: $reason:expr)?) => {
+     $(, signed: $signed:expr)? $(, float: $float:expr)? $(, bool: $bool:expr)? $(, reason: $reason:expr)?
+     $(, number_reason: $number_reason:expr)?) => {
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct ScalarVisitor;
+
+                impl ScalarVisitor {
+                    /// Why a number or boolean is refused.
+                    #[allow(dead_code, unused_variables, reason = "not every scalar can be a number")]
+                    fn refused<E: de::Error>(&self, found: Unexpected<'_>, number: f64) -> E {
+                        $(if let Some(reason) = $number_reason(number) {
+                            return E::invalid_value(Unexpected::Other(&reason), self);
+                        })?
+                        E::invalid_value(found, self)
+                    }
+                }
 
                 impl Visitor<'_> for ScalarVisitor {
                     type Value = $type;
@@ -37,17 +49,17 @@ macro_rules! scalar {
 
                     $(fn visit_u64<E: de::Error>(self, number: u64) -> Result<$type, E> {
                         let read: Option<$type> = $unsigned(number);
-                        read.ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+                        read.ok_or_else(|| self.refused(Unexpected::Unsigned(number), number as f64))
                     })?
 
                     $(fn visit_i64<E: de::Error>(self, number: i64) -> Result<$type, E> {
                         let read: Option<$type> = $signed(number);
-                        read.ok_or_else(|| E::invalid_value(Unexpected::Signed(number), &self))
+                        read.ok_or_else(|| self.refused(Unexpected::Signed(number), number as f64))
                     })?
 
                     $(fn visit_f64<E: de::Error>(self, number: f64) -> Result<$type, E> {
                         let read: Option<$type> = $float(number);
-                        read.ok_or_else(|| E::invalid_value(Unexpected::Float(number), &self))
+                        read.ok_or_else(|| self.refused(Unexpected::Float(number), number))
                     })?
 
                     $(fn visit_bool<E: de::Error>(self, value: bool) -> Result<$type, E> {
@@ -135,8 +147,10 @@ scalar!(Time, TIME, {
     },
     text: |text: &str| GoDuration::parse_config(text).ok().and_then(GoDuration::as_std).map(Time),
     unsigned: |number: u64| seconds(number as f64).ok().and_then(GoDuration::as_std).map(Time),
+    signed: |_: i64| None,
     float: |number: f64| seconds(number).ok().and_then(GoDuration::as_std).map(Time),
-    reason: not_a_duration);
+    reason: not_a_duration,
+    number_reason: negative);
 
 /// A length of time, or -1 for none at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,13 +175,18 @@ scalar!(StopTime, STOP_TIME, {
     unsigned: |number: u64| seconds(number as f64).ok().and_then(GoDuration::as_std).map(StopTime::Within),
     signed: |number: i64| (number == -1).then_some(StopTime::Never),
     float: |number: f64| seconds(number).ok().and_then(GoDuration::as_std).map(StopTime::Within),
-    reason: not_a_duration);
+    reason: not_a_duration,
+    number_reason: negative);
 
 fn not_a_duration(text: &str) -> Option<String> {
     match GoDuration::parse_config(text) {
-        Ok(_) => Some("a negative duration makes no sense here".to_owned()),
+        Ok(_) => negative(-1.0),
         Err(error) => Some(error.to_string()),
     }
+}
+
+fn negative(number: f64) -> Option<String> {
+    (number < 0.0).then(|| "a negative duration makes no sense here".to_owned())
 }
 
 fn seconds(number: f64) -> Result<GoDuration, DurationError> {
@@ -198,7 +217,15 @@ scalar!(Restarts, "a whole number ≥ 0, \"never\" or \"unlimited\"", {
         _ => text.parse().ok().map(Restarts::Times),
     },
     unsigned: |number: u64| u32::try_from(number).ok().map(Restarts::Times),
-    float: |number: f64| whole(number).and_then(|number| u32::try_from(number).ok()).map(Restarts::Times));
+    float: |number: f64| whole(number).and_then(|number| u32::try_from(number).ok()).map(Restarts::Times),
+    reason: |text: &str| text.parse().ok().and_then(too_many_restarts),
+    number_reason: too_many_restarts);
+
+fn too_many_restarts(number: f64) -> Option<String> {
+    let largest = u32::MAX;
+    (number > f64::from(largest))
+        .then(|| format!("the largest number of restarts is {largest}; \"unlimited\" has no limit"))
+}
 
 /// Permission bits in octal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! From a place in the rendered text back to the source: a sorted list of segments, each either literal text,
 //! which maps byte by byte, or what an action printed, which maps to the whole action.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::span::Span;
@@ -9,7 +10,18 @@ use super::span::Span;
 #[derive(Debug, Clone, Default)]
 pub struct SourceMap {
     segments: Vec<Segment>,
+    /// Actions that printed nothing, by their place in the rendered text; one per place.
+    holes: BTreeMap<usize, Hole>,
     rendered: usize,
+}
+
+/// An action that printed nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hole {
+    /// Its bytes of the source.
+    pub span: Range<usize>,
+    /// The variable that it would have printed, if that is not set.
+    pub unset: Option<String>,
 }
 
 /// The place in the source that a range of rendered text came from.
@@ -58,6 +70,23 @@ impl SourceMap {
     /// Notes that the action at `span` wrote the next `length` bytes.
     pub(super) fn add_action(&mut self, span: Span, length: usize) {
         self.add(span, length, false);
+    }
+
+    /// Notes that the action at `span` wrote nothing, because the variable `unset` is not set or for a reason of
+    /// its own.
+    pub(super) fn add_nothing(&mut self, span: Span, unset: Option<&str>) {
+        let hole = || Hole { span: span.start..span.end, unset: unset.map(str::to_owned) };
+        self.holes.entry(self.rendered).or_insert_with(hole);
+    }
+
+    /// The action that printed nothing where an empty range of the rendered text is.
+    pub fn hole(&self, rendered: &Range<usize>) -> Option<&Hole> {
+        self.holes.get(&rendered.start).filter(|_| rendered.is_empty())
+    }
+
+    /// Where in the rendered text the last action before or at `offset` printed nothing.
+    pub fn last_hole(&self, offset: usize) -> Option<usize> {
+        self.holes.range(..=offset).next_back().map(|(place, _)| *place)
     }
 
     fn add(&mut self, source: Span, length: usize, literal: bool) {
@@ -175,6 +204,18 @@ mod tests {
     #[expect(clippy::reversed_empty_ranges, reason = "a caller's mistake must not panic")]
     fn a_reversed_range_counts_as_empty() {
         assert_eq!(sample().locate(6..1), verbatim(10..10));
+    }
+
+    #[test]
+    fn an_action_that_printed_nothing_is_found_at_its_place() {
+        let mut map = SourceMap::default();
+        map.add_literal(0, 2);
+        map.add_nothing(Span { start: 2, end: 9 }, Some("X"));
+        map.add_nothing(Span { start: 9, end: 12 }, None);
+        map.add_literal(12, 2);
+        let hole = Hole { span: 2..9, unset: Some("X".to_owned()) };
+        assert_eq!((map.hole(&(2..2)), map.hole(&(2..3))), (Some(&hole), None));
+        assert_eq!((map.last_hole(1), map.last_hole(2), map.last_hole(4)), (None, Some(2), Some(2)));
     }
 
     #[test]

@@ -37,6 +37,12 @@ pub(super) fn validate(
         },
         RawCommand::Words(words) => words.iter().map(|word| word.0.clone()).collect(),
     };
+    if let Some(script) = shell::lonely_script(&all) {
+        let message =
+            format!("{path}: the shell runs only {script:?}; the words after it become its arguments");
+        let help = format!("quote the whole script, as in [\"/bin/sh\", \"-c\", \"{script} …\"]");
+        context.add(Problem::warning("lonely-script", field.span, message).help(help));
+    }
     if !all.iter().all(|word| context.no_nul(path, field, word)) {
         return None;
     }

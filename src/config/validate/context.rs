@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
+use crate::config::decode::UNKNOWN_KEY;
 use crate::config::diagnostic::{Place, Problem, Problems};
 use crate::config::duration::GoDuration;
 use crate::config::raw::{Field, Opt, Time};
+use crate::config::source::Span;
 use crate::config::spec::UserSpec;
 use crate::config::system::System;
 
@@ -37,6 +39,18 @@ impl<'a> Context<'a> {
 
     pub(super) fn error(&mut self, code: &'static str, place: impl Into<Place>, message: String) {
         self.add(Problem::error(code, place, message));
+    }
+
+    /// Whether a key within this object was not understood, so that nothing can be said to be missing.
+    pub(super) fn has_unknown_key(&self, object: Span) -> bool {
+        self.problems.found().iter().any(|problem| match problem.place {
+            Place::At(span) => {
+                problem.code == UNKNOWN_KEY
+                    && span.file == object.file
+                    && (object.start..object.end).contains(&span.start)
+            }
+            Place::Nowhere | Place::File(_) => false,
+        })
     }
 
     pub(super) fn user(&mut self, name: &str) -> Option<UserSpec> {

@@ -1,11 +1,12 @@
 //! Jobs and coprocesses.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::context::{Context, shown, time, value};
 use super::names::Names;
-use super::when::{Resolver, after, startup};
+use super::when::{Resolver, after, sources, startup};
 use super::{JobPlaces, Places, advertise, command, execution, health};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
@@ -15,6 +16,11 @@ use crate::messages::signal::Signal;
 
 /// The job that coprocesses, and jobs without a `when` beside them, wait for.
 pub(in crate::config) const PRE_START: &str = "preStart";
+
+/// Signals that pause a process, wake it, or tell it of its children: none is a request to end. Servers
+/// do take others that do nothing by default, such as SIGWINCH, for one.
+const NEVER_END: [i32; 6] =
+    [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU, libc::SIGCONT, libc::SIGCHLD];
 
 /// Validates all jobs; coprocesses come first.
 pub(super) fn validate(
@@ -31,6 +37,7 @@ pub(super) fn validate(
     let at_start = After {
         coprocess: after_pre_start.clone(),
         job: after_pre_start.filter(|_| !coprocesses.is_empty()),
+        before: before_pre_start(&jobs),
     };
     let mut specs = Vec::new();
     for (field, raw) in coprocesses {
@@ -53,6 +60,26 @@ pub(super) fn validate(
 struct After {
     coprocess: Option<Trigger>,
     job: Option<Trigger>,
+    /// Jobs that start at startup regardless, because `preStart` waits for them.
+    before: HashSet<String>,
+}
+
+/// `preStart` and the jobs whose events it waits for, directly or through others.
+fn before_pre_start(jobs: &[(&Field<RawJob>, &RawJob)]) -> HashSet<String> {
+    let sources: HashMap<String, Vec<&str>> = jobs
+        .iter()
+        .filter_map(|(_, job)| Some((job.identity()?, value(&job.when).map_or_else(Vec::new, sources))))
+        .collect();
+    let mut before = HashSet::from([PRE_START.to_owned()]);
+    let mut open = vec![PRE_START];
+    while let Some(name) = open.pop() {
+        for source in sources.get(name).into_iter().flatten() {
+            if before.insert((*source).to_owned()) {
+                open.push(source);
+            }
+        }
+    }
+    before
 }
 
 fn entries<T>(field: Option<&Field<crate::config::raw::List<T>>>) -> Vec<(&Field<T>, &T)> {
@@ -101,7 +128,8 @@ fn job(
     let when = match &raw.when {
         Some(when) => resolver.when(&path, when),
         None => {
-            let waits = at_start.job.clone().filter(|_| identity.as_deref() != Some(PRE_START));
+            let is_before = identity.as_deref().is_some_and(|name| at_start.before.contains(name));
+            let waits = at_start.job.clone().filter(|_| !is_before);
             let trigger = waits.unwrap_or_else(|| Trigger::Once(startup()));
             Some(When { trigger, timeout: None })
         }
@@ -241,12 +269,17 @@ fn job_restarts(context: &mut Context<'_>, path: &str, raw: &RawJob, when: &When
 fn stop(context: &mut Context<'_>, path: &str, raw: &RawJob) -> StopSpec {
     let signal = raw.stop_signal.as_ref().and_then(|field| {
         let name = &field.value.as_ref()?.0;
-        let signal = Signal::parse(name);
-        if signal.is_none() {
+        let Some(signal) = Signal::parse(name) else {
             let message = format!("{path}.stopSignal: expected a signal such as \"SIGTERM\", found {name:?}");
             context.error("bad-signal", field.span, message);
+            return None;
+        };
+        if NEVER_END.contains(&signal.number()) {
+            let message = format!("{path}.stopSignal: {signal} ends no process");
+            let help = "signals that end one are SIGTERM, SIGINT, SIGQUIT, SIGHUP and SIGKILL";
+            context.add(Problem::error("bad-signal", field.span, message).help(help));
         }
-        signal
+        Some(signal)
     });
     StopSpec {
         wait: time(&raw.stop_timeout),

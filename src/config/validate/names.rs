@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::config::diagnostic::{Problem, Problems};
-use crate::config::merge::{Named, duplicate_name};
+use crate::config::merge::{Named, Use, duplicate_name};
 use crate::config::raw::{Field, List, RawConfig};
 use crate::config::source::Span;
 
 /// Who can be the source of an event.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    jobs: HashMap<String, (Arc<str>, Span)>,
-    watches: HashMap<String, (Arc<str>, Span)>,
+    jobs: HashMap<String, (Arc<str>, Use)>,
+    watches: HashMap<String, (Arc<str>, Use)>,
     /// A name could not be read, so that nobody can say that a job or watch does not exist.
     pub(super) incomplete: bool,
 }
@@ -23,23 +23,23 @@ impl Names {
         let mut names = Self::default();
         names.add_all(config.jobs.as_ref(), problems);
         names.add_all(config.coprocesses.as_ref(), problems);
-        for (name, span) in list(config.watches.as_ref(), &mut names.incomplete) {
-            names.watches.insert(name.clone(), (name.into(), span));
+        for (name, place) in list(config.watches.as_ref(), &mut names.incomplete) {
+            names.watches.insert(name.clone(), (name.into(), place));
         }
         names
     }
 
     fn add_all<T: Named>(&mut self, entries: Option<&Field<List<T>>>, problems: &mut Problems) {
-        for (name, span) in list(entries, &mut self.incomplete) {
-            check_reserved(T::NOUN, &name, span, problems);
+        for (name, place) in list(entries, &mut self.incomplete) {
+            check_reserved(T::NOUN, &name, place.span, problems);
             match self.jobs.get(&name) {
                 // Within one list this has been reported file by file, before merging.
                 Some((_, earlier)) if T::NOUN == "coprocess" => {
-                    problems.add(duplicate_name("job", &name, span, *earlier));
+                    problems.add(duplicate_name("job", &name, place, *earlier));
                 }
                 Some(_) => {}
                 None => {
-                    self.jobs.insert(name.clone(), (name.into(), span));
+                    self.jobs.insert(name.clone(), (name.into(), place));
                 }
             }
         }
@@ -62,7 +62,7 @@ impl Names {
     }
 }
 
-fn list<T: Named>(entries: Option<&Field<List<T>>>, incomplete: &mut bool) -> Vec<(String, Span)> {
+fn list<T: Named>(entries: Option<&Field<List<T>>>, incomplete: &mut bool) -> Vec<(String, Use)> {
     let Some(entries) = entries else { return Vec::new() };
     let Some(entries) = &entries.value else {
         *incomplete = true;
@@ -70,12 +70,9 @@ fn list<T: Named>(entries: Option<&Field<List<T>>>, incomplete: &mut bool) -> Ve
     };
     let mut found = Vec::new();
     for entry in &entries.0 {
-        let name = entry.value.as_ref().and_then(Named::identity).filter(|name| !name.is_empty());
-        match name {
-            Some(name) => {
-                let span = entry.value.as_ref().and_then(Named::name_span).unwrap_or(entry.span);
-                found.push((name, span));
-            }
+        let named = entry.value.as_ref().and_then(|value| Some((value.identity()?, value)));
+        match named.filter(|(name, _)| !name.is_empty()) {
+            Some((name, value)) => found.push((name, Use::of(entry.span, value))),
             None => *incomplete = true,
         }
     }

@@ -26,7 +26,7 @@ const LONGEST_SOCKET_PATH: usize = 107;
 
 const DEFAULT_TELEMETRY_PORT: u16 = 9090;
 
-pub(super) fn logging(field: Option<&Field<RawLogging>>) -> LoggingSpec {
+pub(super) fn logging(context: &mut Context<'_>, field: Option<&Field<RawLogging>>) -> LoggingSpec {
     let default = LoggingSpec::default();
     let Some(raw) = field.and_then(|field| field.value.as_ref()) else { return default };
     LoggingSpec {
@@ -43,12 +43,34 @@ pub(super) fn logging(field: Option<&Field<RawLogging>>) -> LoggingSpec {
             RawLogFormat::Text => LogFormat::Text,
             RawLogFormat::Json => LogFormat::Json,
         }),
-        output: value(&raw.output).map_or(default.output, |output| match output.as_str() {
-            "stdout" => LogOutput::Stdout,
-            "stderr" => LogOutput::Stderr,
-            path => LogOutput::File(PathBuf::from(path)),
-        }),
+        output: raw
+            .output
+            .as_ref()
+            .and_then(|field| Some(log_output(context, field, field.value.as_deref()?)))
+            .unwrap_or(default.output),
     }
+}
+
+fn log_output(context: &mut Context<'_>, field: &Field<String>, text: &str) -> LogOutput {
+    match text {
+        "stdout" => return LogOutput::Stdout,
+        "stderr" => return LogOutput::Stderr,
+        _ => {}
+    }
+    let path = PathBuf::from(text);
+    if context.no_nul(format_args!("logging.output"), field, text) {
+        // The log is opened before any job runs that could make the directory.
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if path.is_dir() {
+            let message = format!("logging.output: expected a file, found the directory {text:?}");
+            context.error("wrong-value", field.span, message);
+        } else if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+            let reason = if directory.exists() { "is not a directory" } else { "does not exist" };
+            let message = format!("logging.output: {directory:?} {reason}");
+            context.error("missing-directory", field.span, message);
+        }
+    }
+    LogOutput::File(path)
 }
 
 pub(super) fn control(context: &mut Context<'_>, field: Option<&Field<RawControl>>) -> ControlSpec {

@@ -29,6 +29,9 @@ const WATCH_EVENTS: [EventCode; 3] = [EventCode::Healthy, EventCode::Unhealthy, 
 const GLOBAL_EVENTS: [EventCode; 4] =
     [EventCode::Startup, EventCode::Shutdown, EventCode::EnterMaintenance, EventCode::ExitMaintenance];
 
+/// The source of an event without one, as ContainerPilot writes it.
+const GLOBAL: &str = "global";
+
 /// The start of the program.
 pub(in crate::config) fn startup() -> EventKey {
     EventKey { code: EventCode::Startup, source: Source::Global }
@@ -65,6 +68,7 @@ impl Resolver<'_, '_> {
             );
             let problem = Problem::error("when-conflict", *second, message);
             self.context.add(problem.label(format!("`{name}` cannot be combined")));
+            self.judge_parts(path, rule);
             return None;
         }
         let trigger = match choices.first().map(|(name, _)| *name) {
@@ -78,6 +82,22 @@ impl Resolver<'_, '_> {
         };
         let timeout = timeout.filter(|_| !matches!(trigger, Trigger::Interval(_)));
         Some(When { trigger, timeout })
+    }
+
+    /// Reports what is wrong with the parts of a rule that contradicts itself.
+    fn judge_parts(&mut self, path: &str, rule: &RawWhenRule) {
+        for (name, event) in [("once", &rule.once), ("each", &rule.each)] {
+            if let Some(event) = event {
+                let _: Option<EventKey> = self.event(path, name, &rule.source, event);
+            }
+        }
+        for (name, terms) in [("all", &rule.all), ("any", &rule.any)] {
+            if let Some(terms) = terms
+                && let Some(list) = &terms.value
+            {
+                let _: Option<Vec<EventKey>> = self.terms(&format!("{path}.{name}"), terms.span, &list.0);
+            }
+        }
     }
 
     fn interval(&mut self, path: &str, rule: &RawWhenRule) -> Option<Trigger> {
@@ -149,8 +169,10 @@ impl Resolver<'_, '_> {
         if let Some(signal) = value(&term.source).and_then(|source| signal(source)) {
             return Some(signal_key(signal));
         }
-        let message = format!("{path}: expected `once` with the name of an event");
-        self.context.error("when-missing", field.span, message);
+        if !self.is_lonely_signal(path, &term.source) && !self.context.has_unknown_key(field.span) {
+            let message = format!("{path}: expected `once` with the name of an event");
+            self.context.error("when-missing", field.span, message);
+        }
         None
     }
 
@@ -159,11 +181,23 @@ impl Resolver<'_, '_> {
         if let Some(signal) = value(&rule.source).and_then(|source| signal(source)) {
             return Some(Trigger::Each(signal_key(signal)));
         }
-        let message = format!("{path}: expected one of `interval`, `once`, `each`, `event`, `all`, `any`");
-        self.context.add(
-            Problem::error("when-missing", span, message).help("leave `when` out to run the job at startup"),
-        );
+        if !self.is_lonely_signal(path, &rule.source) && !self.context.has_unknown_key(span) {
+            let message =
+                format!("{path}: expected one of `interval`, `once`, `each`, `event`, `all`, `any`");
+            self.context.add(
+                Problem::error("when-missing", span, message)
+                    .help("leave `when` out to run the job at startup"),
+            );
+        }
         None
+    }
+
+    /// Judges a source that stands without an event; whether it is a signal that never arrives as one.
+    fn is_lonely_signal(&mut self, path: &str, source: &Opt<String>) -> bool {
+        let Some(field) = source else { return false };
+        let Some(text) = field.value.as_deref() else { return false };
+        let _: Option<Source> = self.source(&format!("{path}.source"), field.span, text);
+        self.is_other_signal(text)
     }
 
     fn event(
@@ -186,10 +220,15 @@ impl Resolver<'_, '_> {
             let _: Option<Source> = self.source(&path, span, source);
             return None;
         }
-        let code = self.code(&path, event.span, text)?;
+        let Some(code) = self.code(&path, event.span, text) else {
+            if let Some((span, source)) = given.filter(|(_, source)| *source != GLOBAL) {
+                let _: Option<Source> = self.source(&path, span, source);
+            }
+            return None;
+        };
         match given {
             _ if wrong_source => None,
-            None | Some((_, "global")) if code.is_global() => Some(EventKey { code, source: Source::Global }),
+            None | Some((_, GLOBAL)) if code.is_global() => Some(EventKey { code, source: Source::Global }),
             None => {
                 let message = format!("{path}: the event {text:?} needs a `source`");
                 self.context.add(
@@ -253,9 +292,13 @@ impl Resolver<'_, '_> {
             return None;
         }
         let path = path.rsplit_once('.').map_or(path, |(parent, _)| parent);
-        let message = format!("{path}.source: nothing is named {text:?}");
-        let sources = self.names.sources();
         let is_signal = self.is_other_signal(text);
+        let message = if is_signal {
+            format!("{path}.source: a job cannot wait for {text}")
+        } else {
+            format!("{path}.source: nothing is named {text:?}")
+        };
+        let sources = self.names.sources();
         let help = match suggest::nearest(text, sources.iter().map(String::as_str)) {
             _ if is_signal => "the signals that a job can wait for are SIGHUP and SIGUSR2".to_owned(),
             Some(source) => format!("did you mean {source:?}?"),
@@ -295,6 +338,20 @@ impl Resolver<'_, '_> {
             self.context.add(Problem::error("unknown-event", span, message).help(help));
         }
         code
+    }
+}
+
+/// Whose events a `when` names.
+pub(super) fn sources(when: &RawWhen) -> Vec<&str> {
+    fn of(terms: &[Field<RawTerm>]) -> impl Iterator<Item = &str> {
+        terms.iter().filter_map(|term| value(&term.value.as_ref()?.source)).map(String::as_str)
+    }
+    match when {
+        RawWhen::All(terms) => of(&terms.0).collect(),
+        RawWhen::Rule(rule) => {
+            let listed = [&rule.all, &rule.any].into_iter().filter_map(value).flat_map(|terms| of(&terms.0));
+            value(&rule.source).map(String::as_str).into_iter().chain(listed).collect()
+        }
     }
 }
 

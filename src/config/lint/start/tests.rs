@@ -97,9 +97,36 @@ fn one_way_out_of_any_is_enough_and_all_needs_every_one() {
 }
 
 #[test]
-fn every_job_stops_in_the_end() {
-    let jobs = vec![job("a", once("b", EventCode::Stopped)), job("b", once("a", EventCode::Stopping))];
-    assert_eq!(reasons(jobs), []);
+fn every_job_stops_in_the_end_even_one_that_never_starts() {
+    let jobs = vec![
+        job("a", startup()),
+        job("b", once("a", EventCode::Healthy)),
+        job("c", once("b", EventCode::Stopped)),
+        job("d", once("c", EventCode::Stopping)),
+    ];
+    assert_eq!(reasons(jobs), [(1, Reason::NoHealthCheck(0, EventCode::Healthy))]);
+}
+
+#[test]
+fn jobs_that_wait_for_the_end_of_each_other_never_start() {
+    let jobs = vec![
+        job("a", once("b", EventCode::Stopped)),
+        job("b", once("a", EventCode::Stopping)),
+        job("c", once("c", EventCode::Stopped)),
+        job("d", once("e", EventCode::ExitSuccess)),
+        job("e", once("d", EventCode::Stopped)),
+    ];
+    assert_eq!(
+        reasons(jobs),
+        [(0, Reason::Cycle(vec![0, 1])), (2, Reason::Cycle(vec![2])), (3, Reason::Cycle(vec![3, 4]))]
+    );
+}
+
+#[test]
+fn a_job_that_gives_up_after_a_time_breaks_the_cycle() {
+    let mut hasty = job("a", once("b", EventCode::Stopped));
+    hasty.when.timeout = Some(Duration::from_secs(1));
+    assert_eq!(reasons(vec![hasty, job("b", once("a", EventCode::Stopped))]), []);
 }
 
 #[test]

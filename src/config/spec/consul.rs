@@ -1,0 +1,135 @@
+//! Consul in the validated configuration: how to reach it, what is advertised in it, what is observed.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A job's registration in Consul.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdvertiseSpec {
+    /// The port it listens on.
+    pub port: u16,
+    /// The address it is found at, chosen by `interfaces`.
+    pub address: IpAddr,
+    /// Consul tags.
+    pub tags: Vec<String>,
+    /// Consul metadata.
+    pub meta: Vec<(String, String)>,
+    /// Register at once, with this status, instead of at the first pass.
+    pub initial_status: Option<InitialStatus>,
+    /// How often a healthy job says so.
+    pub heartbeat: Duration,
+    /// How long Consul believes it.
+    pub ttl: Duration,
+    /// Let other agents change our tags.
+    pub enable_tag_override: bool,
+    /// Consul forgets the service after it was critical for this long.
+    pub deregister_critical_after: Option<Duration>,
+}
+
+/// The state in which a service is first registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InitialStatus {
+    /// Served to clients at once.
+    Passing,
+    /// Known, with a warning.
+    Warning,
+    /// Known, not served.
+    Critical,
+}
+
+/// How to reach Consul.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsulSpec {
+    /// Where its HTTP API listens.
+    pub address: ConsulAddress,
+    /// ACL token.
+    pub token: Option<Secret>,
+    /// TLS settings; used with `https`.
+    pub tls: TlsSpec,
+}
+
+/// A value that must never be printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a value.
+    pub fn new(value: String) -> Self {
+        Self(value)
+    }
+
+    /// The value itself, to be sent and never logged.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// Where Consul's HTTP API listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConsulAddress {
+    /// `http` or `https`, host and port.
+    Tcp {
+        /// Whether to use TLS.
+        tls: bool,
+        /// Host name or address; IPv6 without brackets.
+        host: String,
+        /// TCP port.
+        port: u16,
+    },
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+/// TLS settings of the Consul client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSpec {
+    /// File with trusted certificates.
+    pub ca_file: Option<PathBuf>,
+    /// Directory with trusted certificates.
+    pub ca_path: Option<PathBuf>,
+    /// Our own certificate.
+    pub client_cert: Option<PathBuf>,
+    /// Our own key.
+    pub client_key: Option<PathBuf>,
+    /// Name that the server's certificate must bear.
+    pub server_name: Option<String>,
+    /// Whether the server's certificate is checked.
+    pub verify: bool,
+}
+
+/// Something observed in Consul.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchSpec {
+    /// The name of its events' source, without `watch.`; unique among watches.
+    pub name: Arc<str>,
+    /// What is observed.
+    pub target: WatchTarget,
+    /// Longest time until a change is seen.
+    pub interval: Duration,
+    /// Datacentre to ask.
+    pub datacentre: Option<String>,
+}
+
+/// What a watch observes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchTarget {
+    /// Healthy instances of a service, with a tag if given.
+    Service {
+        /// Consul's name of the service.
+        service: String,
+        /// Only instances with this tag.
+        tag: Option<String>,
+    },
+    /// One key of the KV store.
+    Key(String),
+    /// Every key below a prefix.
+    Prefix(String),
+}

@@ -1,0 +1,59 @@
+//! The log in the validated configuration.
+
+use std::path::PathBuf;
+
+/// Level, format and destination of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggingSpec {
+    /// Records below it are not written.
+    pub level: LogLevel,
+    /// How a record looks.
+    pub format: LogFormat,
+    /// Where records go.
+    pub output: LogOutput,
+}
+
+impl Default for LoggingSpec {
+    fn default() -> Self {
+        Self { level: LogLevel::Info, format: LogFormat::Default, output: LogOutput::Stdout }
+    }
+}
+
+/// How important a record is; ordered from least to most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogLevel {
+    /// Every event and decision.
+    Debug,
+    /// What an operator likes to know.
+    Info,
+    /// What an operator should look at.
+    Warn,
+    /// What went wrong.
+    Error,
+    /// What ends the program.
+    Fatal,
+    /// As `Fatal`; kept for ContainerPilot's configurations.
+    Panic,
+}
+
+/// How a log record looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LogFormat {
+    /// `TIME JOB PID MESSAGE`.
+    Default,
+    /// `time="…" level=info msg="…" job=app pid=7`.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Where log records go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum LogOutput {
+    /// Our standard output.
+    Stdout,
+    /// Our standard error.
+    Stderr,
+    /// A file, reopened on SIGUSR1.
+    File(PathBuf),
+}
