@@ -17,8 +17,12 @@ use support::{Exit, Pilot, can_be_pid_one, state};
 
 const FORMATS: [&str; 3] = ["default", "text", "json"];
 
-/// A job that proves every 20 ms that timers and starts of processes still work.
-const MARKS: &str = r#"{ name: "marks", exec: ["sh", "-c", "echo >> {dir}/marks"], when: { interval: "20ms" }, timeout: "10s" }"#;
+/// A job that proves every 20 ms that timers and starts of processes still work. Raw: it writes nothing to the log,
+/// and so does not wait for room in it.
+const MARKS: &str = r#"{
+    name: "marks", exec: ["sh", "-c", "echo >> {dir}/marks"], when: { interval: "20ms" }, timeout: "10s",
+    logging: { raw: true },
+}"#;
 
 /// What a record says, whatever its format.
 #[derive(Debug, PartialEq, Eq)]
@@ -308,6 +312,34 @@ fn what_waits_in_the_log_is_written_if_the_reader_comes_back_while_we_end() {
     let log = log.join().unwrap();
     assert_counts_from_one(&counted(&log));
     assert!(String::from_utf8_lossy(&log).contains("shutdown took"));
+}
+
+#[test]
+fn a_job_that_ends_again_and_again_does_not_fill_the_memory_while_nobody_reads() {
+    let (reader, writer) = pipe();
+    let config = format!(
+        r#"{{ jobs: [
+            {MARKS},
+            {{ name: "loop", exec: ["seq", "10000"], restarts: "unlimited", backoff: {{ max: "0s" }} }},
+        ] }}"#
+    );
+    let mut bare = Bare::start(&config, |command| {
+        command.stdout(writer);
+    });
+    // What is in the buffers when they are full, and a while later.
+    bare.wait_for_more_lines("marks", 25);
+    let before = resident_kib(bare.pid());
+    bare.wait_for_more_lines("marks", 50);
+    let after = resident_kib(bare.pid());
+    assert!(after < before + 1024, "{before} KiB, then {after} KiB");
+    drop(reader);
+    assert_eq!(bare.stop(), Exit::Code(0));
+}
+
+fn resident_kib(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 /// Marks go on, a chatty job comes to its end, and so does the program.

@@ -2,6 +2,7 @@
 //! client that does nothing makes room for one that comes; none of them can hold a reload or a shutdown.
 
 use std::cell::{Cell, RefCell};
+use std::future::ready;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use actix_http::HttpService;
 use actix_rt::task::JoinHandle;
-use actix_service::{IntoServiceFactory, Service, ServiceFactory, map_config};
+use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, map_config};
 use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Extensions, ServiceRequest, ServiceResponse};
 use actix_web::{App, Error};
@@ -163,23 +164,25 @@ where
     B: MessageBody + 'static,
 {
     let application = map_config(application.into_factory(), |()| AppConfig::default());
-    let service = HttpService::build()
-        .client_request_timeout(HEAD_TIME)
-        .client_disconnect_timeout(DISCONNECT_TIME)
-        .keep_alive(KEEP_ALIVE)
-        .on_connect_ext(|connection: &Connection, extensions: &mut Extensions| {
-            extensions.insert(connection.activity.clone());
-        })
-        .h1(application)
-        .new_service(())
-        .await
-        .ok()?;
-    let service = Rc::new(service);
+    let application = Rc::new(application.new_service(()).await.ok()?);
     Some(Rc::new(move |connection| {
-        let service = Rc::clone(&service);
+        let application = Rc::clone(&application);
         Box::pin(async move {
+            // One for each connection, since each keeps a clock that wakes us twice a second: no client, no clock.
+            let service = HttpService::build()
+                .client_request_timeout(HEAD_TIME)
+                .client_disconnect_timeout(DISCONNECT_TIME)
+                .keep_alive(KEEP_ALIVE)
+                .on_connect_ext(|connection: &Connection, extensions: &mut Extensions| {
+                    extensions.insert(connection.activity.clone());
+                })
+                .h1(fn_factory(move || ready(Ok::<_, ()>(Rc::clone(&application)))))
+                .new_service(())
+                .await;
             // What is wrong with a connection concerns its client, who sees it end.
-            let _ = service.call((connection, None)).await;
+            if let Ok(service) = service {
+                let _ = service.call((connection, None)).await;
+            }
         })
     }))
 }
