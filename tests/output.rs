@@ -17,9 +17,10 @@ use support::{Exit, Pilot, can_be_pid_one, state};
 
 const FORMATS: [&str; 3] = ["default", "text", "json"];
 
-/// A job that proves every 20 ms that timers and starts of processes still work. Raw: it writes nothing to the log,
-/// and so does not wait for room in it.
-const MARKS: &str = r#"{
+/// A job that proves every 20 ms that timers and starts of processes still work.
+const MARKS: &str = r#"{ name: "marks", exec: ["sh", "-c", "echo >> {dir}/marks"], when: { interval: "20ms" }, timeout: "10s" }"#;
+/// The same, and independent of a log that is so full that nobody who may write is started.
+const RAW_MARKS: &str = r#"{
     name: "marks", exec: ["sh", "-c", "echo >> {dir}/marks"], when: { interval: "20ms" }, timeout: "10s",
     logging: { raw: true },
 }"#;
@@ -319,7 +320,7 @@ fn a_job_that_ends_again_and_again_does_not_fill_the_memory_while_nobody_reads()
     let (reader, writer) = pipe();
     let config = format!(
         r#"{{ jobs: [
-            {MARKS},
+            {RAW_MARKS},
             {{ name: "loop", exec: ["seq", "10000"], restarts: "unlimited", backoff: {{ max: "0s" }} }},
         ] }}"#
     );

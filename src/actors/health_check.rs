@@ -106,7 +106,7 @@ impl HealthCheck {
 
     fn attempt_exec(&mut self, command: &CommandLine, ctx: &mut Context<Self>) {
         let began = Instant::now();
-        if !self.spec.raw_output && !self.launcher.children.log_has_room() {
+        if !self.spec.raw_output && self.launcher.children.log_is_flooded() {
             return self.schedule_after(began, ctx); // what it writes would find no place
         }
         let order = Order {

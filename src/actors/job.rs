@@ -227,7 +227,7 @@ impl Job {
 
     fn spawn(&mut self, ctx: &mut Context<Self>) {
         let Some(command) = &self.spec.exec else { return };
-        if !self.spec.raw_output && !self.around.launcher.children.log_has_room() {
+        if !self.spec.raw_output && self.around.launcher.children.log_is_flooded() {
             return self.spawn_when_the_log_has_room(ctx);
         }
         let order = Order {

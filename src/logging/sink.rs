@@ -178,6 +178,11 @@ impl LogSink {
         !self.shared.is_crowded(&self.shared.lock())
     }
 
+    /// Whether so much waits beyond the bound that nobody should be started whose output must be taken in any case.
+    pub fn is_flooded(&self) -> bool {
+        self.shared.lock().pending.len() >= self.shared.bound * 2
+    }
+
     /// Waits until there is room.
     pub async fn room(&self) {
         loop {

@@ -93,10 +93,10 @@ impl Children {
         streams
     }
 
-    /// Whether the log can take more from children. What a process wrote before it ended is logged in any case,
-    /// so nobody should start one that writes while it cannot.
-    pub fn log_has_room(&self) -> bool {
-        self.0.log.sink().has_room()
+    /// Whether the log holds so much that it cannot take the output of another process. What one wrote before it
+    /// ended is logged in any case, so nobody should start one that writes while this is so.
+    pub fn log_is_flooded(&self) -> bool {
+        self.0.log.sink().is_flooded()
     }
 
     /// Waits until the log can take more from children.
