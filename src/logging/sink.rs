@@ -18,6 +18,9 @@ use super::time::TimeText;
 use super::writer;
 use crate::config::spec::{LogLevel, LogOutput};
 
+/// What may wait beyond the bound before nobody else is started. One read of short lines becomes several MiB of
+/// records, and that alone should stop nobody.
+const FLOOD: usize = 12 << 20;
 /// Bytes that may wait for the writer, besides those that it is writing.
 pub const DEFAULT_BOUND: usize = 1024 * 1024;
 /// Buffers above this size are given back when the log is idle.
@@ -180,7 +183,7 @@ impl LogSink {
 
     /// Whether so much waits beyond the bound that nobody should be started whose output must be taken in any case.
     pub fn is_flooded(&self) -> bool {
-        self.shared.lock().pending.len() >= self.shared.bound * 2
+        self.shared.lock().pending.len() >= self.shared.bound + FLOOD
     }
 
     /// Waits until there is room.
