@@ -1,5 +1,5 @@
 //! The Watch actor: observes one service or key in Consul and publishes what changes. It runs nothing.
-//! What an answer means is decided in [`diff`], how to ask next in [`blocking`].
+//! What an answer means is decided in [`mod@diff`], how to ask next in [`blocking`].
 
 use std::sync::Arc;
 use std::time::Duration;
