@@ -15,6 +15,7 @@ mod execution;
 mod group;
 mod image;
 mod init;
+mod jitter;
 mod launcher;
 mod resolve;
 mod spawn;
@@ -35,6 +36,7 @@ pub use environment::Environ;
 pub use error::SpawnError;
 pub use execution::login_environment;
 pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals};
+pub use jitter::random_share;
 pub use launcher::{Launcher, Order};
 
 /// The seam to the kernel; tests put a fake here.

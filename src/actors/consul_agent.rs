@@ -18,6 +18,7 @@ use crate::messages::discovery::{DiscoveryCommand, Registration, ServiceStatus, 
 use crate::messages::event::EventCode;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
+use crate::process::random_share;
 
 pub mod link;
 pub mod outage;
@@ -226,7 +227,7 @@ impl ConsulAgent {
         if service.failures >= WITHDRAWAL_TRIES {
             service.stop_waiting();
         }
-        let wait = retry::delay(service.failures, service.registration.heartbeat, random());
+        let wait = retry::delay(service.failures, service.registration.heartbeat, random_share());
         service.timer = Some(Self::later(id, wait, false, ctx));
     }
 
@@ -303,13 +304,6 @@ fn trouble(error: &CallError) -> Trouble {
         CallError::Answered { status, .. } => Trouble::Answered(*status),
         CallError::Garbled(_) => Trouble::Garbled,
     }
-}
-
-/// A number in 0..1 that differs from time to time; no more is asked of jitter.
-fn random() -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let bits = RandomState::new().hash_one(0) >> 12;
-    bits as f64 / (1u64 << 52) as f64
 }
 
 impl Actor for ConsulAgent {

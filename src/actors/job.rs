@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use actix::prelude::*;
-use slog::{Logger, debug, error, info, o, warn};
+use slog::{Logger, debug, error, o, warn};
 use tokio::time::Instant;
 
-use crate::config::spec::{JobSpec, Trigger};
-use crate::messages::bus::{Bus, Hold, HoldReleased, Notice};
+use crate::config::spec::JobSpec;
+use crate::messages::bus::{Bus, Hold};
 use crate::messages::discovery::Withdrawn;
 use crate::messages::event::{EventCode, EventKey, Source};
-use crate::messages::health::{CheckChanged, CheckCommand, Health};
-use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
-use crate::messages::process::{ExitStatus, GroupGone, Pid, ProcessEnded};
+use crate::messages::health::{CheckCommand, Health};
+use crate::messages::job::{JobChanged, Missing, Phase};
+use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
 use crate::metrics::Recorder;
@@ -23,13 +23,15 @@ use crate::process::{Launcher, Order, Owner};
 pub mod advertisement;
 pub mod backoff;
 pub mod health;
+mod inbox;
 pub mod lifecycle;
 mod ticker;
+mod timers;
 pub mod trigger;
 
 use advertisement::{Advertisement, Discovery};
 use health::Checks;
-use lifecycle::{Action, Ended, Input, Policy, Process, State, Timer, step};
+use lifecycle::{Action, Input, Policy, Process, State, step};
 use trigger::Listener;
 
 /// How long Consul may take to forget a job that stops.
@@ -323,81 +325,6 @@ impl Job {
         }
     }
 
-    fn arm(&mut self, timer: Timer, ctx: &mut Context<Self>) {
-        self.cancel_timer(ctx);
-        let (limit, input) = self.limit(timer);
-        self.timer = limit.map(|limit| {
-            ctx.run_later(limit, move |job, ctx| {
-                job.timer = None;
-                if timer == Timer::RunTimeout {
-                    warn!(job.log, "ran longer than its timeout: it is killed"; "pid" => job.pid());
-                }
-                job.advance(input, ctx);
-            })
-        });
-    }
-
-    /// How long a timer lasts, and what its end means. In a shutdown its budget is what bounds the waits.
-    fn limit(&self, timer: Timer) -> (Option<Duration>, Input) {
-        let step_limit = (!self.in_shutdown).then_some(STEP_LIMIT);
-        match timer {
-            Timer::RunTimeout => (self.spec.timeout, Input::RunTimeoutElapsed),
-            Timer::Delay(delay) => {
-                let delay = backoff::jittered(&self.spec.backoff, delay, random());
-                info!(self.log, "restarts in {}", text(delay));
-                (Some(delay), Input::DelayElapsed)
-            }
-            Timer::Hold => (self.spec.stop.wait.or(step_limit), Input::HoldEnded),
-            Timer::Deregistration => (Some(DEREGISTRATION_LIMIT), Input::DeregistrationEnded),
-            Timer::Drain => (Some(self.spec.stop.drain), Input::DrainElapsed),
-            Timer::KillTimeout => (self.spec.stop.kill_timeout.or(step_limit), Input::KillTimeoutElapsed),
-        }
-    }
-
-    fn cancel_timer(&mut self, ctx: &mut Context<Self>) {
-        if let Some(timer) = self.timer.take() {
-            ctx.cancel_future(timer);
-        }
-    }
-
-    fn cancel_schedule(&mut self, ctx: &mut Context<Self>) {
-        if let Some(schedule) = self.schedule.take() {
-            ctx.cancel_future(schedule);
-        }
-    }
-
-    /// Startup is when all timers of `when` begin.
-    fn schedule_from_startup(&mut self, ctx: &mut Context<Self>) {
-        if let Trigger::Interval(interval) = self.spec.when.trigger {
-            self.schedule_tick(interval, Instant::now(), ctx);
-        } else if let Some(timeout) = self.spec.when.timeout {
-            self.schedule = Some(ctx.run_later(timeout, move |job, ctx| {
-                job.schedule = None;
-                if job.state.phase == Phase::Waiting {
-                    warn!(job.log, "gives up: what it waits for has not come within {}", text(timeout));
-                }
-                job.advance(Input::TriggerExpired, ctx);
-            }));
-        }
-    }
-
-    fn schedule_tick(&mut self, interval: Duration, first: Instant, ctx: &mut Context<Self>) {
-        let wait = ticker::until_next(interval, first.elapsed());
-        self.schedule = Some(ctx.run_later(wait, move |job, ctx| {
-            job.schedule_tick(interval, first, ctx);
-            job.advance(Input::IntervalElapsed, ctx);
-        }));
-    }
-
-    /// Starts by hand; the ticks of an interval that had ended begin anew.
-    fn by_hand(&mut self, input: Input, ctx: &mut Context<Self>) {
-        self.occasion = None;
-        self.advance(input, ctx);
-        if let (Trigger::Interval(interval), None) = (&self.spec.when.trigger, self.schedule) {
-            self.schedule_tick(*interval, Instant::now(), ctx);
-        }
-    }
-
     fn pid(&self) -> i32 {
         self.execution.as_ref().map_or(0, |execution| execution.pid.number())
     }
@@ -456,170 +383,11 @@ fn seen_from_above(phase: Phase) -> Phase {
     }
 }
 
-/// A number in 0..1 that differs from job to job and from time to time; no more is asked of jitter.
-fn random() -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let bits = RandomState::new().hash_one(0) >> 12;
-    bits as f64 / (1u64 << 52) as f64
-}
-
-fn text(duration: Duration) -> String {
-    let milliseconds = duration.as_millis();
-    if milliseconds < 1000 { format!("{milliseconds}ms") } else { format!("{:.1}s", duration.as_secs_f64()) }
-}
-
 impl Actor for Job {
     type Context = Context<Self>;
 
     fn started(&mut self, _: &mut Context<Self>) {
         self.begin_advertisement();
         self.show();
-    }
-}
-
-impl Handler<Notice> for Job {
-    type Result = ();
-
-    fn handle(&mut self, notice: Notice, ctx: &mut Context<Self>) {
-        let key = &notice.event.key;
-        if key.code == EventCode::Startup && self.schedule.is_none() {
-            self.schedule_from_startup(ctx);
-        }
-        if !self.listener.observe(key) {
-            return;
-        }
-        if !matches!(self.spec.when.trigger, Trigger::Interval(_)) {
-            self.cancel_schedule(ctx);
-        }
-        self.cause = Some(notice.event.sequence);
-        self.occasion = Some(key.clone());
-        self.advance(Input::Triggered, ctx);
-        if self.state.phase == Phase::Running || self.state.pending {
-            self.hold = notice.hold.or(self.hold.take());
-        }
-    }
-}
-
-impl Handler<ProcessEnded> for Job {
-    type Result = ();
-
-    fn handle(&mut self, ended: ProcessEnded, ctx: &mut Context<Self>) {
-        let Some(execution) = self.execution.as_ref().filter(|execution| execution.pid == ended.pid) else {
-            return;
-        };
-        let lasted = execution.started.elapsed();
-        self.log_end(ended.pid, ended.status);
-        self.last_status = Some(ended.status.shell_code());
-        self.last_exit = Some(ended.status.to_string());
-        self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, None);
-        self.checks.pause();
-        if !self.state.pending {
-            self.hold = None;
-        }
-        self.advance(Input::Exited(Ended { success: ended.status.is_success(), lasted }), ctx);
-        if !ended.leftover {
-            self.advance(Input::GroupGone, ctx);
-        }
-    }
-}
-
-impl Handler<GroupGone> for Job {
-    type Result = ();
-
-    fn handle(&mut self, GroupGone(group): GroupGone, ctx: &mut Context<Self>) {
-        if self.execution.as_ref().is_some_and(|execution| execution.pid == group) {
-            self.advance(Input::GroupGone, ctx);
-        }
-    }
-}
-
-impl Handler<Withdrawn> for Job {
-    type Result = ();
-
-    fn handle(&mut self, _: Withdrawn, ctx: &mut Context<Self>) {
-        self.advance(Input::DeregistrationEnded, ctx);
-    }
-}
-
-impl Handler<HoldReleased> for Job {
-    type Result = ();
-
-    fn handle(&mut self, HoldReleased(number): HoldReleased, ctx: &mut Context<Self>) {
-        if number == self.holds {
-            self.advance(Input::HoldEnded, ctx);
-        }
-    }
-}
-
-impl Handler<CheckChanged> for Job {
-    type Result = ();
-
-    fn handle(&mut self, change: CheckChanged, _: &mut Context<Self>) {
-        match self.checks.note(change) {
-            Some(Health::Healthy) => {
-                info!(self.log, "healthy"; "pid" => self.pid());
-                self.publish(EventCode::Healthy);
-            }
-            Some(Health::Unhealthy) => {
-                warn!(self.log, "unhealthy"; "pid" => self.pid());
-                self.publish(EventCode::Unhealthy);
-            }
-            Some(Health::Unknown | Health::Maintenance) | None => {}
-        }
-        self.advertise();
-        self.show();
-    }
-}
-
-impl Handler<JobCommand> for Job {
-    type Result = ();
-
-    fn handle(&mut self, command: JobCommand, ctx: &mut Context<Self>) {
-        match command {
-            JobCommand::Stop { cause, in_shutdown } => {
-                self.in_shutdown |= in_shutdown;
-                self.cause = cause.or(self.cause);
-                self.advance(Input::StopRequested, ctx);
-            }
-            JobCommand::Answer(number) => self.tell_pilot(Some(number)),
-            JobCommand::GiveUp => {
-                self.log_loss();
-                self.advance(Input::TriggerExpired, ctx);
-            }
-            JobCommand::Hurry => {
-                self.advance(Input::HoldEnded, ctx);
-                self.advance(Input::DrainElapsed, ctx);
-            }
-            JobCommand::Kill => self.advance(Input::KillRequested, ctx),
-            JobCommand::Halt => self.advance(Input::HaltRequested, ctx),
-            JobCommand::Start => self.by_hand(Input::StartRequested, ctx),
-            JobCommand::Restart => self.by_hand(Input::RestartRequested, ctx),
-            JobCommand::Signal(signal) => self.signal(signal),
-            JobCommand::Maintain(on) => self.maintain(on),
-            JobCommand::Retire => {
-                self.checks.retire();
-                ctx.stop();
-            }
-        }
-    }
-}
-
-impl Drop for Job {
-    /// Nobody waits forever for a job whose actor died by a panic.
-    fn drop(&mut self) {
-        if !std::thread::panicking() || matches!(self.state.phase, Phase::Complete | Phase::Halted) {
-            return;
-        }
-        error!(self.log, "the job's actor ended unexpectedly: its processes are killed");
-        self.signal(Signal::KILL);
-        if let Some(advertisement) = &mut self.advertisement {
-            advertisement.withdraw(None);
-        }
-        if !self.state.phase.is_stopping() {
-            self.publish(EventCode::Stopping);
-        }
-        self.publish(EventCode::Stopped);
-        self.state.phase = Phase::Complete;
-        self.report();
     }
 }

@@ -13,6 +13,7 @@ use crate::messages::bus::{Bus, Notice};
 use crate::messages::discovery::{Answer, Found, Query, Sought, Unanswered};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::status::{Board, WatchStatus};
+use crate::process::random_share;
 
 pub mod blocking;
 pub mod diff;
@@ -123,7 +124,7 @@ impl Watch {
         self.failures = self.failures.saturating_add(1);
         let cap = self.spec.interval.clamp(RETRY.0, RETRY.1);
         let longest = RETRY.0.saturating_mul(1 << self.failures.min(16)).min(cap);
-        longest.mul_f64(0.5 + 0.5 * random())
+        longest.mul_f64(0.5 + 0.5 * random_share())
     }
 
     fn show(&self) {
@@ -134,13 +135,6 @@ impl Watch {
         let status = WatchStatus { instances: instances.collect(), known: self.found.is_some() };
         self.board.write().watches.insert(self.spec.name.clone(), status);
     }
-}
-
-/// A number in 0..1 that differs from time to time; no more is asked of jitter.
-fn random() -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let bits = RandomState::new().hash_one(0) >> 12;
-    bits as f64 / (1u64 << 52) as f64
 }
 
 impl Actor for Watch {

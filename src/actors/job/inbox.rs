@@ -1,0 +1,162 @@
+//! What a job is told: each message becomes an input of its lifecycle.
+
+use actix::prelude::*;
+use slog::{error, info, warn};
+
+use super::Job;
+use super::lifecycle::{Ended, Input};
+use crate::config::spec::Trigger;
+use crate::messages::bus::{HoldReleased, Notice};
+use crate::messages::discovery::Withdrawn;
+use crate::messages::event::EventCode;
+use crate::messages::health::{CheckChanged, Health};
+use crate::messages::job::{JobCommand, Phase};
+use crate::messages::process::{GroupGone, ProcessEnded};
+use crate::messages::signal::Signal;
+
+impl Handler<Notice> for Job {
+    type Result = ();
+
+    fn handle(&mut self, notice: Notice, ctx: &mut Context<Self>) {
+        let key = &notice.event.key;
+        if key.code == EventCode::Startup && self.schedule.is_none() {
+            self.schedule_from_startup(ctx);
+        }
+        if !self.listener.observe(key) {
+            return;
+        }
+        if !matches!(self.spec.when.trigger, Trigger::Interval(_)) {
+            self.cancel_schedule(ctx);
+        }
+        self.cause = Some(notice.event.sequence);
+        self.occasion = Some(key.clone());
+        self.advance(Input::Triggered, ctx);
+        if self.state.phase == Phase::Running || self.state.pending {
+            self.hold = notice.hold.or(self.hold.take());
+        }
+    }
+}
+
+impl Handler<ProcessEnded> for Job {
+    type Result = ();
+
+    fn handle(&mut self, ended: ProcessEnded, ctx: &mut Context<Self>) {
+        let Some(execution) = self.execution.as_ref().filter(|execution| execution.pid == ended.pid) else {
+            return;
+        };
+        let lasted = execution.started.elapsed();
+        self.log_end(ended.pid, ended.status);
+        self.last_status = Some(ended.status.shell_code());
+        self.last_exit = Some(ended.status.to_string());
+        self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, None);
+        self.checks.pause();
+        if !self.state.pending {
+            self.hold = None;
+        }
+        self.advance(Input::Exited(Ended { success: ended.status.is_success(), lasted }), ctx);
+        if !ended.leftover {
+            self.advance(Input::GroupGone, ctx);
+        }
+    }
+}
+
+impl Handler<GroupGone> for Job {
+    type Result = ();
+
+    fn handle(&mut self, GroupGone(group): GroupGone, ctx: &mut Context<Self>) {
+        if self.execution.as_ref().is_some_and(|execution| execution.pid == group) {
+            self.advance(Input::GroupGone, ctx);
+        }
+    }
+}
+
+impl Handler<Withdrawn> for Job {
+    type Result = ();
+
+    fn handle(&mut self, _: Withdrawn, ctx: &mut Context<Self>) {
+        self.advance(Input::DeregistrationEnded, ctx);
+    }
+}
+
+impl Handler<HoldReleased> for Job {
+    type Result = ();
+
+    fn handle(&mut self, HoldReleased(number): HoldReleased, ctx: &mut Context<Self>) {
+        if number == self.holds {
+            self.advance(Input::HoldEnded, ctx);
+        }
+    }
+}
+
+impl Handler<CheckChanged> for Job {
+    type Result = ();
+
+    fn handle(&mut self, change: CheckChanged, _: &mut Context<Self>) {
+        match self.checks.note(change) {
+            Some(Health::Healthy) => {
+                info!(self.log, "healthy"; "pid" => self.pid());
+                self.publish(EventCode::Healthy);
+            }
+            Some(Health::Unhealthy) => {
+                warn!(self.log, "unhealthy"; "pid" => self.pid());
+                self.publish(EventCode::Unhealthy);
+            }
+            Some(Health::Unknown | Health::Maintenance) | None => {}
+        }
+        self.advertise();
+        self.show();
+    }
+}
+
+impl Handler<JobCommand> for Job {
+    type Result = ();
+
+    fn handle(&mut self, command: JobCommand, ctx: &mut Context<Self>) {
+        match command {
+            JobCommand::Stop { cause, in_shutdown } => {
+                self.in_shutdown |= in_shutdown;
+                self.cause = cause.or(self.cause);
+                self.advance(Input::StopRequested, ctx);
+            }
+            JobCommand::Answer(number) => self.tell_pilot(Some(number)),
+            JobCommand::GiveUp => {
+                self.log_loss();
+                self.advance(Input::TriggerExpired, ctx);
+            }
+            JobCommand::Hurry => {
+                self.advance(Input::HoldEnded, ctx);
+                self.advance(Input::DrainElapsed, ctx);
+            }
+            JobCommand::Kill => self.advance(Input::KillRequested, ctx),
+            JobCommand::Halt => self.advance(Input::HaltRequested, ctx),
+            JobCommand::Start => self.by_hand(Input::StartRequested, ctx),
+            JobCommand::Restart => self.by_hand(Input::RestartRequested, ctx),
+            JobCommand::Signal(signal) => self.signal(signal),
+            JobCommand::Maintain(on) => self.maintain(on),
+            JobCommand::Retire => {
+                self.checks.retire();
+                ctx.stop();
+            }
+        }
+    }
+}
+
+impl Drop for Job {
+    /// Nobody waits forever for a job whose actor died by a panic.
+    fn drop(&mut self) {
+        if !std::thread::panicking() || matches!(self.state.phase, Phase::Complete | Phase::Halted) {
+            return;
+        }
+        error!(self.log, "the job's actor ended unexpectedly: its processes are killed");
+        self.signal(Signal::KILL);
+        if let Some(advertisement) = &mut self.advertisement {
+            advertisement.withdraw(None);
+        }
+        if !self.state.phase.is_stopping() {
+            self.publish(EventCode::Stopping);
+        }
+        self.publish(EventCode::Stopped);
+        self.state.phase = Phase::Complete;
+        self.report();
+    }
+}
