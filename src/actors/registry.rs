@@ -1,13 +1,14 @@
 //! The Registry: one order of events for all subscribers, delivered to those who listen.
 //!
-//! It decides nothing. A flood of events is delivered in turns, so that timers and control stay served.
+//! It decides nothing. A flood of events is delivered in turns, so that timers and control stay served, and one that
+//! nobody can follow is thinned out: whoever listens treats any number of the same event as one anyway.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use actix::prelude::*;
-use slog::{Logger, debug};
+use slog::{Logger, debug, warn};
 
 use crate::messages::bus::{Interest, Mark, Marked, Notice, Publish, Report, Subscribe, Unsubscribe};
 use crate::messages::event::EventKey;
@@ -15,6 +16,10 @@ use crate::messages::job::JobChanged;
 
 /// Events that are delivered before other actors have their turn.
 const PER_TURN: usize = 128;
+
+/// Events that may wait; beyond that, one that waits already does not wait twice. So the queue is bounded by this
+/// and the number of different events, which the configuration bounds.
+const LONGEST_QUEUE: usize = 16 * 1024;
 
 /// Broadcasts events.
 pub struct Registry {
@@ -25,6 +30,10 @@ pub struct Registry {
     observers: Vec<Recipient<Notice>>,
     pilot: Overseer,
     queue: VecDeque<Queued>,
+    /// How many of each event wait.
+    waiting: HashMap<EventKey, usize>,
+    /// Events left out since the queue was last empty.
+    left_out: u64,
     delivering: bool,
     depth: Rc<Cell<usize>>,
 }
@@ -53,18 +62,33 @@ impl Registry {
             observers: Vec::new(),
             pilot,
             queue: VecDeque::new(),
+            waiting: HashMap::new(),
+            left_out: 0,
             delivering: false,
             depth,
         }
     }
 
     fn enqueue(&mut self, item: Queued, ctx: &mut Context<Self>) {
+        if let Queued::Notice(notice) = &item {
+            if self.is_redundant(notice) {
+                self.left_out += 1;
+                return;
+            }
+            *self.waiting.entry(notice.event.key.clone()).or_default() += 1;
+        }
         self.queue.push_back(item);
         self.depth.set(self.queue.len());
         if !self.delivering {
             self.delivering = true;
             self.deliver_in_next_turn(ctx);
         }
+    }
+
+    fn is_redundant(&self, notice: &Notice) -> bool {
+        self.queue.len() >= LONGEST_QUEUE
+            && notice.hold.is_none()
+            && self.waiting.contains_key(&notice.event.key)
     }
 
     fn deliver_in_next_turn(&self, ctx: &mut Context<Self>) {
@@ -76,7 +100,10 @@ impl Registry {
     fn deliver(&mut self, ctx: &mut Context<Self>) {
         for item in self.queue.drain(..self.queue.len().min(PER_TURN)).collect::<Vec<_>>() {
             match item {
-                Queued::Notice(notice) => self.broadcast(&notice),
+                Queued::Notice(notice) => {
+                    self.forget(&notice.event.key);
+                    self.broadcast(&notice);
+                }
                 Queued::Report(change) => self.pilot.reports.do_send(change),
                 Queued::Mark => self.pilot.marks.do_send(Marked),
             }
@@ -85,6 +112,18 @@ impl Registry {
         self.delivering = !self.queue.is_empty();
         if self.delivering {
             self.deliver_in_next_turn(ctx);
+        } else if self.left_out > 0 {
+            warn!(self.log, "{} events came faster than they could be told and were left out", self.left_out);
+            self.left_out = 0;
+        }
+    }
+
+    fn forget(&mut self, key: &EventKey) {
+        if let Some(waiting) = self.waiting.get_mut(key) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.waiting.remove(key);
+            }
         }
     }
 

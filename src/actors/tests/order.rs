@@ -95,3 +95,24 @@ fn a_flood_of_events_does_not_keep_timers_from_their_turn() {
         assert!(depth.get() > 0, "the queue can be observed");
     });
 }
+
+#[test]
+fn a_flood_that_nobody_can_follow_is_thinned_out_and_the_queue_stays_bounded() {
+    System::new().block_on(async {
+        let seen = Rc::<RefCell<Vec<u64>>>::default();
+        let (bus, depth) = registry(&[Rc::clone(&seen)]);
+        for _ in 0..100_000 {
+            bus.publish(event("noisy", EventCode::Changed), None);
+        }
+        bus.publish(event("rare", EventCode::Healthy), None);
+        tokio::task::yield_now().await;
+        assert!(depth.get() <= 16 * 1024 + 1, "{} wait", depth.get());
+        while depth.get() > 0 || seen.borrow().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        while seen.borrow().last() != Some(&100_001) {
+            tokio::task::yield_now().await;
+        }
+        assert!(seen.borrow().is_sorted(), "what is told is told in order, the rare event included");
+    });
+}
