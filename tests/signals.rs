@@ -125,3 +125,17 @@ fn sigusr1_reopens_the_log_file_and_nothing_is_lost() {
     let expected: Vec<u32> = (1..=u32::try_from(numbers.len()).unwrap()).collect();
     assert_eq!(numbers, expected);
 }
+
+#[test]
+fn jobs_do_not_inherit_that_our_caller_ignores_signals() {
+    // As a shell does for what it runs in the background.
+    let script = format!(
+        "trap '' INT QUIT; exec {} -- grep SigIgn /proc/self/status",
+        env!("CARGO_BIN_EXE_containerpilot")
+    );
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mask = text.split("SigIgn:").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    let ignored = u64::from_str_radix(mask, 16).unwrap();
+    assert_eq!(ignored & 0b110, 0, "SIGINT is bit 1, SIGQUIT bit 2 of {mask}");
+}

@@ -172,6 +172,19 @@ fn what_is_left_of_a_group_and_ignores_sigterm_is_killed_after_a_second() {
 }
 
 #[test]
+fn what_is_left_of_a_group_is_killed_even_if_we_were_stopped_meanwhile() {
+    let mut app = job("app");
+    app.restarts = Limit::Finite(1);
+    let (_, scene) = play(spec(vec![app]), &[("app", Manner::Litters(1_000_000))], |scene| async move {
+        scene.wait(10).await;
+        tokio::time::advance(Duration::from_secs(60)).await; // docker pause, or a machine that sleeps
+        scene.wait(100).await;
+        assert_eq!(scene.fake.signals_to("app")[..2], [Signal::TERM, Signal::KILL]);
+    });
+    assert_eq!((scene.fake.runs("app"), scene.fake.most_at_once()), (2, 1));
+}
+
+#[test]
 fn a_job_whose_event_does_not_come_in_time_gives_up() {
     let mut waiting = triggered("b", Trigger::Once(event("a", EventCode::ExitSuccess)));
     waiting.when.timeout = Some(Duration::from_secs(60));

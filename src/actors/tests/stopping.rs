@@ -204,3 +204,28 @@ fn a_running_job_started_by_an_end_long_before_is_stopped_like_any_other() {
         });
     assert!(scene.elapsed() < Duration::from_millis(1100), "{:?}", scene.elapsed());
 }
+
+#[test]
+fn a_post_stop_job_runs_even_if_its_app_needs_most_of_the_budget() {
+    let post_stop = triggered("postStop", Trigger::Once(event("app", EventCode::Stopped)));
+    let manners = [("app", Manner::Slow(4500)), ("postStop", Manner::Ends(0, 50))];
+    let (_, scene) = play(spec(vec![job("app"), post_stop]), &manners, |scene| async move {
+        scene.wait(100).await;
+        scene.signal(Signal::TERM);
+    });
+    assert_eq!(scene.fake.runs("postStop"), 1);
+}
+
+#[test]
+fn that_a_stopping_job_fails_its_checks_is_no_news() {
+    let mut app = job("app");
+    app.health = vec![health::exec_check("check", 100)];
+    let manners = [("app", Manner::Slow(3000)), ("check", Manner::Ends(0, 1))];
+    let (_, scene) = play(spec(vec![app]), &manners, |scene| async move {
+        scene.wait(500).await;
+        scene.signal(Signal::TERM);
+        scene.settle().await;
+        scene.fake.set("check", Manner::Ends(1, 1));
+    });
+    assert_eq!(scene.events_of("app"), ["healthy", "stopping", "exitSuccess", "stopped"]);
+}
