@@ -90,11 +90,26 @@ impl Consul {
         }
         let output = fs::File::create(self.dir().join("consul.log")).unwrap();
         command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
-        self.agent = Some(command.spawn().unwrap());
-        self.eventually("Consul serves", || {
-            self.answer("GET", "/v1/health/service/consul", "")
+        let began = Instant::now();
+        while !self.serves() {
+            // A connection of somebody else may have one of its ports for a moment: then it ends, and starts again.
+            if self.agent.as_mut().is_none_or(|agent| agent.try_wait().unwrap().is_some()) {
+                self.agent = Some(command.spawn().unwrap());
+            }
+            assert!(began.elapsed() < DEADLINE, "missed deadline: Consul serves\n--- consul\n{}", self.log());
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn serves(&self) -> bool {
+        self.agent.is_some()
+            && self
+                .answer("GET", "/v1/health/service/consul", "")
                 .is_some_and(|(status, body)| status == 200 && body.contains("serfHealth"))
-        });
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir().join("consul.log")).unwrap_or_default()
     }
 
     /// Ends it at once.
@@ -164,8 +179,7 @@ impl Consul {
     pub fn eventually(&self, what: &str, fact: impl Fn() -> bool) {
         let began = Instant::now();
         while !fact() {
-            let log = || fs::read_to_string(self.dir().join("consul.log")).unwrap_or_default();
-            assert!(began.elapsed() < DEADLINE, "missed deadline: {what}\n--- consul\n{}", log());
+            assert!(began.elapsed() < DEADLINE, "missed deadline: {what}\n--- consul\n{}", self.log());
             thread::sleep(LOOK_EVERY);
         }
     }
