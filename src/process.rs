@@ -7,6 +7,7 @@
 //! None of our descriptors reach it, those that were given to us by our parent do, as without us.
 
 mod adopted;
+mod birth;
 mod children;
 mod diagnosis;
 mod environment;
@@ -19,10 +20,10 @@ mod jitter;
 mod launcher;
 mod resolve;
 mod spawn;
+mod variables;
 mod wait;
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll};
@@ -38,6 +39,7 @@ pub use execution::login_environment;
 pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals};
 pub use jitter::random_share;
 pub use launcher::{Launcher, Order};
+pub use variables::{Variable, Variables};
 
 /// The seam to the kernel; tests put a fake here.
 ///
@@ -93,8 +95,8 @@ pub struct Launch<'a> {
     pub command: &'a CommandLine,
     /// Directory, user, limits and so on; its `env` is not read here.
     pub execution: &'a ExecutionSpec,
-    /// The whole environment of the process; the last of two equal names wins.
-    pub environment: &'a [(OsString, OsString)],
+    /// The whole environment of the process.
+    pub environment: &'a Variables,
     /// Where stdout and stderr go.
     pub output: Output,
 }

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::print_stderr)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -102,17 +101,13 @@ fn words(command: &[&str]) -> CommandLine {
     CommandLine { program: command[0].to_owned(), args }
 }
 
-fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
-    variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
-}
-
 fn launch(
     execution: &ExecutionSpec,
     command: &[&str],
     variables: &[(&str, &str)],
     output: Output,
 ) -> Result<Spawned, SpawnError> {
-    let (command, environment) = (words(command), environment(variables));
+    let (command, environment) = (words(command), variables.iter().copied().collect());
     Linux.spawn(&Launch { command: &command, execution, environment: &environment, output })
 }
 
@@ -523,7 +518,8 @@ fn another_user_has_its_own_home() {
     let _children = Children::alone();
     if is_root("another user's home") {
         let home = login_environment(&nobody());
-        assert_eq!(home, environment(&[("HOME", "/nonexistent"), ("USER", "nobody"), ("LOGNAME", "nobody")]));
+        let expected = [("HOME", "/nonexistent"), ("USER", "nobody"), ("LOGNAME", "nobody")];
+        assert_eq!(home, expected.map(|(name, value)| (name.into(), value.into())));
     }
 }
 

@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::process;
 
+use super::variables::{Variable, Variables};
 use crate::config::spec::Environment;
 use crate::messages::event::EventKey;
 use crate::messages::process::Pid;
@@ -14,26 +15,27 @@ use crate::messages::process::Pid;
 #[derive(Debug, Clone, Default)]
 pub struct Environ {
     /// Ours, with what the control socket set.
-    inherited: BTreeMap<OsString, OsString>,
+    inherited: Variables,
+    /// Where advertised jobs are found.
+    addresses: Variables,
+    /// Our own process, and those of running jobs.
+    told: Variables,
+    /// The three above in one, kept so: a later one wins.
+    common: Variables,
     /// The changes of the whole configuration.
     configured: Environment,
-    /// Where advertised jobs are found.
-    addresses: BTreeMap<OsString, OsString>,
-    /// Our own process, and those of running jobs.
-    told: BTreeMap<OsString, OsString>,
 }
 
 impl Environ {
     /// Starts from what we inherited.
     pub fn new(inherited: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let mut told = BTreeMap::new();
-        told.insert(OsString::from("CONTAINERPILOT_PID"), OsString::from(process::id().to_string()));
-        Self {
+        let mut environ = Self {
             inherited: inherited.into_iter().collect(),
-            configured: Environment::new(),
-            addresses: BTreeMap::new(),
-            told,
-        }
+            told: [("CONTAINERPILOT_PID", process::id().to_string())].into_iter().collect(),
+            ..Self::default()
+        };
+        environ.unite();
+        environ
     }
 
     /// Replaces the changes of the whole configuration and where advertised jobs are found.
@@ -43,36 +45,41 @@ impl Environ {
         advertised: impl IntoIterator<Item = (&'a str, IpAddr)>,
     ) {
         self.configured = changes;
-        self.addresses = advertised
-            .into_iter()
-            .map(|(job, address)| (variable(job, "IP"), address.to_string().into()))
-            .collect();
+        self.addresses =
+            advertised.into_iter().map(|(job, address)| (variable(job, "IP"), address.to_string())).collect();
+        self.unite();
     }
 
     /// Sets variables, or unsets them where `None`, for processes started from now on.
     pub fn change(&mut self, changes: Environment) {
-        for (name, change) in changes {
-            match change {
-                Some(value) => self.inherited.insert(name.into(), value.into()),
-                None => self.inherited.remove(OsStr::new(&name)),
-            };
-        }
+        apply(&mut self.inherited, &changes);
+        self.unite();
     }
 
     /// What templates see: names and values that are text.
     pub fn for_templates(&self) -> BTreeMap<String, String> {
-        let text = |(name, value): (&OsString, &OsString)| {
-            Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+        let text = |variable: &Variable| {
+            Some((variable.name().to_str()?.to_owned(), variable.value().to_str()?.to_owned()))
         };
         self.inherited.iter().filter_map(text).collect()
     }
 
     /// Tells which process runs a job; `None` when none does.
     pub fn set_process(&mut self, job: &str, pid: Option<Pid>) {
-        match pid {
-            Some(pid) => self.told.insert(variable(job, "PID"), pid.to_string().into()),
-            None => self.told.remove(&variable(job, "PID")),
-        };
+        let name = variable(job, "PID");
+        match pid.and_then(|pid| Variable::new(&name, OsStr::new(&pid.to_string()))) {
+            Some(variable) => {
+                self.told.set(variable.clone());
+                self.common.set(variable);
+            }
+            None => {
+                self.told.unset(&name);
+                match self.addresses.find(&name).or_else(|| self.inherited.find(&name)) {
+                    Some(beneath) => self.common.set(beneath.clone()),
+                    None => self.common.unset(&name),
+                }
+            }
+        }
     }
 
     /// The whole environment of a process that an event started, with the job's own changes last.
@@ -81,28 +88,33 @@ impl Environ {
         login: &[(OsString, OsString)],
         own: &Environment,
         occasion: Option<&EventKey>,
-    ) -> Vec<(OsString, OsString)> {
-        let mut all: BTreeMap<&OsStr, OsString> = BTreeMap::new();
-        for (name, value) in self
-            .inherited
-            .iter()
-            .chain(&self.addresses)
-            .chain(&self.told)
-            .chain(login.iter().map(|(n, v)| (n, v)))
-        {
-            all.insert(name, value.clone());
-        }
+    ) -> Variables {
+        let mut all = self.common.clone();
+        all.extend(login.iter().map(|(name, value)| (name, value)));
         if let Some(key) = occasion {
-            all.insert(OsStr::new("CONTAINERPILOT_EVENT_CODE"), key.code.config_name().into());
-            all.insert(OsStr::new("CONTAINERPILOT_EVENT_SOURCE"), key.source.to_string().into());
+            all.extend([("CONTAINERPILOT_EVENT_CODE", key.code.config_name())]);
+            all.extend([("CONTAINERPILOT_EVENT_SOURCE", key.source.to_string())]);
         }
-        for (name, change) in self.configured.iter().chain(own) {
-            match change {
-                Some(value) => all.insert(OsStr::new(name), value.into()),
-                None => all.remove(OsStr::new(name)),
-            };
+        apply(&mut all, &self.configured);
+        apply(&mut all, own);
+        all
+    }
+
+    fn unite(&mut self) {
+        self.common = self.inherited.clone();
+        for variable in self.addresses.iter().chain(self.told.iter()) {
+            self.common.set(variable.clone());
         }
-        all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// Sets variables, or unsets them where `None`.
+fn apply(variables: &mut Variables, changes: &Environment) {
+    for (name, change) in changes {
+        match change {
+            Some(value) => variables.extend([(name, value)]),
+            None => variables.unset(OsStr::new(name)),
+        }
     }
 }
 
@@ -125,8 +137,8 @@ mod tests {
         )
     }
 
-    fn get(all: &[(OsString, OsString)], name: &str) -> Option<String> {
-        all.iter().find(|(n, _)| n == name).map(|(_, v)| v.to_string_lossy().into_owned())
+    fn get(all: &Variables, name: &str) -> Option<String> {
+        all.get(OsStr::new(name)).map(|value| value.to_string_lossy().into_owned())
     }
 
     #[test]
@@ -156,6 +168,16 @@ mod tests {
         assert_eq!(get(&all, "CONTAINERPILOT_PID"), Some(process::id().to_string()));
         environ.set_process("my-app", None);
         assert_eq!(get(&environ.build(&[], &vec![], None), "CONTAINERPILOT_MY_APP_PID"), None);
+    }
+
+    #[test]
+    fn what_a_supervisor_around_us_told_is_back_when_a_job_ends() {
+        let name = "CONTAINERPILOT_APP_PID";
+        let mut environ = Environ::new([(name.into(), "1".into())]);
+        for (pid, expected) in [(Pid::new(7), "7"), (None, "1")] {
+            environ.set_process("app", pid);
+            assert_eq!(get(&environ.build(&[], &vec![], None), name).as_deref(), Some(expected));
+        }
     }
 
     #[test]

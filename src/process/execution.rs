@@ -1,22 +1,18 @@
-//! The slow path: execution settings that the child must make itself between fork and exec. Everything that
-//! allocates or looks something up happens before the fork; after it only system calls are safe.
+//! Execution settings that the new process must make itself before it becomes the program. Everything that allocates
+//! or looks something up happens before it exists; after that only system calls are safe.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, OsString};
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::prctl;
 use nix::sys::resource::{self, RLIM_INFINITY, rlim_t, setrlimit};
 use nix::sys::stat::{Mode, umask};
-use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist, getuid, setgid, setgroups, setuid, write};
+use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist, getuid, write};
 
 use super::error::SpawnError;
-use super::image::Image;
 use crate::config::spec::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
 
 /// `HOME`, `USER` and `LOGNAME` of a job's user as the user database has them, if it is not the one we run
@@ -34,8 +30,8 @@ pub fn login_environment(user: &UserSpec) -> Vec<(OsString, OsString)> {
     vec![("HOME".into(), home), ("USER".into(), name.clone()), ("LOGNAME".into(), name)]
 }
 
-/// What the child does between fork and exec, in this order; nothing on the fast path.
-pub(super) struct Steps(Arc<[Step]>);
+/// What the new process sets, in this order.
+pub(super) struct Steps(Vec<Step>);
 
 /// One setting, ready to be made by a system call.
 enum Step {
@@ -64,44 +60,25 @@ impl Steps {
             steps.push(Step::NoNewPrivileges);
         }
         steps.extend(execution.umask.map(|mask| Step::Umask(Mode::from_bits_truncate(mask))));
-        Ok(Self(steps.into()))
+        Ok(Self(steps))
     }
 
-    /// Whether the command can stay on the fast path.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether some of it changes the user or the groups.
+    pub(super) fn change_user(&self) -> bool {
+        self.0.iter().any(|step| matches!(step, Step::Groups { .. } | Step::Group(_) | Step::User { .. }))
     }
 
-    /// Has the child make the settings and then become the program.
-    pub(super) fn attach(&self, command: &mut Command, image: Image) {
-        let steps = Arc::clone(&self.0);
-        let make = move || {
-            for (index, step) in steps.iter().enumerate() {
-                step.make().map_err(|errno| io::Error::from_raw_os_error(encode(index, errno)))?;
-            }
-            Err(image.execute().into())
-        };
-        // SAFETY: the closure makes system calls with data prepared above; it takes no lock and does not allocate.
-        unsafe { command.pre_exec(make) };
+    /// Makes all settings; the number of the one that failed, and how. Runs in the new process: system calls only,
+    /// no allocation, no lock.
+    pub(super) fn make(&self) -> Result<(), (usize, Errno)> {
+        self.0.iter().enumerate().try_for_each(|(number, step)| step.make().map_err(|errno| (number, errno)))
     }
 
-    /// The error of the step that failed, if it was a step.
-    pub(super) fn failed(&self, error: &io::Error) -> Option<SpawnError> {
-        let (index, errno) = decode(error.raw_os_error()?)?;
-        Some(SpawnError::new(self.0.get(index)?.describe(), errno.into()))
+    /// The error of the setting that failed.
+    pub(super) fn failed(&self, number: usize, errno: Errno) -> SpawnError {
+        let action = self.0.get(number).map_or_else(|| "make a setting".to_owned(), Step::describe);
+        SpawnError::new(action, errno.into())
     }
-}
-
-/// std carries one error number from child to parent and no more: the number of the step, counted from 1,
-/// travels in its upper half.
-fn encode(index: usize, errno: Errno) -> i32 {
-    let step = i32::try_from(index + 1).unwrap_or(i32::MAX) & 0x7fff;
-    (step << 16) | (errno as i32 & 0xffff)
-}
-
-fn decode(number: i32) -> Option<(usize, Errno)> {
-    let index = usize::try_from(number >> 16).ok()?.checked_sub(1)?;
-    Some((index, Errno::from_raw(number & 0xffff)))
 }
 
 /// The steps that change user and groups. With a group alone, the supplementary groups stay ours.
@@ -132,7 +109,7 @@ fn groups_of(user: &UserSpec, gid: Gid) -> Result<Vec<Gid>, SpawnError> {
 }
 
 impl Step {
-    /// Runs in the forked child: system calls only, no allocation, no lock.
+    /// libc's own calls would change the user of all our threads by waiting for each: here there is but one.
     fn make(&self) -> Result<(), Errno> {
         match self {
             Self::OomScoreAdj { text, .. } => {
@@ -147,9 +124,19 @@ impl Step {
                 // SAFETY: takes and returns plain numbers.
                 Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, *value) }).map(drop)
             }
-            Self::Groups { groups, .. } => setgroups(groups),
-            Self::Group(gid) => setgid(*gid),
-            Self::User { uid, .. } => setuid(*uid),
+            Self::Groups { groups, .. } => {
+                // SAFETY: a list of numbers and its length; `Gid` is a plain `gid_t`.
+                let made = unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) };
+                Errno::result(made).map(drop)
+            }
+            Self::Group(gid) => {
+                // SAFETY: takes and returns plain numbers.
+                Errno::result(unsafe { libc::syscall(libc::SYS_setgid, gid.as_raw()) }).map(drop)
+            }
+            Self::User { uid, .. } => {
+                // SAFETY: takes and returns plain numbers.
+                Errno::result(unsafe { libc::syscall(libc::SYS_setuid, uid.as_raw()) }).map(drop)
+            }
             Self::NoNewPrivileges => prctl::set_no_new_privs(),
             Self::Umask(mask) => {
                 umask(*mask);
@@ -210,20 +197,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_and_its_error_survive_the_way_to_the_parent() {
-        for index in [0, 1, 30] {
-            assert_eq!(decode(encode(index, Errno::EPERM)), Some((index, Errno::EPERM)));
-        }
-    }
-
-    #[test]
-    fn an_error_of_the_execution_is_no_step() {
-        assert_eq!(decode(libc::ENOENT), None);
-        let steps = Steps::plan(&ExecutionSpec { nice: Some(5), ..Default::default() }).unwrap();
-        assert!(steps.failed(&io::Error::from_raw_os_error(libc::ENOENT)).is_none());
-    }
-
-    #[test]
     fn a_failed_step_names_the_setting_and_its_value() {
         let execution = ExecutionSpec {
             user: Some(UserSpec { name: Some("root".into()), uid: 0, gid: 0 }),
@@ -237,7 +210,7 @@ mod tests {
         };
         let steps = Steps::plan(&execution).unwrap();
         let told: Vec<String> = (0..steps.0.len())
-            .filter_map(|index| steps.failed(&io::Error::from_raw_os_error(encode(index, Errno::EPERM))))
+            .map(|number| steps.failed(number, Errno::EPERM))
             .map(|error| error.to_string().replace(": Operation not permitted", ""))
             .filter(|text| !text.contains("groups"))
             .collect();
@@ -256,9 +229,19 @@ mod tests {
     }
 
     #[test]
-    fn no_settings_keep_the_fast_path() {
-        let execution = ExecutionSpec { cwd: Some("/".into()), ..Default::default() };
-        assert!(Steps::plan(&execution).unwrap().is_empty());
+    fn only_another_user_or_group_needs_memory_of_its_own() {
+        let change_user = |execution: &ExecutionSpec| Steps::plan(execution).unwrap().change_user();
+        let limit = ResourceLimit { resource: Resource::Core, soft: Some(0), hard: Some(0) };
+        assert!(!change_user(&ExecutionSpec {
+            cwd: Some("/".into()),
+            umask: Some(0o27),
+            nice: Some(5),
+            rlimits: vec![limit],
+            oom_score_adj: Some(5),
+            no_new_privileges: true,
+            ..Default::default()
+        }));
+        assert!(change_user(&ExecutionSpec { group: Some(7), ..Default::default() }));
     }
 
     #[test]

@@ -1,70 +1,69 @@
-//! Starting a process. On the fast path std uses posix_spawn (a vfork): its cost does not grow with our
-//! size. Settings that posix_spawn does not know need the slow path, a fork.
+//! Starting a process: the program is found, its pipes are made, and it is born into a group of its own.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::Command;
+use std::sync::OnceLock;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
+use super::birth::{Birth, Failure, Stage};
 use super::error::SpawnError;
 use super::execution::Steps;
 use super::image::Image;
 use super::{Launch, Output, Pipes, Spawned, diagnosis, resolve};
-use crate::messages::process::Pid;
+
+/// What processes read from stdin, opened once.
+static NULL: OnceLock<File> = OnceLock::new();
 
 pub(super) fn spawn(launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
-    let program = &launch.command.program;
     let cwd = launch.execution.cwd.as_deref();
-    let path = resolve::executable(program, launch.environment, cwd)?;
-
-    let mut command = Command::new(&path);
-    command.arg0(program).args(&launch.command.args).process_group(0).stdin(null()?);
-    command.env_clear().envs(launch.environment.iter().map(|(name, value)| (name, value)));
-    if let Some(directory) = cwd {
-        command.current_dir(directory);
-    }
-    let pipes = match launch.output {
-        Output::Piped => Some(attach_pipes(&mut command)?),
-        Output::Inherited => None,
-    };
-    let pid = start(&mut command, launch, &path)?;
-    // The command still holds the write ends of the pipes, and closes them now.
-    drop(command);
-    Ok(Spawned { pid, pipes })
-}
-
-fn start(command: &mut Command, launch: &Launch<'_>, path: &Path) -> Result<Pid, SpawnError> {
+    let path = resolve::executable(&launch.command.program, launch.environment, cwd)?;
+    let impossible = |error: std::ffi::NulError| SpawnError::new(format!("execute {path:?}"), error.into());
+    let image = Image::new(&path, launch.command, launch.environment).map_err(impossible)?;
+    let directory =
+        cwd.map(|cwd| CString::new(cwd.as_os_str().as_bytes())).transpose().map_err(impossible)?;
     let steps = Steps::plan(launch.execution)?;
-    if !steps.is_empty() {
-        let image = Image::new(path, launch.command, launch.environment)
-            .map_err(|error| SpawnError::new(format!("execute {path:?}"), error.into()))?;
-        steps.attach(command, image);
-    }
-    match command.spawn() {
-        // Dropping the `Child` neither waits for it nor ends it.
-        Ok(child) => i32::try_from(child.id()).ok().and_then(Pid::new).ok_or_else(|| {
-            let source = io::Error::other(format!("its process number is {}", child.id()));
-            SpawnError::new(format!("execute {path:?}"), source)
-        }),
-        Err(error) => Err(steps
-            .failed(&error)
-            .unwrap_or_else(|| diagnosis::execution_failed(path, launch.execution.cwd.as_deref(), error))),
+    let (pipes, writers) = match launch.output {
+        Output::Piped => {
+            let (pipes, writers) = pipes()?;
+            (Some(pipes), Some(writers))
+        }
+        Output::Inherited => (None, None),
+    };
+    let writer = |which: usize| writers.as_ref()?.get(which).map(AsRawFd::as_raw_fd);
+    let birth = Birth { image, directory, stdio: [Some(null()?), writer(0), writer(1)], steps: &steps };
+    match birth.begin() {
+        Ok(pid) => Ok(Spawned { pid, pipes }),
+        Err(failed) => Err(explain(failed, &steps, &path, cwd)),
     }
 }
 
-fn null() -> Result<File, SpawnError> {
-    File::open("/dev/null").map_err(|error| SpawnError::new("open \"/dev/null\"".to_owned(), error))
+fn explain(failed: Failure, steps: &Steps, path: &Path, cwd: Option<&Path>) -> SpawnError {
+    let cwd = match failed.stage {
+        Stage::Step(step) => return steps.failed(step, failed.errno),
+        Stage::Directory => cwd,
+        Stage::Creation | Stage::Execution => None,
+    };
+    diagnosis::execution_failed(path, cwd, failed.errno.into())
 }
 
-fn attach_pipes(command: &mut Command) -> Result<Pipes, SpawnError> {
+fn null() -> Result<RawFd, SpawnError> {
+    if let Some(file) = NULL.get() {
+        return Ok(file.as_raw_fd());
+    }
+    let file = File::open("/dev/null");
+    let file = file.map_err(|error| SpawnError::new("open \"/dev/null\"".to_owned(), error))?;
+    Ok(NULL.get_or_init(|| file).as_raw_fd())
+}
+
+fn pipes() -> Result<(Pipes, [PipeWriter; 2]), SpawnError> {
     let (stdout, stdout_writer) = pipe()?;
     let (stderr, stderr_writer) = pipe()?;
-    command.stdout(stdout_writer).stderr(stderr_writer);
-    Ok(Pipes { stdout, stderr })
+    Ok((Pipes { stdout, stderr }, [stdout_writer, stderr_writer]))
 }
 
 /// Both ends close on exec; only ours is non-blocking, since children expect blocking writes.

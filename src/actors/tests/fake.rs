@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
-use crate::process::{Deaths, Delivery, Exited, Kernel, Launch, SpawnError, Spawned};
+use crate::process::{Deaths, Delivery, Exited, Kernel, Launch, SpawnError, Spawned, Variable};
 
 /// How a program behaves.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +133,8 @@ impl Kernel for Fake {
         let name = launch.command.program.clone();
         let mut world = self.0.borrow_mut();
         let manner = world.manners.get(&name).copied().unwrap_or(Manner::Serves);
-        let environment = launch.environment.iter().cloned().collect();
+        let owned = |variable: &Variable| (variable.name().to_owned(), variable.value().to_owned());
+        let environment = launch.environment.iter().map(owned).collect();
         world.started.push(Started { name, at: Instant::now(), environment });
         let pid = Pid::new(world.next).unwrap();
         world.next += 1;
