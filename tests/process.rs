@@ -20,9 +20,10 @@ use containerpilot::process::{
     login_environment, reset_signals,
 };
 use nix::errno::Errno;
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::{geteuid, getuid};
+use nix::unistd::{geteuid, getgid, getuid};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -127,9 +128,9 @@ fn plain() -> ExecutionSpec {
     ExecutionSpec::default()
 }
 
-/// Takes the slow path and changes nothing of note.
+/// Is born in a copy of our memory and changes nothing of note.
 fn slow() -> ExecutionSpec {
-    ExecutionSpec { umask: Some(0o22), ..plain() }
+    ExecutionSpec { group: Some(getgid().as_raw()), ..plain() }
 }
 
 fn read_all(pipe: OwnedFd) -> String {
@@ -633,4 +634,20 @@ fn limits_of_the_system_are_told() {
         Linux.signal_group(other, Signal::KILL).unwrap();
         children.wait(other);
     }
+}
+
+#[test]
+fn a_kernel_without_memory_for_another_process_is_told() {
+    if !is_root("a PID namespace that is over") {
+        return;
+    }
+    // In a namespace whose first process has ended there is none for a second: the kernel says ENOMEM.
+    let told = thread::spawn(|| {
+        let mut children = Children::alone();
+        unshare(CloneFlags::CLONE_NEWPID).unwrap();
+        let first = spawn_quietly(&["true"]);
+        assert_eq!(children.wait(first), ExitStatus::Code(0));
+        [plain(), slow()].map(|execution| failure(&execution, &["/bin/true"]))
+    });
+    assert_eq!(told.join().unwrap(), ["cannot execute \"/bin/true\": not enough memory"; 2]);
 }
