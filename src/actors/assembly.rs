@@ -111,14 +111,14 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         Rc::new(Discovering::new(&spec, bus.clone(), (&board, &recorder), &registry, log.logger())?);
     let consul = discovering.agent.clone();
     let http = http::Http::default();
-    let around = Surroundings {
+    let around = Rc::new(Surroundings {
         bus: bus.clone(),
         launcher: launcher.clone(),
         discovery: Discovery { agent: consul.clone().recipient(), host: host_name() },
         board: board.clone(),
         recorder: recorder.clone(),
         log: log.logger().clone(),
-    };
+    });
     let web_server = listeners.map(|listeners| {
         let pilot = PilotLink {
             reload: pilot.clone().recipient(),
@@ -172,7 +172,7 @@ fn rebinding(web_server: Addr<WebServer>) -> Box<Reconfigured> {
 fn hire(
     spec: &Arc<JobSpec>,
     generation: u64,
-    around: &Surroundings,
+    around: &Rc<Surroundings>,
     http: &http::Http,
     registry: &Addr<Registry>,
 ) -> Hand {
@@ -187,7 +187,7 @@ fn hire(
                 .recipient()
         };
         let checks = spec.health.iter().enumerate().map(check).collect();
-        Job::new(Arc::clone(spec), generation, around.clone(), checks)
+        Job::new(Arc::clone(spec), generation, Rc::clone(around), checks)
     });
     let notices: Recipient<Notice> = job.clone().recipient();
     registry.do_send(Subscribe { interest: Interest::Keys(interests), recipient: notices.clone() });

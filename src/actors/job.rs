@@ -1,6 +1,7 @@
 //! The Job actor: performs one job's life. What it does is decided in [`lifecycle`], [`trigger`], [`backoff`]
 //! and [`health`]; here messages become inputs and actions become effects.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -39,8 +40,7 @@ const DEREGISTRATION_LIMIT: Duration = Duration::from_secs(2);
 /// How long a step of a stop may take outside a shutdown, unless configured.
 const STEP_LIMIT: Duration = Duration::from_secs(5);
 
-/// What a job needs of the program around it.
-#[derive(Clone)]
+/// What jobs need of the program around them.
 pub struct Surroundings {
     /// Where it publishes.
     pub bus: Bus,
@@ -60,7 +60,7 @@ pub struct Surroundings {
 pub struct Job {
     spec: Arc<JobSpec>,
     generation: u64,
-    around: Surroundings,
+    around: Rc<Surroundings>,
     log: Logger,
     policy: Policy,
     state: State,
@@ -102,7 +102,7 @@ impl Job {
     pub fn new(
         spec: Arc<JobSpec>,
         generation: u64,
-        around: Surroundings,
+        around: Rc<Surroundings>,
         checks: Vec<Recipient<CheckCommand>>,
     ) -> Self {
         Self {

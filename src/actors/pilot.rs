@@ -196,8 +196,8 @@ impl Actor for Pilot {
     type Context = Context<Self>;
 
     fn started(&mut self, _: &mut Context<Self>) {
-        let jobs = self.spec.jobs.iter().cloned().map(Arc::new);
-        self.crew = Crew::new(jobs.map(|job| (self.tools.hire)(&job, self.generation)).collect());
+        let jobs = self.spec.jobs.iter();
+        self.crew = Crew::new(jobs.map(|job| (self.tools.hire)(job, self.generation)).collect());
         self.publish(global(EventCode::Startup));
         self.tools.bus.mark();
     }

@@ -48,6 +48,7 @@ fn event(source: &str, code: EventCode) -> EventKey {
 
 fn spec(jobs: Vec<JobSpec>) -> Spec {
     let logging = LoggingSpec { output: LogOutput::File("/dev/null".into()), ..LoggingSpec::default() };
+    let jobs = jobs.into_iter().map(Arc::new).collect();
     Spec { jobs, logging, ..Spec::default() }
 }
 

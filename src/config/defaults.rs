@@ -93,7 +93,7 @@ impl Spec {
         if let (true, Some(pre_start)) = (has_coprocess, pre_start) {
             main.when.trigger = after(&pre_start.name);
         }
-        self.jobs.push(main);
+        self.jobs.push(Arc::new(main));
         Ok(self)
     }
 }
@@ -117,8 +117,9 @@ mod tests {
     #[test]
     fn main_waits_for_pre_start_when_there_are_coprocesses() {
         let mut spec = Spec::default();
-        spec.jobs.push(JobSpec { kind: JobKind::Coprocess, ..JobSpec::new("agent".into(), Some(sleep())) });
-        spec.jobs.push(JobSpec::new("preStart".into(), Some(sleep())));
+        let agent = JobSpec::new("agent".into(), Some(sleep()));
+        spec.jobs.push(Arc::new(JobSpec { kind: JobKind::Coprocess, ..agent }));
+        spec.jobs.push(Arc::new(JobSpec::new("preStart".into(), Some(sleep()))));
         let spec = spec.with_main(sleep()).unwrap();
         assert!(matches!(spec.jobs[2].when.trigger, Trigger::Any(_)));
     }

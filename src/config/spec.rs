@@ -26,7 +26,7 @@ pub struct Spec {
     /// Level, format and destination of the log.
     pub logging: LoggingSpec,
     /// Every job, coprocesses first, else in file order.
-    pub jobs: Vec<JobSpec>,
+    pub jobs: Vec<Arc<JobSpec>>,
     /// Services and keys to observe in Consul.
     pub watches: Vec<WatchSpec>,
     /// The control socket.

@@ -81,8 +81,7 @@ impl Pilot {
 
     fn answer_dry_run(&self, answers: Vec<Answer>, outcome: Result<Spec, String>, reload: Reload) {
         let outcome = outcome.map_err(Refusal::BadConfiguration).map(|spec| {
-            let jobs: Vec<Arc<JobSpec>> = spec.jobs.into_iter().map(Arc::new).collect();
-            summary(&plan(&self.crew.specs(), &jobs, &self.crew.halted(), reload.restart_all))
+            summary(&plan(&self.crew.specs(), &spec.jobs, &self.crew.halted(), reload.restart_all))
         });
         answer_all(answers, &outcome);
     }
@@ -114,7 +113,7 @@ impl Pilot {
             answer_all(answers, &Err(refusal));
             return self.reload_next(ctx);
         }
-        let jobs: Vec<Arc<JobSpec>> = spec.jobs.iter().cloned().map(Arc::new).collect();
+        let jobs = spec.jobs.clone();
         let plan = plan(&self.crew.specs(), &jobs, &self.crew.halted(), reload.restart_all);
         let told = vec![false; plan.stop.len()];
         self.stage = Stage::Reloading(Reloading { spec: Rc::new(spec), jobs, plan, told, answers });

@@ -2,6 +2,7 @@
 //! its trigger is possible. What is left when no more can be added starts only by hand, if at all.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use crate::config::diagnostic::{Problem, Problems};
 use crate::config::spec::{JobSpec, Spec, Trigger};
@@ -90,7 +91,7 @@ pub(super) fn never_start(spec: &Spec) -> Vec<(usize, Reason)> {
 
 /// Jobs, and who waits for whom.
 struct Graph<'a> {
-    jobs: &'a [JobSpec],
+    jobs: &'a [Arc<JobSpec>],
     index: HashMap<&'a str, usize>,
     /// For each job, those that wait for one of its events.
     waiting: Vec<Vec<usize>>,
@@ -99,7 +100,7 @@ struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    fn new(jobs: &'a [JobSpec]) -> Self {
+    fn new(jobs: &'a [Arc<JobSpec>]) -> Self {
         let index: HashMap<&str, usize> =
             jobs.iter().enumerate().map(|(index, job)| (&*job.name, index)).collect();
         let mut waiting = vec![Vec::new(); jobs.len()];

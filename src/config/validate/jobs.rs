@@ -29,7 +29,7 @@ pub(super) fn validate(
     names: &Names,
     incomplete: bool,
     places: &mut Places,
-) -> Vec<JobSpec> {
+) -> Vec<Arc<JobSpec>> {
     let coprocesses = entries(config.coprocesses.as_ref());
     let jobs = entries(config.jobs.as_ref());
     let has_pre_start = jobs.iter().any(|(_, job)| job.identity().as_deref() == Some(PRE_START));
@@ -42,14 +42,14 @@ pub(super) fn validate(
     let mut specs = Vec::new();
     for (field, raw) in coprocesses {
         if let Some((spec, place)) = coprocess(context, field, raw, &at_start) {
-            specs.push(spec);
+            specs.push(Arc::new(spec));
             places.jobs.push(place);
         }
     }
     for (field, raw) in jobs {
         let mut resolver = Resolver { context, names, incomplete };
         if let Some((spec, place)) = job(&mut resolver, field, raw, &at_start) {
-            specs.push(spec);
+            specs.push(Arc::new(spec));
             places.jobs.push(place);
         }
     }

@@ -33,6 +33,7 @@ fn checked(mut job: JobSpec) -> JobSpec {
 }
 
 fn reasons(jobs: Vec<JobSpec>) -> Vec<(usize, Reason)> {
+    let jobs = jobs.into_iter().map(Arc::new).collect();
     never_start(&Spec { jobs, ..Spec::default() })
 }
 
