@@ -22,12 +22,14 @@ use crate::process::random_share;
 
 pub mod link;
 pub mod outage;
+mod pulse;
 mod queries;
 pub mod reconcile;
 pub mod retry;
 mod service;
 
 use outage::{Outage, Trouble};
+use queries::Questions;
 use reconcile::{Call, Outcome, after};
 use service::Service;
 
@@ -54,9 +56,9 @@ pub struct ConsulAgent {
     /// Since when nobody had an answer, if somebody missed one.
     silent_since: Option<Instant>,
     calls: Rc<Semaphore>,
-    queries: Rc<Semaphore>,
-    /// Queries that are under way or wait for their turn.
-    asking: usize,
+    questions: Rc<Questions>,
+    /// Counts links to Consul: what was asked over a former one says nothing about the present one.
+    link: u64,
     /// Tells queries under way that Consul is back, and that their answers may be lost.
     recovered: Rc<Notify>,
     /// A withdrawal had its whole time and did not succeed, and nothing has since: nobody waits for another.
@@ -90,8 +92,8 @@ impl ConsulAgent {
             outage_began: None,
             silent_since: None,
             calls: Rc::new(Semaphore::new(CALLS)),
-            queries: Rc::new(Semaphore::new(queries::AT_A_TIME)),
-            asking: 0,
+            questions: Rc::default(),
+            link: 0,
             recovered: Rc::default(),
             hopeless: false,
             own_service: own_service.map(Arc::new),
@@ -165,6 +167,7 @@ impl ConsulAgent {
         service.in_flight = true;
         let slots = Rc::clone(&self.calls);
         let registration = Arc::clone(&service.registration);
+        let (link, asked) = (self.link, client.clone());
         let exchange = async move {
             let _slot = slots.acquire().await;
             let limit = retry::deadline(registration.heartbeat);
@@ -176,7 +179,11 @@ impl ConsulAgent {
         };
         let id = Arc::clone(id);
         ctx.spawn(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
-            agent.conclude(&id, call, result, ctx);
+            if link == agent.link {
+                agent.conclude(&id, call, result, ctx);
+            } else {
+                agent.conclude_over_former_link(&id, &asked, ctx);
+            }
         }));
     }
 

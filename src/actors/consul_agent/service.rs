@@ -78,6 +78,11 @@ impl Service {
         self.known == Known::Absent
     }
 
+    /// Whether Consul may know it, or be about to.
+    pub fn may_be_known(&self) -> bool {
+        self.in_flight || !self.is_absent()
+    }
+
     /// What to tell Consul next.
     pub fn next_call(&self, maintenance: bool, due: bool) -> Option<Call> {
         let wanted = match self.wanted {
