@@ -47,7 +47,7 @@ pub struct Watch {
 impl Watch {
     /// A watch that begins at the first event that it is told of.
     pub fn new(spec: WatchSpec, bus: Bus, board: Board, agent: Recipient<Query>, log: &Logger) -> Self {
-        let asker: Arc<str> = format!("watch.{}", spec.name).into();
+        let asker = asker(&spec.name);
         board.write().watches.insert(spec.name.clone(), WatchStatus::default());
         Self {
             log: log.new(o!("job" => asker.to_string())),
@@ -134,6 +134,11 @@ impl Watch {
         let status = WatchStatus { instances: instances.collect(), known: self.found.is_some() };
         self.board.write().watches.insert(self.spec.name.clone(), status);
     }
+}
+
+/// The name of a watch among those who ask.
+pub fn asker(watch: &str) -> Arc<str> {
+    format!("watch.{watch}").into()
 }
 
 impl Actor for Watch {

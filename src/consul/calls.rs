@@ -263,8 +263,7 @@ fn query_path(query: &Query) -> String {
 }
 
 fn blocking(newer_than: Option<(u64, Duration)>) -> String {
-    newer_than
-        .map_or_else(String::new, |(index, wait)| format!("&index={index}&wait={}", milliseconds(wait)))
+    newer_than.map_or_else(String::new, |(index, wait)| format!("&index={index}&wait={}", milliseconds(wait)))
 }
 
 /// Consul adds up to a sixteenth to the wait, so that not everybody comes back at once.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use actix_rt::net::{ActixStream, Ready};
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{CertificateError, ClientConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -54,7 +54,7 @@ pub async fn open(target: Target) -> io::Result<Stream> {
             stream.set_nodelay(true)?;
             let Some(Tls { config, server_name }) = tls else { return Ok(Stream::Tcp(stream)) };
             let name = name_of(server_name.as_deref().unwrap_or(&host))?;
-            let stream = TlsConnector::from(config).connect(name, stream).await?;
+            let stream = TlsConnector::from(config).connect(name, stream).await.map_err(not_trusted)?;
             Ok(Stream::Tls(Box::new(stream)))
         }
     }
@@ -66,6 +66,20 @@ fn name_of(host: &str) -> io::Result<ServerName<'static>> {
         let reason = format!("a certificate cannot be for {host:?}: expected a host name or an address");
         io::Error::new(io::ErrorKind::InvalidInput, reason)
     })
+}
+
+/// Most who meet this have a service of their own with a certificate of their own.
+fn not_trusted(error: io::Error) -> io::Error {
+    let is_unknown = error.get_ref().and_then(|cause| cause.downcast_ref()).is_some_and(|cause| {
+        matches!(cause, rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))
+    });
+    if !is_unknown {
+        return error;
+    }
+    io::Error::new(
+        error.kind(),
+        "its certificate is signed by nobody we trust; `tls.cafile` names a file with those to trust",
+    )
 }
 
 /// Calls the same method of whichever stream it is.

@@ -67,9 +67,7 @@ fn trusted_files(spec: &TlsSpec) -> Result<Vec<PathBuf>, SetupError> {
         }
     }
     if files.is_empty() {
-        let named = std::env::var_os("SSL_CERT_FILE");
-        let candidates = named.into_iter().chain(SYSTEM_FILES.map(OsString::from)).map(PathBuf::from);
-        files.extend(candidates.filter(|path| path.is_file()).take(1));
+        files.extend(system_places().filter(|path| path.is_file()).take(1));
     }
     Ok(files)
 }
@@ -77,7 +75,13 @@ fn trusted_files(spec: &TlsSpec) -> Result<Vec<PathBuf>, SetupError> {
 /// Where trusted certificates were looked for.
 fn trusted_places(spec: &TlsSpec) -> Vec<PathBuf> {
     let given: Vec<PathBuf> = spec.ca_file.iter().chain(&spec.ca_path).cloned().collect();
-    if given.is_empty() { SYSTEM_FILES.map(PathBuf::from).to_vec() } else { given }
+    if given.is_empty() { system_places().collect() } else { given }
+}
+
+/// Where the system's own trust is looked for, the first file counts.
+fn system_places() -> impl Iterator<Item = PathBuf> {
+    let named = std::env::var_os("SSL_CERT_FILE");
+    named.into_iter().chain(SYSTEM_FILES.map(OsString::from)).map(PathBuf::from)
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, SetupError> {

@@ -10,9 +10,10 @@ use actix::prelude::*;
 use slog::Logger;
 
 use crate::actors::consul_agent::link::{Reconnect, connect};
+use crate::actors::consul_agent::queries::Silence;
 use crate::actors::consul_agent::{Advertiser, ConsulAgent};
 use crate::actors::registry::Registry;
-use crate::actors::watch::{Retire, Watch};
+use crate::actors::watch::{Retire, Watch, asker};
 use crate::config::spec::{Spec, TelemetrySpec, WatchSpec};
 use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::discovery::Registration;
@@ -104,6 +105,7 @@ impl Discovering {
         if let Some(watch) = self.watches.borrow_mut().remove(name) {
             self.registry.do_send(Unsubscribe(watch.clone().recipient()));
             watch.do_send(Retire);
+            self.agent.do_send(Silence(asker(name)));
         }
         self.board.write().watches.remove(name);
     }

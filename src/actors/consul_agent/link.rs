@@ -54,6 +54,10 @@ impl ConsulAgent {
     /// one, which keeps the token of each registration.
     fn leave(&mut self, former: &Client) {
         let elsewhere = self.is_elsewhere(former);
+        if elsewhere {
+            self.forget_outage();
+            self.silent_since = None;
+        }
         for (id, service) in self.services.iter_mut().filter(|(_, service)| service.may_be_known()) {
             service.failures = 0;
             service.known = if elsewhere { Known::Absent } else { Known::Uncertain };

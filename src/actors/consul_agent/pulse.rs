@@ -15,6 +15,9 @@ use crate::process::random_share;
 /// How long Consul may hold one question back; a pulse that nobody listens to any more ends after it.
 const WAIT: Duration = Duration::from_secs(10);
 
+/// Where changes never end, a pause of this much for each who then asks: two thousand questions a second at most.
+const PER_LISTENER: Duration = Duration::from_micros(500);
+
 /// The pulse of one Consul.
 #[derive(Default)]
 pub struct Pulse {
@@ -49,11 +52,14 @@ async fn follow(client: &Client, scope: Scope, beat: &watch::Sender<()>) {
         let pause = match client.newest(scope, newer_than, queries::LIMIT).await {
             Ok(index) => {
                 failures = 0;
-                if cursor.index.is_none() || cursor.index != index {
+                let is_news = cursor.index.is_none() || cursor.index != index;
+                if is_news {
                     beat.send_replace(());
                 }
                 cursor = cursor.after(index, asked.elapsed());
-                cursor.pause(index, WAIT)
+                let listeners = u32::try_from(beat.receiver_count()).unwrap_or(u32::MAX);
+                let blocks = is_news && index.is_some();
+                cursor.pause(index, if blocks { PER_LISTENER.saturating_mul(listeners) } else { WAIT })
             }
             Err(_) => {
                 failures += 1;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use slog::info;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -101,6 +102,23 @@ impl Questions {
     }
 }
 
+/// Command: that one asks no more; whatever trouble it had is over.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Silence(pub Arc<str>);
+
+impl Handler<Silence> for ConsulAgent {
+    type Result = ();
+
+    fn handle(&mut self, Silence(asker): Silence, _: &mut Context<Self>) {
+        if self.outage.served(&asker) {
+            info!(self.log, "nobody has trouble with Consul any more");
+            self.forget_outage();
+        }
+        self.silenced.insert(asker);
+    }
+}
+
 impl Handler<Query> for ConsulAgent {
     type Result = ResponseActFuture<Self, Result<Answer, Unanswered>>;
 
@@ -112,6 +130,7 @@ impl Handler<Query> for ConsulAgent {
         let questions = Rc::clone(&self.questions);
         let recovered = Rc::clone(&self.recovered);
         let asker = Arc::clone(&query.asker);
+        self.silenced.remove(&asker);
         let exchange = async move {
             tokio::select! {
                 result = questions.ask(&client, query) => Some(result),
@@ -119,8 +138,8 @@ impl Handler<Query> for ConsulAgent {
             }
         };
         Box::pin(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| match result {
-            // What a former Consul said does not count.
-            Some(_) if link != agent.link => Err(Unanswered::Interrupted),
+            // What a former Consul said does not count, nor what nobody waits for any more.
+            Some(_) if link != agent.link || agent.silenced.contains(&asker) => Err(Unanswered::Interrupted),
             Some(Ok(answer)) => {
                 agent.served(&asker, None, ctx);
                 Ok(answer)

@@ -132,9 +132,7 @@ fn probe(
             let command = command::validate(context, format_args!("{path}.exec"), raw.exec.as_ref()?)?;
             Some(Probe::Exec(command))
         }
-        [("http", _)] => {
-            http(context, &format!("{path}.http"), raw.http.as_ref()?, places).map(Probe::Http)
-        }
+        [("http", _)] => http(context, &format!("{path}.http"), raw.http.as_ref()?, places).map(Probe::Http),
         [_] => tcp(context, format_args!("{path}.tcp"), raw.tcp.as_ref()?).map(Probe::Tcp),
     }
 }
@@ -227,11 +225,7 @@ fn method(context: &mut Context<'_>, path: &str, field: &Field<String>) -> Optio
     Some(text.to_ascii_uppercase())
 }
 
-fn headers(
-    context: &mut Context<'_>,
-    path: &str,
-    raw: &RawHttpRequest,
-) -> Option<Vec<(String, String)>> {
+fn headers(context: &mut Context<'_>, path: &str, raw: &RawHttpRequest) -> Option<Vec<(String, String)>> {
     let Some(field) = &raw.headers else { return Some(Vec::new()) };
     let mut headers = Vec::new();
     for (name, value) in &field.value.as_ref()?.0 {

@@ -145,9 +145,7 @@ fn job(
     let path = labelled("jobs", field.index, identity.as_deref());
     let when = match &raw.when {
         Some(when) => resolver.when(&path, when),
-        None => {
-            Some(When { trigger: at_start.job(identity.as_deref()), timeout: None })
-        }
+        None => Some(When { trigger: at_start.job(identity.as_deref()), timeout: None }),
     };
     let context = &mut *resolver.context;
     check_name(context, &path, field, raw);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::Places;
 use super::context::{Context, value};
 use super::jobs::{self, After};
-use super::Places;
 use crate::config::merge::Named;
 use crate::config::raw::{Field, List, RawWatch};
 use crate::config::spec::{WatchSpec, WatchTarget};
