@@ -157,7 +157,7 @@ impl HealthCheck {
         let task = ctx.spawn(fut::wrap_future(attempt).map(move |outcome, check: &mut Self, ctx| {
             check.attempt = None;
             let outcome = outcome.unwrap_or_else(|_| Err("took longer than its timeout".to_owned()));
-            check.conclude(outcome.as_ref().map(|()| ()).map_err(String::as_str), began);
+            check.conclude(outcome.as_ref().copied().map_err(String::as_str), began);
             check.schedule_after(began, ctx);
         }));
         self.attempt = Some(Attempt { began, task, process: None, over: false });

@@ -71,10 +71,10 @@ fn split(probe: &HttpProbe) -> (String, Option<&TlsSpec>) {
 
 /// awc's words for errors can be poor: the cause is what helps.
 fn not_sent(error: &SendRequestError) -> String {
-    match error {
-        SendRequestError::Connect(ConnectError::Io(error)) => error.to_string(),
-        other => other.to_string(),
+    if let SendRequestError::Connect(ConnectError::Io(error)) = error {
+        return error.to_string();
     }
+    error.to_string()
 }
 
 fn is_expected(status: StatusCode, wanted: Option<u16>) -> bool {
