@@ -1,8 +1,8 @@
 //! Questions of those who watch: passed on to Consul, as many at a time as its connections allow.
 //!
-//! A question that waits for news holds a connection, and Consul allows a client 200. Beyond [`HELD`], questions
-//! about services wait aside without one, and are asked when the [`pulse`](super::pulse) says that something
-//! somewhere has changed; all others take turns.
+//! A question that waits for news holds a connection, and Consul allows a client 200. Beyond 128 of them, questions
+//! about services wait aside without one, and are asked when the pulse says that something somewhere has changed;
+//! all others take turns.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::messages::discovery::{Answer, Query, Sought, Unanswered};
 
 /// Questions that wait for news with a connection of their own.
 const HELD: usize = 128;
-/// Questions that want an answer now; with those that wait, the [`pulse`](super::pulse) and the calls about services
-/// they make as many connections as the client has.
+/// Questions that want an answer now; with those that wait, the pulse and the calls about services they make as many
+/// connections as the client has.
 const BRIEF: usize = 14;
 /// Where many take turns, each has at most this long.
 const TURN: Duration = Duration::from_secs(2);
