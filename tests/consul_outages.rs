@@ -185,8 +185,9 @@ fn during_an_outage_the_control_socket_answers_jobs_start_and_health_is_told() {
             .collect();
         waits.sort();
         println!("{fault:?}: the control socket answered within {:?}, {:?} at worst", waits[10], waits[19]);
-        // Nearly all, so that one moment in which the machine did something else fails nothing.
-        assert!(waits[16] < Duration::from_millis(200), "{fault:?}: {waits:?}");
+        // Whoever waited for this Consul would wait for two seconds, the deadline of a call, each time; half of them,
+        // because what the machine does meanwhile comes and goes.
+        assert!(waits[10] < Duration::from_millis(500), "{fault:?}: {waits:?}");
         assert!(pilot.ask("GET", "/v3/status", "").json()["consul"]["trouble"].is_string());
         pilot.signal(nix::sys::signal::SIGUSR2);
         pilot.wait_for_line("later", "ran");
