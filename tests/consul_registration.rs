@@ -94,6 +94,22 @@ fn a_service_whose_supervisor_is_gone_is_critical_when_its_time_to_live_is_over(
 }
 
 #[test]
+fn a_service_that_an_earlier_life_of_ours_left_behind_is_well_as_soon_as_the_job_is() {
+    let consul = Consul::start();
+    let id = format!("app-{}", host());
+    consul.register("app", &id, 8080, &[]);
+    consul.put(&format!("/v1/agent/check/fail/service:{id}"), "");
+    consul.wait_for_status("app", "critical");
+    // The next heartbeat, which would mend it, comes after the test's deadline.
+    let config = app(&consul.address(), "")
+        .replace(r#"ttl: "10s""#, r#"ttl: "300s""#)
+        .replace(r#"heartbeat: "1s""#, r#"heartbeat: "120s""#);
+    let pilot = Pilot::start(&config);
+    fs::write(pilot.path("well"), "").unwrap();
+    consul.wait_for_status("app", "passing");
+}
+
+#[test]
 fn an_initial_status_registers_at_once() {
     let consul = Consul::start();
     for status in ["passing", "warning", "critical"] {

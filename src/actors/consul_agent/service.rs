@@ -92,8 +92,11 @@ impl Service {
         reconcile(wanted, self.known, due)
     }
 
-    /// How long it took until Consul knew what it should, if that is news.
+    /// How long it took until Consul knew what it should, if it does and that is news.
     pub fn settle(&mut self) -> Option<Duration> {
+        if let Known::Registered(_) | Known::Uncertain = self.known {
+            return None;
+        }
         self.unsettled.take().map(|since| since.elapsed())
     }
 
