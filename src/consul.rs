@@ -1,12 +1,16 @@
-//! A client of Consul's HTTP API: typed calls, each with a deadline and a bounded answer.
+//! A client of Consul's HTTP API: typed calls, each with a deadline and a bounded answer. Its connections serve the
+//! HTTP checks of jobs too.
 //!
 //! It retries nothing and decides nothing; errors never carry the token.
 
+mod blocking;
 mod calls;
 mod connect;
 mod error;
+mod stream;
 mod tls;
 
-pub use calls::Client;
+pub use blocking::{Cursor, wait};
+pub use calls::{Client, Scope};
+pub use connect::web_client;
 pub use error::{CallError, SetupError};
-pub use tls::system_config as system_tls;

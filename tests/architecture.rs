@@ -18,9 +18,8 @@ const LAYERS: [(&str, u8); 8] = [
 ];
 
 /// Files of actors that decide and never act, wherever they are below `src/actors`.
-const PURE: [&str; 13] = [
+const PURE: [&str; 12] = [
     "backoff",
-    "blocking",
     "diff",
     "life",
     "lifecycle",

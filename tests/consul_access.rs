@@ -3,10 +3,10 @@
 
 mod support;
 
-use std::path::Path;
-use std::process::Command;
+use std::time::{Duration, Instant};
 
 use support::consul::{Consul, free_port};
+use support::tls::Certificates;
 use support::{Exit, Pilot, Setup};
 
 const MASTER: &str = "11111111-2222-3333-4444-555555555555";
@@ -22,7 +22,7 @@ fn config(consul: &str) -> String {
 
 fn acl_settings() -> String {
     format!(
-        r#"{{ "acl": {{ "enabled": true, "default_policy": "deny", "tokens": {{ "master": "{MASTER}", "agent": "{MASTER}" }} }} }}"#
+        r#"{{ "acl": {{ "enabled": true, "token_ttl": "0s", "default_policy": "deny", "tokens": {{ "master": "{MASTER}", "agent": "{MASTER}" }} }} }}"#
     )
 }
 
@@ -30,8 +30,22 @@ fn acl_settings() -> String {
 fn make_token(consul: &Consul) {
     let rules = r#"service \"app\" { policy = \"write\" } service_prefix \"\" { policy = \"read\" } node_prefix \"\" { policy = \"read\" }"#;
     consul.put("/v1/acl/policy", &format!(r#"{{ "Name": "app", "Rules": "{rules}" }}"#));
-    consul
-        .put("/v1/acl/token", &format!(r#"{{ "SecretID": "{TOKEN}", "Policies": [{{ "Name": "app" }}] }}"#));
+    add_token(consul, TOKEN);
+}
+
+/// One more token with the same rights; its name for who administers it.
+fn add_token(consul: &Consul, secret: &str) -> String {
+    let text = format!(r#"{{ "SecretID": "{secret}", "Policies": [{{ "Name": "app" }}] }}"#);
+    let token: serde_json::Value = serde_json::from_str(&consul.put("/v1/acl/token", &text)).unwrap();
+    token["AccessorID"].as_str().unwrap().to_owned()
+}
+
+fn count(pilot: &Pilot, text: &str) -> usize {
+    pilot.log().records().iter().filter(|record| record.message.contains(text)).count()
+}
+
+fn host() -> String {
+    nix::unistd::gethostname().unwrap().into_string().unwrap()
 }
 
 fn assert_hidden(pilot: &Pilot, secret: &str) {
@@ -78,6 +92,43 @@ fn a_refused_token_is_told_once_without_it_and_works_as_soon_as_it_is_good() {
 }
 
 #[test]
+fn a_token_that_was_replaced_is_told_once_and_a_reload_with_the_new_one_recovers() {
+    const OTHER: &str = "77777777-8888-7777-6666-abcdefabcdef";
+    let consul = Consul::with(Some(&acl_settings()), Some(MASTER));
+    make_token(&consul);
+    let first = add_token(&consul, OTHER);
+    let address = consul.address();
+    let config = config(&format!(r#"{{ address: "{address}", token: "{OTHER}" }}"#));
+    let pilot = Pilot::start(&config.replace(r#"heartbeat: "1s""#, r#"heartbeat: "2s", ttl: "5s""#));
+    consul.wait_for_status("app", "passing");
+    pilot.wait_for_event("watch.app healthy");
+    let process = pilot.pid_of("app");
+    consul.delete(&format!("/v1/acl/token/{first}"));
+    let record = pilot.wait_for_message("Consul is in trouble");
+    assert!(record.message.contains("403"), "{}", record.message);
+    // Some more tries fail, as the records for whoever looks closely say.
+    pilot.eventually("several tries have failed", || count(&pilot, "Consul failed") >= 4);
+    assert_eq!(count(&pilot, "Consul is in trouble"), 1);
+    // What the agent says itself: without our token it cannot tell the catalogue either.
+    let has_status =
+        |status: &str| consul.get("/v1/agent/checks")[format!("service:app-{}", host())]["Status"] == status;
+    consul.eventually("the TTL has lapsed", || has_status("critical"));
+    pilot.edit(OTHER, TOKEN);
+    pilot.tell(&["-reload"]);
+    let began = Instant::now();
+    consul.eventually("the service is back", || has_status("passing"));
+    pilot.wait_for_message("Consul is back");
+    println!("recovered {:?} after the reload", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(4), "two heartbeats: {:?}", began.elapsed());
+    assert_eq!(count(&pilot, "Consul is in trouble"), 1);
+    assert_eq!(pilot.pid_of("app"), process, "the job itself was left alone");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    consul.wait_for_absence("app"); // registered with the new token, or this could not be
+    assert_hidden(&pilot, TOKEN);
+    assert_hidden(&pilot, OTHER);
+}
+
+#[test]
 fn consul_is_reached_through_a_unix_socket() {
     let settings = r#"{ "addresses": { "http": "127.0.0.1 unix://{dir}/http.socket" } }"#;
     let consul = Consul::with(Some(settings), None);
@@ -89,45 +140,18 @@ fn consul_is_reached_through_a_unix_socket() {
     consul.wait_for_absence("app");
 }
 
-fn openssl(directory: &Path, arguments: &str) {
-    let output = Command::new("openssl").args(arguments.split(' ')).current_dir(directory).output().unwrap();
-    assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// A key and a certificate, signed by an authority, for those names.
-fn certificate(directory: &Path, name: &str, authority: &str, names: &str) {
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    openssl(directory, &format!("req {key} -keyout {name}.key -out {name}.csr -subj /CN={name}"));
-    std::fs::write(directory.join("extensions"), format!("subjectAltName={names}\n")).unwrap();
-    openssl(
-        directory,
-        &format!(
-            "x509 -req -in {name}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial -days 2 \
-             -out {name}.pem -extfile extensions"
-        ),
-    );
-}
-
-fn authority(directory: &Path, name: &str) {
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    openssl(
-        directory,
-        &format!("req -x509 {key} -keyout {name}.key -out {name}.pem -subj /CN={name} -days 2"),
-    );
-}
-
-/// A Consul that asks its clients for certificates; its own is not for the address that it is reached at.
-fn with_tls(directory: &Path) -> (Consul, u16) {
-    authority(directory, "authority");
-    authority(directory, "stranger");
-    certificate(directory, "server", "authority", "DNS:server.dc1.consul");
-    certificate(directory, "client", "authority", "DNS:client");
-    std::fs::create_dir(directory.join("trusted")).unwrap();
-    std::fs::copy(directory.join("authority.pem"), directory.join("trusted/authority.pem")).unwrap();
+/// A Consul that asks its clients for certificates; its own is for `names`.
+fn with_tls(files: &Certificates, names: &str, more: &str) -> (Consul, u16) {
+    files.authority("authority");
+    files.authority("stranger");
+    files.signed("server", "authority", names);
+    files.signed("client", "authority", "DNS:client");
+    std::fs::create_dir(files.path("trusted")).unwrap();
+    std::fs::copy(files.path("authority.pem"), files.path("trusted/authority.pem")).unwrap();
     let port = free_port();
-    let place = directory.display();
+    let place = files.place();
     let settings = format!(
-        r#"{{ "ports": {{ "https": {port} }}, "verify_incoming_https": true, "ca_file": "{place}/authority.pem",
+        r#"{{ "ports": {{ "https": {port} }}, {more} "verify_incoming_https": true, "ca_file": "{place}/authority.pem",
             "cert_file": "{place}/server.pem", "key_file": "{place}/server.key" }}"#
     );
     (Consul::with(Some(&settings), None), port)
@@ -135,9 +159,9 @@ fn with_tls(directory: &Path) -> (Consul, u16) {
 
 #[test]
 fn mutual_tls_lets_only_those_in_who_know_each_other() {
-    let files = tempfile::tempdir().unwrap();
-    let (consul, port) = with_tls(files.path());
-    let place = files.path().display().to_string();
+    let files = Certificates::new();
+    let (consul, port) = with_tls(&files, "DNS:server.dc1.consul", "");
+    let place = files.place();
     let client = format!(r#"clientcert: "{place}/client.pem", clientkey: "{place}/client.key""#);
     let name = r#"servername: "server.dc1.consul""#;
     let start = |tls: &str| {
@@ -174,11 +198,30 @@ fn mutual_tls_lets_only_those_in_who_know_each_other() {
 }
 
 #[test]
+fn a_certificate_may_be_for_the_address_of_either_kind() {
+    let files = Certificates::new();
+    let both = r#""addresses": { "https": "127.0.0.1 ::1" },"#;
+    let (consul, port) = with_tls(&files, "IP:127.0.0.1,IP:::1", both);
+    let place = files.place();
+    let tls = format!(
+        r#"cafile: "{place}/authority.pem", clientcert: "{place}/client.pem", clientkey: "{place}/client.key""#
+    );
+    for host in ["127.0.0.1", "[::1]"] {
+        let pilot =
+            Pilot::start(&config(&format!(r#"{{ address: "https://{host}:{port}", tls: {{ {tls} }} }}"#)));
+        consul.wait_for_status("app", "passing");
+        pilot.wait_for_event("watch.app healthy");
+        assert_eq!(pilot.stop(), Exit::Code(0));
+        consul.wait_for_absence("app");
+    }
+}
+
+#[test]
 fn a_certificate_that_cannot_be_used_is_refused_at_the_start() {
-    let files = tempfile::tempdir().unwrap();
-    std::fs::write(files.path().join("key"), "this is no key").unwrap();
-    authority(files.path(), "authority");
-    let place = files.path().display();
+    let files = Certificates::new();
+    std::fs::write(files.path("key"), "this is no key").unwrap();
+    files.authority("authority");
+    let place = files.place();
     let tls = format!(
         r#"cafile: "{place}/authority.pem", clientcert: "{place}/authority.pem", clientkey: "{place}/key""#
     );

@@ -3,8 +3,11 @@
 
 mod support;
 
+use std::time::Duration;
+
 use support::consul::Consul;
 use support::http::{free_port, get_port};
+use support::proxy::{Fault, Proxy};
 use support::{Exit, Pilot};
 
 const TOKEN: &str = "99999999-8888-7777-6666-abcdefabcdef";
@@ -87,6 +90,67 @@ fn a_reload_moves_everything_to_another_consul() {
     pilot.wait_for_event("watch.db healthy");
     assert_eq!(pilot.stop(), Exit::Code(0));
     new.wait_for_absence("app");
+}
+
+#[test]
+fn a_call_that_was_under_way_when_consul_moved_is_not_taken_for_one_to_the_new_consul() {
+    let (old, new) = (Consul::start(), Consul::start());
+    let proxy = Proxy::new(old.port());
+    // Answers come late; the next heartbeat, which would mend everything, comes after the test's deadline.
+    proxy.set(Fault::Slow(Duration::from_secs(3)));
+    let job =
+        job("app").replace("1s", "120s").replace(r#"interval: "50ms""#, r#"interval: "50ms", ttl: "300s""#);
+    let pilot = Pilot::start(&format!(r#"{{ consul: "{}", jobs: [{job}] }}"#, proxy.address()));
+    old.wait_for_status("app", "passing");
+    pilot.edit(&proxy.address(), &new.address());
+    pilot.tell(&["-reload"]);
+    new.wait_for_status("app", "passing");
+    old.wait_for_absence("app");
+    assert_eq!(new.statuses("app"), ["passing"]);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    new.wait_for_absence("app");
+}
+
+#[test]
+fn a_reload_without_consul_withdraws_everything_and_one_with_it_brings_it_back() {
+    let consul = Consul::start();
+    let setting = format!(r#"consul: "{}","#, consul.address());
+    let watches = r#"watches: [{ name: "app", interval: "1s" }]"#;
+    let pilot = Pilot::start(&format!("{{ {setting} {watches}, jobs: [{}] }}", job("app")));
+    consul.wait_for_status("app", "passing");
+    pilot.wait_for_event("watch.app healthy");
+    pilot.edit(&setting, "");
+    assert!(pilot.client(&["-reload"]).status.success());
+    consul.wait_for_absence("app");
+    pilot.edit(watches, &format!("{setting} {watches}"));
+    pilot.tell(&["-reload"]);
+    consul.wait_for_status("app", "passing");
+    pilot.wait_for_events("watch.app healthy", 2);
+    assert_eq!(pilot.count("app healthy"), 1, "the job itself was left alone");
+}
+
+#[test]
+fn the_trouble_of_a_watch_ends_with_it_and_the_next_is_told_again() {
+    let consul = Consul::start();
+    let far = r#"{ name: "db", dc: "elsewhere", interval: "1s" }"#;
+    let near = r#"{ name: "db", interval: "1s" }"#;
+    let config = format!(
+        r#"{{ consul: "{}", watches: [{far}], jobs: [{{ exec: "sleep 1000" }}] }}"#,
+        consul.address()
+    );
+    let pilot = Pilot::start(&config);
+    let trouble = || pilot.ask("GET", "/v3/status", "").json()["consul"]["trouble"].clone();
+    pilot.wait_for_message("Consul is in trouble");
+    assert!(trouble().as_str().unwrap().contains("No path to datacenter"));
+    pilot.edit(far, near);
+    pilot.tell(&["-reload"]);
+    pilot.wait_for_message("nobody has trouble with Consul any more");
+    pilot.wait_for_event("watch.db unhealthy");
+    assert!(trouble().is_null());
+    pilot.edit(near, far);
+    pilot.tell(&["-reload"]);
+    let told = || pilot.log().records().iter().filter(|it| it.message.contains("in trouble")).count();
+    pilot.eventually("the next trouble is told", || told() == 2);
 }
 
 #[test]

@@ -11,13 +11,14 @@ use support::consul::Consul;
 use support::proxy::{Fault, Proxy};
 use support::{Exit, Pilot};
 
-const FAULTS: [Fault; 7] = [
+const FAULTS: [Fault; 8] = [
     Fault::Refused,
     Fault::Hang,
     Fault::Reset,
     Fault::Garbage,
     Fault::WrongBody,
     Fault::Status500,
+    Fault::Flood,
     Fault::Slow(Duration::from_secs(20)),
 ];
 
@@ -137,22 +138,93 @@ fn a_consul_that_is_not_there_costs_no_time_no_lines_and_no_processor() {
     let proxy = Proxy::new(1);
     proxy.set(Fault::Refused);
     let config = config(&proxy.address())
-        .replace(r#"{ name: "busy", exec: "true", when: { interval: "100ms" } }"#, "");
+        .replace(r#"{ name: "busy", exec: "true", when: { interval: "100ms" } }"#, "")
+        .replace("test -e {dir}/well", "sh -c 'echo >> {dir}/checks; test -e {dir}/well'");
     let pilot = Pilot::start(&config);
     fs::write(pilot.path("well"), "").unwrap();
     pilot.wait_for_event("app healthy");
     pilot.eventually("the outage is told", || troubles(&pilot) == 1);
     fs::remove_file(pilot.path("well")).unwrap();
+    // Idleness shows only over time; the window is that of twenty checks, which are all that there is to do, so that
+    // a busy machine has as much time as it needs for as much work.
     let before = cpu_ticks(pilot.pid());
-    // Time must pass for its absence of work to show.
-    thread::sleep(Duration::from_secs(3));
+    let checks = pilot.lines("checks").len();
+    pilot.wait_for_lines("checks", checks + 20);
     let used = cpu_ticks(pilot.pid()) - before;
-    println!("{used} hundredths of a second in 3 s, 20 exec checks a second included");
-    assert!(used <= 45, "{used} hundredths of a second in 3 s");
+    println!("{used} hundredths of a second for 20 exec checks and a Consul that is not there");
+    assert!(used <= 25, "{used} hundredths of a second for 20 checks");
     assert_eq!(troubles(&pilot), 1);
     let began = Instant::now();
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert!(began.elapsed() < Duration::from_secs(2), "stopped in {:?}", began.elapsed());
+}
+
+#[test]
+fn during_an_outage_the_control_socket_answers_jobs_start_and_health_is_told() {
+    let consul = Consul::start();
+    for fault in [Fault::Refused, Fault::Hang, Fault::Garbage, Fault::Flood] {
+        let proxy = Proxy::new(consul.port());
+        let config = config(&proxy.address()).replace(
+            r#"{ name: "busy""#,
+            r#"{ name: "later", exec: "echo ran", when: { source: "SIGUSR2" } }, { name: "busy""#,
+        );
+        let pilot = Pilot::start(&config);
+        fs::write(pilot.path("well"), "").unwrap();
+        consul.wait_for_status("app", "passing");
+        proxy.set(fault);
+        pilot.eventually(&format!("{fault:?} is told"), || troubles(&pilot) >= 1);
+        let mut waits: Vec<Duration> = ["/v3/ping", "/v3/status"]
+            .iter()
+            .cycle()
+            .take(20)
+            .map(|path| {
+                let began = Instant::now();
+                assert_eq!(pilot.ask("GET", path, "").status, 200, "{fault:?}: {path}");
+                began.elapsed()
+            })
+            .collect();
+        waits.sort();
+        println!("{fault:?}: the control socket answered within {:?}, {:?} at worst", waits[10], waits[19]);
+        // Whoever waited for this Consul would wait for two seconds, the deadline of a call, each time; half of them,
+        // because what the machine does meanwhile comes and goes.
+        assert!(waits[10] < Duration::from_millis(500), "{fault:?}: {waits:?}");
+        assert!(pilot.ask("GET", "/v3/status", "").json()["consul"]["trouble"].is_string());
+        pilot.signal(nix::sys::signal::SIGUSR2);
+        pilot.wait_for_line("later", "ran");
+        fs::remove_file(pilot.path("well")).unwrap();
+        pilot.wait_for_event("app unhealthy");
+        fs::write(pilot.path("well"), "").unwrap();
+        pilot.wait_for_events("app healthy", 2);
+        pilot.edit("echo ran", "echo ran again");
+        pilot.tell(&["-reload"]);
+        pilot.signal(nix::sys::signal::SIGUSR2);
+        pilot.wait_for_line("later", "ran again");
+        proxy.set(Fault::None);
+        pilot.wait_for_message("Consul is back");
+        assert!(pilot.ask("GET", "/v3/status", "").json()["consul"]["trouble"].is_null());
+        assert_eq!(pilot.stop(), Exit::Code(0));
+        consul.wait_for_absence("app");
+    }
+}
+
+#[test]
+fn an_answer_without_end_is_not_read_to_its_end() {
+    let consul = Consul::start();
+    let proxy = Proxy::new(consul.port());
+    let pilot = Pilot::start(&config(&proxy.address()));
+    fs::write(pilot.path("well"), "").unwrap();
+    consul.wait_for_status("app", "passing");
+    proxy.set(Fault::Flood);
+    pilot.wait_for_record("the flood is told", |record| {
+        record.message.contains("Consul is in trouble") && record.message.contains("longer than")
+    });
+    let peak = fs::read_to_string(format!("/proc/{}/status", pilot.pid())).unwrap();
+    let peak = peak.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().to_owned();
+    println!("at most {peak} in memory");
+    let peak: u64 = peak.split(' ').next().unwrap().parse().unwrap();
+    assert!(peak < 150_000, "{peak} KiB");
+    proxy.set(Fault::None);
+    pilot.wait_for_message("Consul is back");
 }
 
 #[test]
@@ -168,6 +240,23 @@ fn an_agent_that_lost_its_state_has_us_back_within_two_heartbeats() {
     consul.wait_for_status("app", "passing");
     println!("back after {:?}", began.elapsed());
     assert!(began.elapsed() < 2 * HEARTBEAT, "back after {:?}", began.elapsed());
+}
+
+#[test]
+fn an_outage_is_over_too_for_a_job_that_stopped_meanwhile_and_that_consul_forgot() {
+    let mut consul = Consul::start();
+    let pilot = Pilot::start(&config(&consul.address()));
+    fs::write(pilot.path("well"), "").unwrap();
+    consul.wait_for_status("app", "passing");
+    consul.kill();
+    pilot.eventually("the outage is told", || troubles(&pilot) == 1);
+    assert_eq!(pilot.ask("PUT", "/v3/jobs/app/stop", "").status, 200);
+    pilot.wait_for_event("app stopped");
+    consul.launch();
+    pilot.wait_for_message("Consul is back");
+    assert_eq!(consul.statuses("app"), [""; 0]);
+    consul.kill();
+    pilot.eventually("the next outage is told", || troubles(&pilot) == 2);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use support::consul::Consul;
+use support::proxy::Proxy;
 use support::{Exit, Pilot};
 
 /// A job that is healthy while the file `well` is there.
@@ -26,7 +27,8 @@ fn a_job_is_registered_with_everything_that_its_configuration_says() {
     let consul = Consul::start();
     let more = r#"tags: ["a", "b=c"], meta: { version: "1", "key": "some value" },
         consul: { enableTagOverride: true, deregisterCriticalServiceAfter: "90m" }"#;
-    let pilot = Pilot::start(&app(&consul.address(), more));
+    let proxy = Proxy::new(consul.port());
+    let pilot = Pilot::start(&app(&proxy.address(), more));
     fs::write(pilot.path("well"), "").unwrap();
     consul.wait_for_status("app", "passing");
     let id = format!("app-{}", host());
@@ -39,6 +41,10 @@ fn a_job_is_registered_with_everything_that_its_configuration_says() {
     let check = &consul.get("/v1/agent/checks")[format!("service:{id}")];
     assert_eq!(check["ServiceID"], id.as_str());
     assert!(check["Notes"].as_str().unwrap().contains("containerpilot"), "{check}");
+    // Consul shows neither of these, so that what it was told must do.
+    let told = proxy.heard();
+    assert!(told.contains(r#""DeregisterCriticalServiceAfter":"5400000ms""#), "{told}");
+    assert!(told.contains(r#""TTL":"10000ms""#), "{told}");
     assert_eq!(pilot.stop(), Exit::Code(0));
     consul.wait_for_absence("app");
 }
@@ -74,6 +80,33 @@ fn consul_knows_of_every_change_within_100_ms() {
     // Of ten, so that one moment in which the machine did something else fails nothing.
     assert!(lags[7] < Duration::from_millis(100), "{lags:?}");
     println!("from the event to the catalogue: {lags:?}");
+}
+
+#[test]
+fn a_service_whose_supervisor_is_gone_is_critical_when_its_time_to_live_is_over() {
+    let consul = Consul::start();
+    let config = app(&consul.address(), "").replace(r#"ttl: "10s""#, r#"ttl: "1500ms""#);
+    let pilot = Pilot::start(&config);
+    fs::write(pilot.path("well"), "").unwrap();
+    consul.wait_for_status("app", "passing");
+    pilot.signal(nix::sys::signal::SIGKILL);
+    consul.wait_for_status("app", "critical");
+}
+
+#[test]
+fn a_service_that_an_earlier_life_of_ours_left_behind_is_well_as_soon_as_the_job_is() {
+    let consul = Consul::start();
+    let id = format!("app-{}", host());
+    consul.register("app", &id, 8080, &[]);
+    consul.put(&format!("/v1/agent/check/fail/service:{id}"), "");
+    consul.wait_for_status("app", "critical");
+    // The next heartbeat, which would mend it, comes after the test's deadline.
+    let config = app(&consul.address(), "")
+        .replace(r#"ttl: "10s""#, r#"ttl: "300s""#)
+        .replace(r#"heartbeat: "1s""#, r#"heartbeat: "120s""#);
+    let pilot = Pilot::start(&config);
+    fs::write(pilot.path("well"), "").unwrap();
+    consul.wait_for_status("app", "passing");
 }
 
 #[test]

@@ -152,7 +152,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         reconfigured: {
             let discovery = Rc::clone(&discovering);
             let mut told: Vec<Box<Reconfigured>> =
-                vec![Box::new(move |old, new| discovery.reconfigure(old, new))];
+                vec![Box::new(move |old, new, facts| discovery.reconfigure(old, new, facts))];
             told.extend(web_server.iter().map(|web_server| rebinding(web_server.clone())));
             told
         },
@@ -165,7 +165,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
 
 /// Tells the web server of a new configuration.
 fn rebinding(web_server: Addr<WebServer>) -> Box<Reconfigured> {
-    Box::new(move |_, new| web_server.do_send(Rebind::new(new)))
+    Box::new(move |_, new, _| web_server.do_send(Rebind::new(new)))
 }
 
 /// Starts a job's actors and subscribes it to what it listens for.

@@ -2,7 +2,7 @@
 //! and asks for those who watch. What to call is decided in [`reconcile`], when to try again in [`retry`], what to
 //! log in [`outage`]. Nobody waits for it longer than a stop can bear.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,14 @@ use crate::process::random_share;
 
 pub mod link;
 pub mod outage;
-mod queries;
+mod pulse;
+pub mod queries;
 pub mod reconcile;
 pub mod retry;
 mod service;
 
 use outage::{Outage, Trouble};
+use queries::Questions;
 use reconcile::{Call, Outcome, after};
 use service::Service;
 
@@ -54,11 +56,13 @@ pub struct ConsulAgent {
     /// Since when nobody had an answer, if somebody missed one.
     silent_since: Option<Instant>,
     calls: Rc<Semaphore>,
-    queries: Rc<Semaphore>,
-    /// Queries that are under way or wait for their turn.
-    asking: usize,
+    questions: Rc<Questions>,
+    /// Counts links to Consul: what was asked over a former one says nothing about the present one.
+    link: u64,
     /// Tells queries under way that Consul is back, and that their answers may be lost.
     recovered: Rc<Notify>,
+    /// Who asks no more; an answer that they are owed is nobody's.
+    silenced: BTreeSet<Arc<str>>,
     /// A withdrawal had its whole time and did not succeed, and nothing has since: nobody waits for another.
     hopeless: bool,
     /// Registered from startup to shutdown.
@@ -90,9 +94,10 @@ impl ConsulAgent {
             outage_began: None,
             silent_since: None,
             calls: Rc::new(Semaphore::new(CALLS)),
-            queries: Rc::new(Semaphore::new(queries::AT_A_TIME)),
-            asking: 0,
+            questions: Rc::default(),
+            link: 0,
             recovered: Rc::default(),
+            silenced: BTreeSet::new(),
             hopeless: false,
             own_service: own_service.map(Arc::new),
             serving: false,
@@ -165,6 +170,7 @@ impl ConsulAgent {
         service.in_flight = true;
         let slots = Rc::clone(&self.calls);
         let registration = Arc::clone(&service.registration);
+        let (link, asked) = (self.link, client.clone());
         let exchange = async move {
             let _slot = slots.acquire().await;
             let limit = retry::deadline(registration.heartbeat);
@@ -176,7 +182,11 @@ impl ConsulAgent {
         };
         let id = Arc::clone(id);
         ctx.spawn(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
-            agent.conclude(&id, call, result, ctx);
+            if link == agent.link {
+                agent.conclude(&id, call, result, ctx);
+            } else {
+                agent.conclude_over_former_link(&id, &asked, ctx);
+            }
         }));
     }
 
@@ -206,8 +216,13 @@ impl ConsulAgent {
             (Outcome::Forgotten, _) => {
                 info!(self.log, "Consul does not know {id} any more"; "service" => &**id);
                 // A registration that is answered so is no better tried again at once.
-                service.note_failure(matches!(call, Call::Register(..)));
-                self.count(true, None);
+                let is_refusal = matches!(call, Call::Register(..));
+                service.note_failure(is_refusal);
+                if is_refusal {
+                    self.count(true, None);
+                } else {
+                    self.served(id, None, ctx);
+                }
                 self.try_again(id, ctx);
             }
             (Outcome::Failed, Err(error)) => {
@@ -236,9 +251,9 @@ impl ConsulAgent {
         self.hopeless = false;
         self.count(true, lag);
         if self.outage.served(who) {
-            let lasted = self.outage_began.take().map_or(0.0, |began| began.elapsed().as_secs_f64());
+            let lasted = self.outage_began.map_or(0.0, |began| began.elapsed().as_secs_f64());
             info!(self.log, "Consul is back after {lasted:.1}s");
-            self.board.write().discovery.trouble = None;
+            self.forget_outage();
         }
         // A busy Consul that is late now and then must not have everybody come back together.
         if self.silent_since.take().is_some_and(|since| since.elapsed() >= REAL_SILENCE) {
@@ -267,6 +282,13 @@ impl ConsulAgent {
             self.board.write().discovery.trouble = Some(error.to_string());
         }
         self.outage_began.get_or_insert_with(Instant::now);
+    }
+
+    /// Nothing is wrong, as far as anybody knows.
+    fn forget_outage(&mut self) {
+        self.outage = Outage::default();
+        self.outage_began = None;
+        self.board.write().discovery.trouble = None;
     }
 
     fn count(&self, answered: bool, lag: Option<Duration>) {

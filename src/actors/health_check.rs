@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use slog::{Logger, debug, error, o};
+use slog::{Logger, debug, error, info, o};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -124,7 +124,7 @@ impl HealthCheck {
             }
             Err(error) => {
                 error!(self.log, "{error}");
-                self.conclude(false, began);
+                self.conclude(Err("it could not be started"), began);
                 self.schedule_after(began, ctx);
             }
         }
@@ -157,26 +157,32 @@ impl HealthCheck {
         let task = ctx.spawn(fut::wrap_future(attempt).map(move |outcome, check: &mut Self, ctx| {
             check.attempt = None;
             let outcome = outcome.unwrap_or_else(|_| Err("took longer than its timeout".to_owned()));
-            if let Err(reason) = &outcome {
-                debug!(check.log, "{}: {reason}", check.spec.name);
-            }
-            check.conclude(outcome.is_ok(), began);
+            check.conclude(outcome.as_ref().copied().map_err(String::as_str), began);
             check.schedule_after(began, ctx);
         }));
         self.attempt = Some(Attempt { began, task, process: None, over: false });
     }
 
-    /// Takes the outcome of a try into account and tells the job if it changes the verdict.
-    fn conclude(&mut self, passed: bool, began: Instant) {
-        let Some(since) = self.since.filter(|since| began >= *since) else { return };
-        self.recorder.metrics().check_took(&self.job.name, &self.spec.name, began.elapsed());
-        let before = self.progress.verdict;
-        self.progress = self.progress.after(&self.spec, passed, since.elapsed());
-        let verdict = self.progress.verdict;
-        if verdict != before {
-            debug!(self.log, "{} is {verdict:?}", self.spec.name);
-            self.verdicts.do_send(CheckChanged { check: self.index, round: self.round, verdict });
+    /// Takes the outcome of a try into account, or the reason why it did not pass, and tells the job if it changes
+    /// the verdict.
+    fn conclude(&mut self, outcome: Result<(), &str>, began: Instant) {
+        let name = &self.spec.name;
+        if let Err(reason) = outcome {
+            debug!(self.log, "{name}: {reason}");
         }
+        let Some(since) = self.since.filter(|since| began >= *since) else { return };
+        self.recorder.metrics().check_took(&self.job.name, name, began.elapsed());
+        let before = self.progress.verdict;
+        self.progress = self.progress.after(&self.spec, outcome.is_ok(), since.elapsed());
+        let verdict = self.progress.verdict;
+        if verdict == before {
+            return;
+        }
+        match outcome {
+            Ok(()) => debug!(self.log, "{name} is {verdict:?}"),
+            Err(reason) => info!(self.log, "{name} is {verdict:?}: {reason}"),
+        }
+        self.verdicts.do_send(CheckChanged { check: self.index, round: self.round, verdict });
     }
 
     fn schedule_after(&mut self, began: Instant, ctx: &mut Context<Self>) {
@@ -259,7 +265,8 @@ impl Handler<ProcessEnded> for HealthCheck {
         let began = attempt.began;
         let task = attempt.task;
         ctx.cancel_future(task);
-        self.conclude(ended.status.is_success(), began);
+        let reason = ended.status.to_string();
+        self.conclude(if ended.status.is_success() { Ok(()) } else { Err(&reason) }, began);
         if !ended.leftover {
             self.finish(ctx);
         }

@@ -2,7 +2,7 @@
 //! program. What it does is decided in the pure files [`life`], [`reach`] and [`plan`].
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub type Load = dyn Fn(&BTreeMap<String, String>) -> Result<Spec, String> + Send
 pub type Hire = dyn Fn(&Arc<JobSpec>, u64) -> Hand;
 
 /// Hears of a new configuration: the old one and the new.
-pub type Reconfigured = dyn Fn(&Spec, &Spec);
+pub type Reconfigured = dyn Fn(&Spec, &Spec, &HashSet<EventKey>);
 
 /// What the Pilot needs of the program around it.
 pub struct Tools {
@@ -69,10 +69,9 @@ pub struct Tools {
 }
 
 impl Tools {
-    fn reconfigure(&self, old: &Spec, new: &Spec) {
-        configure_environment(&mut self.environ.borrow_mut(), new);
+    fn reconfigure(&self, old: &Spec, new: &Spec, facts: &HashSet<EventKey>) {
         for told in &self.reconfigured {
-            told(old, new);
+            told(old, new, facts);
         }
     }
 

@@ -1,5 +1,5 @@
 //! The Watch actor: observes one service or key in Consul and publishes what changes. It runs nothing.
-//! What an answer means is decided in [`mod@diff`], how to ask next in [`blocking`].
+//! What an answer means is decided in [`mod@diff`], how to ask next in [`Cursor`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,15 @@ use slog::{Logger, debug, o};
 use tokio::time::Instant;
 
 use crate::config::spec::{WatchSpec, WatchTarget};
+use crate::consul::{self, Cursor};
 use crate::messages::bus::{Bus, Notice};
 use crate::messages::discovery::{Answer, Found, Query, Sought, Unanswered};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::status::{Board, WatchStatus};
 use crate::process::random_share;
 
-pub mod blocking;
 pub mod diff;
 
-use blocking::Cursor;
 use diff::diff;
 
 /// The wait after a failed query: from, and up to; it ends early when Consul is back.
@@ -46,9 +45,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch that begins at `startup`.
+    /// A watch that begins at the first event that it is told of.
     pub fn new(spec: WatchSpec, bus: Bus, board: Board, agent: Recipient<Query>, log: &Logger) -> Self {
-        let asker: Arc<str> = format!("watch.{}", spec.name).into();
+        let asker = asker(&spec.name);
         board.write().watches.insert(spec.name.clone(), WatchStatus::default());
         Self {
             log: log.new(o!("job" => asker.to_string())),
@@ -76,7 +75,7 @@ impl Watch {
                 WatchTarget::Prefix(prefix) => Sought::Prefix(prefix.clone()),
             },
             datacentre: self.spec.datacentre.clone(),
-            newer_than: self.cursor.index.map(|index| (index, blocking::wait(self.spec.interval))),
+            newer_than: self.cursor.index.map(|index| (index, consul::wait(self.spec.interval))),
         };
         let asked = Instant::now();
         ctx.spawn(fut::wrap_future(self.agent.send(query)).map(move |result, watch: &mut Self, ctx| {
@@ -137,6 +136,11 @@ impl Watch {
     }
 }
 
+/// The name of a watch among those who ask.
+pub fn asker(watch: &str) -> Arc<str> {
+    format!("watch.{watch}").into()
+}
+
 impl Actor for Watch {
     type Context = Context<Self>;
 }
@@ -144,7 +148,7 @@ impl Actor for Watch {
 impl Handler<Notice> for Watch {
     type Result = ();
 
-    /// `startup` is all that it listens for.
+    /// What it is told of is when to begin.
     fn handle(&mut self, _: Notice, ctx: &mut Context<Self>) {
         if !self.asking {
             self.ask(ctx);

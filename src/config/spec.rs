@@ -213,6 +213,8 @@ pub struct HttpProbe {
     pub headers: Vec<(String, String)>,
     /// Text that the body must contain.
     pub contains: Option<String>,
+    /// TLS settings; used with `https`.
+    pub tls: TlsSpec,
 }
 
 /// The control socket.

@@ -11,6 +11,7 @@ mod health;
 mod jobs;
 mod names;
 mod sections;
+mod tls;
 mod watches;
 mod when;
 
@@ -38,7 +39,18 @@ pub struct Places {
     /// The key `telemetry`.
     pub telemetry: Option<Span>,
     /// TLS files and their places.
-    pub tls_files: Vec<(Span, std::path::PathBuf)>,
+    pub tls_files: Vec<TlsFile>,
+}
+
+/// A file with a certificate or a key.
+#[derive(Debug)]
+pub struct TlsFile {
+    /// What it is a setting of.
+    pub of: String,
+    /// Where it is written.
+    pub span: Span,
+    /// The file.
+    pub path: std::path::PathBuf,
 }
 
 /// Where the parts of a job are.
@@ -80,12 +92,13 @@ pub fn validate(
     let has_consul = config.consul.is_some() || env.get("CONSUL_HTTP_ADDR").is_some_and(|it| !it.is_empty());
     let mut context = Context::new(env, system, has_consul, problems);
     let mut places = Places::default();
-    let jobs = jobs::validate(&mut context, config, &names, incomplete, &mut places);
+    let at_start = jobs::After::new(config, &names);
+    let jobs = jobs::validate(&mut context, config, &names, &at_start, incomplete, &mut places);
     let spec = Spec {
         consul: consul::validate(&mut context, config.consul.as_ref(), &mut places),
         logging: sections::logging(&mut context, config.logging.as_ref()),
         jobs,
-        watches: watches::validate(&mut context, config.watches.as_ref(), &mut places),
+        watches: watches::validate(&mut context, config.watches.as_ref(), &at_start, &mut places),
         control: sections::control(&mut context, config.control.as_ref()),
         telemetry: sections::telemetry(&mut context, config.telemetry.as_ref(), &mut places),
         stop_timeout: sections::stop_budget(config.stop_timeout.as_ref()),

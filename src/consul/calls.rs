@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::connect::consul_client;
 use super::error::{CallError, SetupError};
-use crate::config::spec::{ConsulSpec, Secret};
+use crate::config::spec::{ConsulAddress, ConsulSpec, Secret};
 use crate::messages::discovery::{Answer, Found, Query, Registration, ServiceStatus, Sought};
 
 /// The longest answer that is read: a large catalogue has room, a flood has not.
@@ -31,7 +31,17 @@ const KEY: &AsciiSet = &SEGMENT.remove(b'/');
 pub struct Client {
     http: awc::Client,
     base: String,
+    address: ConsulAddress,
     token: Option<Secret>,
+}
+
+/// A part of the catalogue that changes as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The health of everything.
+    Checks,
+    /// What is registered.
+    Services,
 }
 
 /// An answer, whatever its status.
@@ -45,7 +55,12 @@ impl Client {
     /// A client with those settings; reads certificates, connects to nothing yet.
     pub fn new(spec: &ConsulSpec) -> Result<Self, SetupError> {
         let (http, base) = consul_client(spec)?;
-        Ok(Self { http, base, token: spec.token.clone() })
+        Ok(Self { http, base, address: spec.address.clone(), token: spec.token.clone() })
+    }
+
+    /// Whether both talk to the same Consul, if perhaps with other rights.
+    pub fn has_address_of(&self, other: &Self) -> bool {
+        self.address == other.address
     }
 
     /// Registers a service together with its check; replaces what was registered under its id.
@@ -73,9 +88,8 @@ impl Client {
 
     /// Asks what there is, at once or when there is something newer; `limit` counts from when an answer is due.
     pub async fn query(&self, query: &Query, limit: Duration) -> Result<Answer, CallError> {
-        // Consul adds up to a sixteenth to the wait, so that not everybody comes back at once.
-        let patience = query.newer_than.map_or(Duration::ZERO, |(_, wait)| wait + wait / 16);
-        let reply = self.exchange(Method::GET, &query_path(query), None, patience + limit).await?;
+        let limit = limit + patience(query.newer_than);
+        let reply = self.exchange(Method::GET, &query_path(query), None, limit).await?;
         let found = match (&query.sought, reply.status) {
             (Sought::Key(_) | Sought::Prefix(_), StatusCode::NOT_FOUND) => Vec::new(),
             (Sought::Service { .. }, StatusCode::OK) => instances(&reply.body)?,
@@ -85,6 +99,23 @@ impl Client {
             }
         };
         Ok(Answer { found, index: reply.index })
+    }
+
+    /// The index of the newest change, at once or when there is a newer one; `limit` as for queries.
+    pub async fn newest(
+        &self,
+        scope: Scope,
+        newer_than: Option<(u64, Duration)>,
+        limit: Duration,
+    ) -> Result<Option<u64>, CallError> {
+        let mut path = match scope {
+            // No check has no name: what is wanted is the index, not the list.
+            Scope::Checks => "/v1/health/state/any?filter=CheckID+==+%22%22".to_owned(),
+            Scope::Services => "/v1/catalog/services?".to_owned(),
+        };
+        path += &blocking(newer_than);
+        let reply = self.exchange(Method::GET, &path, None, limit + patience(newer_than)).await?;
+        if reply.status == StatusCode::OK { Ok(reply.index) } else { Err(self.failure(&reply)) }
     }
 
     async fn put(&self, path: &str, body: &Value, limit: Duration) -> Result<(), CallError> {
@@ -228,10 +259,16 @@ fn query_path(query: &Query) -> String {
     if let Some(datacentre) = &query.datacentre {
         path += &format!("&dc={}", escape(datacentre, SEGMENT));
     }
-    if let Some((index, wait)) = query.newer_than {
-        path += &format!("&index={index}&wait={}", milliseconds(wait));
-    }
-    path
+    path + &blocking(query.newer_than)
+}
+
+fn blocking(newer_than: Option<(u64, Duration)>) -> String {
+    newer_than.map_or_else(String::new, |(index, wait)| format!("&index={index}&wait={}", milliseconds(wait)))
+}
+
+/// Consul adds up to a sixteenth to the wait, so that not everybody comes back at once.
+fn patience(newer_than: Option<(u64, Duration)>) -> Duration {
+    newer_than.map_or(Duration::ZERO, |(_, wait)| wait + wait / 16)
 }
 
 #[derive(Deserialize)]

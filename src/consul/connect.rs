@@ -1,8 +1,7 @@
-//! Connections: to a TCP address, with or without TLS and under another name if need be, or to a unix socket.
-//! Names are resolved on another thread, so that a slow name server holds up nobody.
+//! HTTP clients: of a Consul, and of the services that http checks ask.
+//!
+//! TLS is made beneath HTTP, by our own [`stream`](super::stream): for awc every URL is a plain one.
 
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,65 +9,66 @@ use actix_service::fn_service;
 use actix_tls::connect::{ConnectError, ConnectInfo, Connection};
 use awc::http::Uri;
 use awc::{Client, Connector};
-use tokio::net::{TcpStream, UnixStream};
 
 use super::error::SetupError;
+use super::stream::{Target, Tls, open};
 use super::tls;
-use crate::config::spec::{ConsulAddress, ConsulSpec};
+use crate::config::spec::{ConsulAddress, ConsulSpec, TlsSpec};
 
-/// Enough for every slot that the ConsulAgent hands out; below the 200 that Consul allows a client.
+/// Enough for every slot that the ConsulAgent hands out; below the 200 that Consul allows a client, some of which
+/// are left to others with our address.
 const CONNECTIONS: usize = 160;
 /// An idle connection is kept for the next heartbeats.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const LIFETIME: Duration = Duration::from_secs(3600);
+/// Whoever asks has a deadline for the whole call: connecting needs none of its own.
+const NO_LIMIT: Duration = Duration::from_secs(86400);
 
 /// An HTTP client for Consul, and the beginning of every URL.
 pub fn consul_client(spec: &ConsulSpec) -> Result<(Client, String), SetupError> {
-    match &spec.address {
-        ConsulAddress::Unix(path) => Ok((through_socket(path.clone()), "http://localhost".to_owned())),
+    let (target, base) = match &spec.address {
+        ConsulAddress::Unix(path) => (Target::Unix(Arc::new(path.clone())), "http://localhost".to_owned()),
         ConsulAddress::Tcp { tls, host, port } => {
-            let scheme = if *tls { "https" } else { "http" };
-            let server_name = spec.tls.server_name.as_ref().filter(|_| *tls);
-            let base = format!("{scheme}://{}:{port}", in_url(server_name.unwrap_or(host)));
-            Ok((through_tcp(spec, *tls, host, *port)?, base))
+            let tls = if *tls { Some(encryption(&spec.tls)?) } else { None };
+            (Target::Tcp(host.as_str().into(), *port, tls), format!("http://{}:{port}", in_url(host)))
         }
-    }
+    };
+    Ok((client(move |_| Some(target.clone())), base))
+}
+
+/// An HTTP client for whatever a URL names, with TLS if there are settings for it; the URL itself begins with
+/// `http:` either way.
+pub fn web_client(tls: Option<&TlsSpec>) -> Result<Client, SetupError> {
+    let tls = tls.map(encryption).transpose()?;
+    let usual = if tls.is_some() { 443 } else { 80 };
+    Ok(client(move |url| {
+        let host = url.host()?.trim_start_matches('[').trim_end_matches(']');
+        Some(Target::Tcp(host.into(), url.port_u16().unwrap_or(usual), tls.clone()))
+    }))
+}
+
+fn encryption(spec: &TlsSpec) -> Result<Tls, SetupError> {
+    let config = Arc::new(tls::client_config(spec)?);
+    Ok(Tls { config, server_name: spec.server_name.as_deref().map(Into::into) })
 }
 
 fn in_url(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
-fn through_tcp(spec: &ConsulSpec, with_tls: bool, host: &str, port: u16) -> Result<Client, SetupError> {
-    let target: Arc<str> = host.into();
+fn client(target: impl Fn(&Uri) -> Option<Target> + 'static) -> Client {
+    let target = Arc::new(target);
     let connector = Connector::new()
         .connector(fn_service(move |request: ConnectInfo<Uri>| {
             let target = Arc::clone(&target);
             async move {
-                let stream = TcpStream::connect((&*target, port)).await.map_err(ConnectError::Io)?;
-                // A heartbeat is one small packet; nothing is gained by holding it back.
-                stream.set_nodelay(true).map_err(ConnectError::Io)?;
-                Ok(Connection::new(request.request().clone(), stream))
+                let url = request.request().clone();
+                let target = target(&url).ok_or(ConnectError::Unresolved)?;
+                let stream = open(target).await.map_err(ConnectError::Io)?;
+                Ok::<_, ConnectError>(Connection::new(url, stream))
             }
         }))
-        .limit(CONNECTIONS)
-        .conn_keep_alive(KEEP_ALIVE)
-        .conn_lifetime(LIFETIME);
-    let connector =
-        if with_tls { connector.rustls_0_23(Arc::new(tls::client_config(&spec.tls)?)) } else { connector };
-    Ok(Client::builder().connector(connector).disable_redirects().disable_timeout().finish())
-}
-
-fn through_socket(path: PathBuf) -> Client {
-    let path = Arc::new(path);
-    let connector = Connector::new()
-        .connector(fn_service(move |request: ConnectInfo<Uri>| {
-            let path = Arc::clone(&path);
-            async move {
-                let stream: io::Result<UnixStream> = UnixStream::connect(&*path).await;
-                Ok(Connection::new(request.request().clone(), stream.map_err(ConnectError::Io)?))
-            }
-        }))
+        .timeout(NO_LIMIT)
         .limit(CONNECTIONS)
         .conn_keep_alive(KEEP_ALIVE)
         .conn_lifetime(LIFETIME);

@@ -56,6 +56,8 @@ pub enum SetupError {
     File(PathBuf, String),
     /// What was given does not fit together.
     Tls(String),
+    /// There is no trusted certificate in any of these places, so that nobody could be trusted.
+    NobodyToTrust(Vec<PathBuf>),
 }
 
 impl fmt::Display for SetupError {
@@ -63,6 +65,15 @@ impl fmt::Display for SetupError {
         match self {
             Self::File(path, reason) => write!(f, "cannot use {}: {reason}", path.display()),
             Self::Tls(reason) => write!(f, "cannot set up TLS: {reason}"),
+            Self::NobodyToTrust(places) => {
+                let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+                write!(
+                    f,
+                    "cannot set up TLS: expected trusted certificates in {}, found none; name a file with them in \
+                     `tls.cafile` or SSL_CERT_FILE, or do without by `tls: {{verify: false}}`",
+                    places.join(" or ")
+                )
+            }
         }
     }
 }

@@ -41,19 +41,6 @@ pub fn client_config(spec: &TlsSpec) -> Result<ClientConfig, SetupError> {
     }
 }
 
-/// The configuration of a TLS client that trusts what the system trusts.
-pub fn system_config() -> Result<ClientConfig, SetupError> {
-    let spec = TlsSpec {
-        ca_file: None,
-        ca_path: None,
-        client_cert: None,
-        client_key: None,
-        server_name: None,
-        verify: true,
-    };
-    client_config(&spec)
-}
-
 fn roots(spec: &TlsSpec) -> Result<RootCertStore, SetupError> {
     let mut roots = RootCertStore::empty();
     for file in trusted_files(spec)? {
@@ -61,6 +48,9 @@ fn roots(spec: &TlsSpec) -> Result<RootCertStore, SetupError> {
         if refused > 0 && spec.ca_file.as_ref() == Some(&file) {
             return Err(SetupError::File(file, "it holds a certificate that cannot be read".to_owned()));
         }
+    }
+    if roots.is_empty() {
+        return Err(SetupError::NobodyToTrust(trusted_places(spec)));
     }
     Ok(roots)
 }
@@ -77,11 +67,21 @@ fn trusted_files(spec: &TlsSpec) -> Result<Vec<PathBuf>, SetupError> {
         }
     }
     if files.is_empty() {
-        let named = std::env::var_os("SSL_CERT_FILE");
-        let candidates = named.into_iter().chain(SYSTEM_FILES.map(OsString::from)).map(PathBuf::from);
-        files.extend(candidates.filter(|path| path.is_file()).take(1));
+        files.extend(system_places().filter(|path| path.is_file()).take(1));
     }
     Ok(files)
+}
+
+/// Where trusted certificates were looked for.
+fn trusted_places(spec: &TlsSpec) -> Vec<PathBuf> {
+    let given: Vec<PathBuf> = spec.ca_file.iter().chain(&spec.ca_path).cloned().collect();
+    if given.is_empty() { system_places().collect() } else { given }
+}
+
+/// Where the system's own trust is looked for, the first file counts.
+fn system_places() -> impl Iterator<Item = PathBuf> {
+    let named = std::env::var_os("SSL_CERT_FILE");
+    named.into_iter().chain(SYSTEM_FILES.map(OsString::from)).map(PathBuf::from)
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, SetupError> {

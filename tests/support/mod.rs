@@ -17,6 +17,7 @@ mod log;
 mod processes;
 pub mod proxy;
 mod setup;
+pub mod tls;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

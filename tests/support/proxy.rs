@@ -27,6 +27,8 @@ pub enum Fault {
     WrongBody,
     /// The answer is a failure.
     Status500,
+    /// The answer never ends.
+    Flood,
     /// Every answer comes this much later.
     Slow(Duration),
     /// The header that blocking queries need is lost.
@@ -43,6 +45,7 @@ struct Shared {
     upstream: u16,
     state: Mutex<State>,
     connections: AtomicUsize,
+    heard: Mutex<Vec<u8>>,
 }
 
 struct State {
@@ -58,7 +61,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Mutex::new(State { fault: Fault::None, turn: 0, ended: false });
-        let shared = Shared { upstream, state, connections: AtomicUsize::new(0) };
+        let shared = Shared { upstream, state, connections: AtomicUsize::new(0), heard: Mutex::default() };
         let shared = Arc::new(shared);
         let acceptor = Arc::clone(&shared);
         thread::spawn(move || accept(&acceptor, listener, port));
@@ -80,6 +83,11 @@ impl Proxy {
     /// How many connections there were.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// Everything that it has passed on to the server.
+    pub fn heard(&self) -> String {
+        String::from_utf8_lossy(&self.shared.heard.lock().unwrap()).into_owned()
     }
 
     /// The port that it listens on.
@@ -138,6 +146,7 @@ fn serve(shared: &Arc<Shared>, mut client: TcpStream) {
             Fault::Garbage => Some("220 this is another protocol\r\n\r\n".to_owned()),
             Fault::WrongBody => Some(http("200 OK", "<html>an error page</html>")),
             Fault::Status500 => Some(http("500 Internal Server Error", "No cluster leader")),
+            Fault::Flood => Some("HTTP/1.1 200 OK\r\nContent-Length: 9999999999\r\n\r\n".to_owned()),
         };
         match answer {
             None => pass_on(shared, &client, turn, fault),
@@ -163,6 +172,11 @@ fn answer_with(shared: &Shared, client: &mut TcpStream, turn: u64, fault: Fault,
                 if client.write_all(answer.as_bytes()).is_err() {
                     return;
                 }
+                while fault == Fault::Flood && shared.now().is_some_and(|(_, now)| now == turn) {
+                    if client.write_all(&[b' '; 65536]).is_err() {
+                        return;
+                    }
+                }
             }
             Err(error) if is_timeout(&error) => {}
             Err(_) => return,
@@ -174,13 +188,19 @@ fn pass_on(shared: &Arc<Shared>, client: &TcpStream, turn: u64, fault: Fault) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", shared.upstream)) else { return };
     let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let other = Arc::clone(shared);
-    let upwards = thread::spawn(move || pump(&other, from, to, turn, Fault::None));
-    pump(shared, server, client.try_clone().unwrap(), turn, fault);
+    let upwards = thread::spawn(move || pump(&other, (from, to), turn, Fault::None, true));
+    pump(shared, (server, client.try_clone().unwrap()), turn, fault, false);
     let _ = upwards.join();
 }
 
 /// Copies until the fault changes; a hang keeps the connection and swallows what comes.
-fn pump(shared: &Shared, mut from: TcpStream, mut to: TcpStream, turn: u64, fault: Fault) {
+fn pump(
+    shared: &Shared,
+    (mut from, mut to): (TcpStream, TcpStream),
+    turn: u64,
+    fault: Fault,
+    is_heard: bool,
+) {
     from.set_read_timeout(Some(LOOK_EVERY)).unwrap();
     let mut buffer = [0; 65536];
     loop {
@@ -199,6 +219,9 @@ fn pump(shared: &Shared, mut from: TcpStream, mut to: TcpStream, turn: u64, faul
             thread::sleep(delay);
         }
         let mut bytes = buffer.get(..count).unwrap_or_default().to_vec();
+        if is_heard {
+            shared.heard.lock().unwrap().extend_from_slice(&bytes);
+        }
         if fault == Fault::NoIndex {
             let text = String::from_utf8_lossy(&bytes).replace("X-Consul-Index", "X-Lost-Header0");
             bytes = text.into_bytes();

@@ -1,7 +1,7 @@
 //! Puts service discovery together, and changes it when a configuration is reloaded.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,10 @@ use actix::prelude::*;
 use slog::Logger;
 
 use crate::actors::consul_agent::link::{Reconnect, connect};
+use crate::actors::consul_agent::queries::Silence;
 use crate::actors::consul_agent::{Advertiser, ConsulAgent};
 use crate::actors::registry::Registry;
-use crate::actors::watch::{Retire, Watch};
+use crate::actors::watch::{Retire, Watch, asker};
 use crate::config::spec::{Spec, TelemetrySpec, WatchSpec};
 use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::discovery::Registration;
@@ -60,15 +61,16 @@ impl Discovering {
         Ok(Self { agent, registry, bus, board, log, watches: RefCell::default() })
     }
 
-    /// Starts the configuration's watches; they begin at `startup`, after the jobs that subscribed before them.
+    /// Starts the configuration's watches; they begin at `startup`, or at the end of the job that coprocesses wait
+    /// for, after the jobs that subscribed before them.
     pub fn observe_all(&self, spec: &Spec) {
         if spec.consul.is_some() {
             spec.watches.iter().for_each(|watch| drop(self.observe(watch)));
         }
     }
 
-    /// Changes what changed.
-    pub fn reconfigure(&self, old: &Spec, new: &Spec) {
+    /// Changes what changed; `facts` have happened already, `startup` aside.
+    pub fn reconfigure(&self, old: &Spec, new: &Spec, facts: &HashSet<EventKey>) {
         if old.consul != new.consul {
             self.agent.do_send(Reconnect(new.consul.clone()));
         }
@@ -77,11 +79,15 @@ impl Discovering {
         }
         let wanted = |spec: &Spec| if spec.consul.is_some() { spec.watches.clone() } else { Vec::new() };
         let (before, after) = (wanted(old), wanted(new));
-        for watch in before.iter().filter(|watch| !after.contains(watch)) {
+        let is_in = |watch: &WatchSpec, other: &[WatchSpec]| other.iter().any(|it| it.observes_like(watch));
+        for watch in before.iter().filter(|watch| !is_in(watch, &after)) {
             self.retire(&watch.name);
         }
-        for watch in after.iter().filter(|watch| !before.contains(watch)) {
-            self.observe(watch).do_send(self.bus.private(global(EventCode::Startup)));
+        let startup = global(EventCode::Startup);
+        for watch in after.iter().filter(|watch| !is_in(watch, &before)) {
+            let address = self.observe(watch);
+            let begun = watch.begins.keys().iter().find(|key| **key == startup || facts.contains(key));
+            begun.into_iter().for_each(|key| address.do_send(self.bus.private(key.clone())));
         }
     }
 
@@ -89,7 +95,7 @@ impl Discovering {
         let (bus, board) = (self.bus.clone(), self.board.clone());
         let watch = Watch::new(spec.clone(), bus, board, self.agent.clone().recipient(), &self.log).start();
         let recipient: Recipient<Notice> = watch.clone().recipient();
-        let interest = Interest::Keys(vec![global(EventCode::Startup)]);
+        let interest = Interest::Keys(spec.begins.keys().to_vec());
         self.registry.do_send(Subscribe { interest, recipient });
         self.watches.borrow_mut().insert(spec.name.clone(), watch.clone());
         watch
@@ -99,6 +105,7 @@ impl Discovering {
         if let Some(watch) = self.watches.borrow_mut().remove(name) {
             self.registry.do_send(Unsubscribe(watch.clone().recipient()));
             watch.do_send(Retire);
+            self.agent.do_send(Silence(asker(name)));
         }
         self.board.write().watches.remove(name);
     }

@@ -1,28 +1,121 @@
 //! Questions of those who watch: passed on to Consul, as many at a time as its connections allow.
+//!
+//! A question that waits for news holds a connection, and Consul allows a client 200. Beyond 128 of them, questions
+//! about services wait aside without one, and are asked when the pulse says that something somewhere has changed;
+//! all others take turns.
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use slog::info;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::ConsulAgent;
-use crate::messages::discovery::{Answer, Query, Unanswered};
+use super::pulse::Pulse;
+use crate::consul::{CallError, Client};
+use crate::messages::discovery::{Answer, Query, Sought, Unanswered};
 
-/// Queries that are under way at a time. Each holds a connection, of which Consul allows a client 200.
-pub const AT_A_TIME: usize = 128;
-/// With more watches than that they take turns, each this long at most.
+/// Questions that wait for news with a connection of their own.
+const HELD: usize = 128;
+/// Questions that want an answer now; with those that wait, the pulse and the calls about services they make as many
+/// connections as the client has.
+const BRIEF: usize = 14;
+/// Where many take turns, each has at most this long.
 const TURN: Duration = Duration::from_secs(2);
-/// How long an answer to a query may take, beyond the wait that was asked for.
-const QUERY_LIMIT: Duration = Duration::from_secs(5);
+/// How long an answer may take, beyond the wait that was asked for.
+pub const LIMIT: Duration = Duration::from_secs(5);
 
-impl ConsulAgent {
-    /// Shortens the wait of a query when there are more than can be under way: then they take turns.
-    fn with_its_turn(&self, mut query: Query) -> Query {
-        if let Some((_, wait)) = query.newer_than.as_mut().filter(|_| self.asking > AT_A_TIME) {
-            *wait = TURN.min(*wait);
+/// What the questions to one Consul share.
+pub struct Questions {
+    held: Semaphore,
+    brief: Semaphore,
+    pulse: Pulse,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self { held: Semaphore::new(HELD), brief: Semaphore::new(BRIEF), pulse: Pulse::default() }
+    }
+}
+
+impl Questions {
+    async fn ask(&self, client: &Client, query: Query) -> Result<Answer, CallError> {
+        let Some((index, wait)) = query.newer_than else { return self.ask_now(client, query).await };
+        if let Ok(_slot) = self.held.try_acquire() {
+            return client.query(&query, LIMIT).await;
         }
-        query
+        let deadline = Instant::now() + wait;
+        match (&query.sought, &query.datacentre) {
+            (Sought::Service { .. }, None) => self.ask_at_news(client, query, index, deadline).await,
+            (Sought::Service { .. } | Sought::Key(_) | Sought::Prefix(_), _) => {
+                self.ask_in_turn(client, query, (index, wait), deadline).await
+            }
+        }
+    }
+
+    async fn ask_now(&self, client: &Client, query: Query) -> Result<Answer, CallError> {
+        let _slot = self.brief.acquire().await;
+        client.query(&Query { newer_than: None, ..query }, LIMIT).await
+    }
+
+    /// Asks whenever something has changed, until the answer is a newer one or it is time.
+    async fn ask_at_news(
+        &self,
+        client: &Client,
+        query: Query,
+        index: u64,
+        deadline: Instant,
+    ) -> Result<Answer, CallError> {
+        let mut pulse = self.pulse.feel(client);
+        loop {
+            // Asked while we listen already: what changes after the answer is heard of.
+            pulse.mark_unchanged();
+            let answer = self.ask_now(client, query.clone()).await?;
+            if answer.index.map(|index| index.max(1)) != Some(index) || Instant::now() >= deadline {
+                return Ok(answer);
+            }
+            tokio::select! {
+                _ = pulse.changed() => {}
+                () = sleep_until(deadline) => {}
+            }
+        }
+    }
+
+    /// Waits for a turn, which is short; asks at once if there is none in time.
+    async fn ask_in_turn(
+        &self,
+        client: &Client,
+        query: Query,
+        (index, wait): (u64, Duration),
+        deadline: Instant,
+    ) -> Result<Answer, CallError> {
+        match timeout_at(deadline, self.held.acquire()).await {
+            Ok(_slot) => {
+                let query = Query { newer_than: Some((index, TURN.min(wait))), ..query };
+                client.query(&query, LIMIT).await
+            }
+            Err(_) => self.ask_now(client, query).await,
+        }
+    }
+}
+
+/// Command: that one asks no more; whatever trouble it had is over.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Silence(pub Arc<str>);
+
+impl Handler<Silence> for ConsulAgent {
+    type Result = ();
+
+    fn handle(&mut self, Silence(asker): Silence, _: &mut Context<Self>) {
+        if self.outage.served(&asker) {
+            info!(self.log, "nobody has trouble with Consul any more");
+            self.forget_outage();
+        }
+        self.silenced.insert(asker);
     }
 }
 
@@ -33,31 +126,29 @@ impl Handler<Query> for ConsulAgent {
         let Some(client) = self.client.clone() else {
             return Box::pin(fut::ready(Err(Unanswered::Failed)));
         };
-        self.asking += 1;
-        let slots = Rc::clone(&self.queries);
+        let link = self.link;
+        let questions = Rc::clone(&self.questions);
         let recovered = Rc::clone(&self.recovered);
-        let query = self.with_its_turn(query);
         let asker = Arc::clone(&query.asker);
+        self.silenced.remove(&asker);
         let exchange = async move {
-            let _slot = slots.acquire().await;
             tokio::select! {
-                result = client.query(&query, QUERY_LIMIT) => Some(result),
+                result = questions.ask(&client, query) => Some(result),
                 () = recovered.notified() => None,
             }
         };
-        Box::pin(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
-            agent.asking = agent.asking.saturating_sub(1);
-            match result {
-                Some(Ok(answer)) => {
-                    agent.served(&asker, None, ctx);
-                    Ok(answer)
-                }
-                Some(Err(error)) => {
-                    agent.failed(&asker, &error);
-                    Err(Unanswered::Failed)
-                }
-                None => Err(Unanswered::Interrupted),
+        Box::pin(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| match result {
+            // What a former Consul said does not count, nor what nobody waits for any more.
+            Some(_) if link != agent.link || agent.silenced.contains(&asker) => Err(Unanswered::Interrupted),
+            Some(Ok(answer)) => {
+                agent.served(&asker, None, ctx);
+                Ok(answer)
             }
+            Some(Err(error)) => {
+                agent.failed(&asker, &error);
+                Err(Unanswered::Failed)
+            }
+            None => Err(Unanswered::Interrupted),
         }))
     }
 }

@@ -78,6 +78,11 @@ impl Service {
         self.known == Known::Absent
     }
 
+    /// Whether Consul may know it, or be about to.
+    pub fn may_be_known(&self) -> bool {
+        self.in_flight || !self.is_absent()
+    }
+
     /// What to tell Consul next.
     pub fn next_call(&self, maintenance: bool, due: bool) -> Option<Call> {
         let wanted = match self.wanted {
@@ -87,8 +92,11 @@ impl Service {
         reconcile(wanted, self.known, due)
     }
 
-    /// How long it took until Consul knew what it should, if that is news.
+    /// How long it took until Consul knew what it should, if it does and that is news.
     pub fn settle(&mut self) -> Option<Duration> {
+        if let Known::Registered(_) | Known::Uncertain = self.known {
+            return None;
+        }
         self.unsettled.take().map(|since| since.elapsed())
     }
 

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::view::JobView;
-use crate::config::spec::Trigger;
+use crate::config::spec::{Spec, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::status::Overview;
@@ -40,6 +40,13 @@ pub fn known(jobs: &[JobView], overview: &Overview, without: &HashSet<&str>) -> 
         }
     }
     known
+}
+
+/// Whether what a fact is about is observed by the new configuration as by the old one; jobs are told apart elsewhere.
+pub fn is_observed_still(fact: &EventKey, old: &Spec, new: &Spec) -> bool {
+    let Source::Watch(name) = &fact.source else { return true };
+    let watch = |spec: &Spec| spec.watches.iter().find(|watch| watch.name == *name).cloned();
+    watch(old).zip(watch(new)).is_some_and(|(old, new)| old.observes_like(&new))
 }
 
 /// The events that a job may take from the past: those that it needs once.

@@ -10,7 +10,7 @@ use slog::{info, warn};
 use tokio::sync::oneshot;
 
 use super::plan::{Plan, next_to_stop, plan};
-use super::{Pilot, Stage, facts};
+use super::{Pilot, Stage, configure_environment, facts};
 use crate::config::spec::{JobSpec, Spec};
 use crate::messages::control::{Refusal, Reload, ReloadSummary};
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -156,14 +156,15 @@ impl Pilot {
     fn finish_reload(&mut self, reloading: Reloading, ctx: &mut Context<Self>) {
         let Reloading { spec, jobs, plan, answers, .. } = reloading;
         let old = std::mem::replace(&mut self.spec, Rc::clone(&spec));
-        self.tools.reconfigure(&old, &spec);
+        configure_environment(&mut self.tools.environ.borrow_mut(), &spec);
         let started: HashSet<&str> = plan.start.iter().map(|name| &**name).collect();
         let stopped: HashSet<&str> = plan.stop.iter().map(|name| &**name).collect();
         self.generation += 1;
         for name in stopped.iter().filter_map(|name| self.crew.find(name)) {
             self.crew.tell(name, JobCommand::Retire);
         }
-        let facts = facts::known(self.crew.views(), &self.tools.board.read(), &stopped);
+        let mut facts = facts::known(self.crew.views(), &self.tools.board.read(), &stopped);
+        facts.retain(|key| facts::is_observed_still(key, &old, &spec));
         let fresh: Vec<&Arc<JobSpec>> = jobs.iter().filter(|job| started.contains(&*job.name)).collect();
         {
             let mut board = self.tools.board.write();
@@ -175,6 +176,8 @@ impl Pilot {
             self.tools.forget(&hand);
         }
         self.welcome(&fresh, &facts);
+        // After the jobs: watches begin when coprocesses have started.
+        self.tools.reconfigure(&old, &spec, &facts);
         let summary = summary(&plan);
         info!(self.tools.log.logger(), "reloaded"; "started" => summary.started.join(" "),
             "stopped" => summary.stopped.join(" "), "kept" => summary.kept.len());

@@ -29,6 +29,7 @@ pub fn whole(overview: &Overview, uptime: Duration) -> Value {
         "shuttingDown": overview.shutting_down,
         "jobs": jobs,
         "watches": watches,
+        "consul": { "trouble": overview.discovery.trouble },
     })
 }
 

@@ -31,11 +31,9 @@ pub fn lint(spec: &Spec, places: &Places, env: &BTreeMap<String, String>, proble
             }
         }
     }
-    for (span, path) in &places.tls_files {
-        if !path.exists() {
-            let message = format!("consul.tls: {path:?} does not exist on this machine");
-            problems.add(Problem::warning("file-not-found", *span, message));
-        }
+    for file in places.tls_files.iter().filter(|file| !file.path.exists()) {
+        let message = format!("{}: {:?} does not exist on this machine", file.of, file.path);
+        problems.add(Problem::warning("file-not-found", file.span, message));
     }
 }
 

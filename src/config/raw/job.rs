@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::field::{Dictionary, List, OneOrMany, Opt};
 use super::scalar::{EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Time, Whole};
+use super::section::RawTls;
 
 /// A process, the rule for when it runs, how it is checked and how it is advertised.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
@@ -211,6 +212,8 @@ pub struct RawHttpRequest {
     pub headers: Opt<Dictionary<Scalar>>,
     /// Text that the body must contain.
     pub contains: Opt<String>,
+    /// TLS settings, used with "https"; without them, what the system trusts is trusted.
+    pub tls: Opt<RawTls>,
 }
 
 /// How the output of a process is logged.

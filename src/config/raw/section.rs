@@ -43,21 +43,21 @@ pub enum RawScheme {
     Https,
 }
 
-/// TLS settings of the Consul client.
+/// TLS settings of a client, Consul's or an http check's. The variables override those of Consul.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "lowercase")]
 pub struct RawTls {
-    /// A file with trusted certificates; CONSUL_CACERT overrides it.
+    /// A file with trusted certificates (Consul: CONSUL_CACERT). Default what the system trusts.
     pub cafile: Opt<String>,
-    /// A directory with trusted certificates; CONSUL_CAPATH overrides it.
+    /// A directory with trusted certificates (Consul: CONSUL_CAPATH).
     pub capath: Opt<String>,
-    /// Our certificate; CONSUL_CLIENT_CERT overrides it.
+    /// Our certificate (Consul: CONSUL_CLIENT_CERT).
     pub clientcert: Opt<String>,
-    /// Our key; CONSUL_CLIENT_KEY overrides it.
+    /// Our key (Consul: CONSUL_CLIENT_KEY).
     pub clientkey: Opt<String>,
-    /// The name that the server's certificate must bear; CONSUL_TLS_SERVER_NAME overrides it.
+    /// The name or address that the server's certificate must be for (Consul: CONSUL_TLS_SERVER_NAME). Default the host.
     pub servername: Opt<String>,
-    /// Whether the server's certificate is checked; CONSUL_HTTP_SSL_VERIFY overrides it. Default true.
+    /// Whether the server's certificate is checked (Consul: CONSUL_HTTP_SSL_VERIFY). Default true.
     pub verify: Opt<Flag>,
 }
 

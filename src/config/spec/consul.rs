@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Trigger;
+
 /// A job's registration in Consul.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdvertiseSpec {
@@ -88,8 +90,8 @@ pub enum ConsulAddress {
     Unix(PathBuf),
 }
 
-/// TLS settings of the Consul client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// TLS settings of a client.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TlsSpec {
     /// File with trusted certificates.
     pub ca_file: Option<PathBuf>,
@@ -116,6 +118,17 @@ pub struct WatchSpec {
     pub interval: Duration,
     /// Datacentre to ask.
     pub datacentre: Option<String>,
+    /// What it begins at: startup, or the end of the job that coprocesses wait for.
+    pub begins: Trigger,
+}
+
+impl WatchSpec {
+    /// Whether both observe the same thing in the same way, whenever they began.
+    pub fn observes_like(&self, other: &Self) -> bool {
+        let Self { name, target, interval, datacentre, begins: _ } = self;
+        (name, target, interval, datacentre)
+            == (&other.name, &other.target, &other.interval, &other.datacentre)
+    }
 }
 
 /// What a watch observes.

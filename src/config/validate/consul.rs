@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::Places;
 use super::address::{host_and_port, strip_prefix_ignoring_case};
 use super::context::{Context, value};
+use super::tls::Overrides;
+use super::{Places, tls};
 use crate::config::diagnostic::{Place, Problem};
 use crate::config::raw::{Field, RawConsul, RawConsulSettings, RawScheme, RawTls};
-use crate::config::spec::{ConsulAddress, ConsulSpec, Secret, TlsSpec};
+use crate::config::spec::{ConsulAddress, ConsulSpec, Secret};
 
 /// Where Consul's own tools look for it.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8500";
@@ -33,7 +34,9 @@ pub(super) fn validate(
             }
         },
     };
-    let tls = tls(context, value(&settings.tls).unwrap_or(&RawTls::default()), places);
+    let raw = RawTls::default();
+    let raw = value(&settings.tls).unwrap_or(&raw);
+    let tls = tls::validate(context, "consul.tls", raw, Overrides::Consul, places);
     let token = context
         .variable("CONSUL_HTTP_TOKEN")
         .or_else(|| value(&settings.token).map(|token| token.0.clone()))
@@ -109,46 +112,4 @@ fn split_scheme(text: &str) -> (Option<&str>, &str) {
 fn tcp(text: &str, tls: bool) -> Result<ConsulAddress, String> {
     let (host, port) = host_and_port(text.strip_suffix('/').unwrap_or(text))?;
     Ok(ConsulAddress::Tcp { tls, host, port: port.unwrap_or(if tls { 443 } else { 80 }) })
-}
-
-fn tls(context: &mut Context<'_>, raw: &RawTls, places: &mut Places) -> Option<TlsSpec> {
-    let mut file = |field: &Option<Field<String>>, variable: &str| {
-        if let Some(path) = context.variable(variable) {
-            return Some(PathBuf::from(path));
-        }
-        let field = field.as_ref()?;
-        let path = PathBuf::from(field.value.as_ref()?);
-        places.tls_files.push((field.span, path.clone()));
-        Some(path)
-    };
-    let ca_file = file(&raw.cafile, "CONSUL_CACERT");
-    let ca_path = file(&raw.capath, "CONSUL_CAPATH");
-    let client_cert = file(&raw.clientcert, "CONSUL_CLIENT_CERT");
-    let client_key = file(&raw.clientkey, "CONSUL_CLIENT_KEY");
-    if client_cert.is_some() != client_key.is_some() {
-        let given = raw.clientcert.as_ref().or(raw.clientkey.as_ref());
-        let place = given.map_or(Place::Nowhere, |field| field.key.into());
-        let message =
-            "consul.tls: a certificate and its key go together: expected both `clientcert` and `clientkey`";
-        context.error("incomplete-tls", place, message.to_owned());
-    }
-    let server_name = context.variable("CONSUL_TLS_SERVER_NAME").or_else(|| value(&raw.servername).cloned());
-    let verify = verify(context, raw)?;
-    Some(TlsSpec { ca_file, ca_path, client_cert, client_key, server_name, verify })
-}
-
-fn verify(context: &mut Context<'_>, raw: &RawTls) -> Option<bool> {
-    let variable = context.variable("CONSUL_HTTP_SSL_VERIFY");
-    match variable.as_deref().map(str::to_ascii_lowercase).as_deref() {
-        Some("1" | "true") => Some(true),
-        Some("0" | "false") => Some(false),
-        Some(other) => {
-            let message = format!(
-                "environment variable CONSUL_HTTP_SSL_VERIFY: expected \"true\" or \"false\", found {other:?}"
-            );
-            context.error("bad-variable", Place::Nowhere, message);
-            None
-        }
-        None => Some(value(&raw.verify).is_none_or(|verify| verify.0)),
-    }
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::context::{Context, value};
-use super::{address, command};
+use super::tls::{self, Overrides};
+use super::{Places, address, command};
 use crate::config::diagnostic::Problem;
-use crate::config::raw::{Field, Flag, OneOrMany, RawCheck, RawHttp, RawHttpRequest, RawOutput};
+use crate::config::raw::{Field, Flag, OneOrMany, RawCheck, RawHttp, RawHttpRequest, RawOutput, RawTls};
 use crate::config::source::Span;
-use crate::config::spec::{CheckSpec, HttpProbe, Probe};
+use crate::config::spec::{CheckSpec, HttpProbe, Probe, TlsSpec};
 
 /// Time between tries if none is given.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
@@ -30,7 +31,12 @@ pub(super) struct Health {
 }
 
 /// Validates the checks of a job.
-pub(super) fn validate(context: &mut Context<'_>, path: &str, field: &Field<OneOrMany<RawCheck>>) -> Health {
+pub(super) fn validate(
+    context: &mut Context<'_>,
+    path: &str,
+    field: &Field<OneOrMany<RawCheck>>,
+    places: &mut Places,
+) -> Health {
     let mut health = Health::default();
     let Some(OneOrMany(checks)) = &field.value else { return health };
     if checks.is_empty() {
@@ -46,7 +52,7 @@ pub(super) fn validate(context: &mut Context<'_>, path: &str, field: &Field<OneO
         };
         let Some(raw) = &check.value else { continue };
         let name = names.name(position, raw);
-        health.add(context, &path, check, raw, name);
+        health.add((&mut *context, &mut *places), &path, check, raw, name);
     }
     health
 }
@@ -54,13 +60,13 @@ pub(super) fn validate(context: &mut Context<'_>, path: &str, field: &Field<OneO
 impl Health {
     fn add(
         &mut self,
-        context: &mut Context<'_>,
+        (context, places): (&mut Context<'_>, &mut Places),
         path: &str,
         field: &Field<RawCheck>,
         raw: &RawCheck,
         name: Arc<str>,
     ) {
-        let probe = probe(context, path, field.span, raw);
+        let probe = probe(context, path, field.span, raw, places);
         let mut at_least_1ms = |name: &str, field| context.at_least_1ms(format_args!("{path}.{name}"), field);
         let interval = at_least_1ms("interval", raw.interval.as_ref()).unwrap_or(DEFAULT_INTERVAL);
         let timeout = at_least_1ms("timeout", raw.timeout.as_ref()).unwrap_or(interval);
@@ -90,7 +96,13 @@ pub(super) fn raw_output(logging: Option<&Field<RawOutput>>) -> bool {
     matches!(raw, Some(Flag(true)))
 }
 
-fn probe(context: &mut Context<'_>, path: &str, span: Span, raw: &RawCheck) -> Option<Probe> {
+fn probe(
+    context: &mut Context<'_>,
+    path: &str,
+    span: Span,
+    raw: &RawCheck,
+    places: &mut Places,
+) -> Option<Probe> {
     let mut given: Vec<(&str, Span)> = [
         ("exec", raw.exec.as_ref().map(|field| field.key)),
         ("http", raw.http.as_ref().map(|field| field.key)),
@@ -120,7 +132,7 @@ fn probe(context: &mut Context<'_>, path: &str, span: Span, raw: &RawCheck) -> O
             let command = command::validate(context, format_args!("{path}.exec"), raw.exec.as_ref()?)?;
             Some(Probe::Exec(command))
         }
-        [("http", _)] => http(context, format_args!("{path}.http"), raw.http.as_ref()?).map(Probe::Http),
+        [("http", _)] => http(context, &format!("{path}.http"), raw.http.as_ref()?, places).map(Probe::Http),
         [_] => tcp(context, format_args!("{path}.tcp"), raw.tcp.as_ref()?).map(Probe::Tcp),
     }
 }
@@ -137,24 +149,35 @@ fn tcp(context: &mut Context<'_>, path: fmt::Arguments<'_>, field: &Field<String
     None
 }
 
-fn http(context: &mut Context<'_>, path: fmt::Arguments<'_>, field: &Field<RawHttp>) -> Option<HttpProbe> {
+fn http(
+    context: &mut Context<'_>,
+    path: &str,
+    field: &Field<RawHttp>,
+    places: &mut Places,
+) -> Option<HttpProbe> {
     match field.value.as_ref()? {
         RawHttp::Url(url) => Some(HttpProbe {
-            url: checked_url(context, path, field.span, url)?,
+            url: checked_url(context, format_args!("{path}"), field.span, url)?,
             method: "GET".to_owned(),
             status: None,
             headers: Vec::new(),
             contains: None,
+            tls: tls(context, path, &RawTls::default(), places)?,
         }),
-        RawHttp::Request(request) => http_request(context, path, field.span, request),
+        RawHttp::Request(request) => http_request(context, path, field.span, request, places),
     }
+}
+
+fn tls(context: &mut Context<'_>, path: &str, raw: &RawTls, places: &mut Places) -> Option<TlsSpec> {
+    tls::validate(context, &format!("{path}.tls"), raw, Overrides::None, places)
 }
 
 fn http_request(
     context: &mut Context<'_>,
-    path: fmt::Arguments<'_>,
+    path: &str,
     span: Span,
     raw: &RawHttpRequest,
+    places: &mut Places,
 ) -> Option<HttpProbe> {
     let url = match &raw.url {
         Some(url) => url
@@ -171,12 +194,14 @@ fn http_request(
         None => Some("GET".to_owned()),
     };
     let headers = headers(context, path, raw);
+    let tls = tls(context, path, value(&raw.tls).unwrap_or(&RawTls::default()), places);
     Some(HttpProbe {
         url: url?,
         method: method?,
         status: value(&raw.status).and_then(|status| u16::try_from(status.0).ok()),
         headers: headers?,
         contains: value(&raw.contains).cloned(),
+        tls: tls?,
     })
 }
 
@@ -190,7 +215,7 @@ fn checked_url(context: &mut Context<'_>, path: fmt::Arguments<'_>, span: Span, 
     }
 }
 
-fn method(context: &mut Context<'_>, path: fmt::Arguments<'_>, field: &Field<String>) -> Option<String> {
+fn method(context: &mut Context<'_>, path: &str, field: &Field<String>) -> Option<String> {
     let text = field.value.as_ref()?;
     if text.is_empty() || !text.bytes().all(|letter| letter.is_ascii_alphabetic()) {
         let message = format!("{path}.method: expected a method such as \"GET\" or \"HEAD\", found {text:?}");
@@ -200,11 +225,7 @@ fn method(context: &mut Context<'_>, path: fmt::Arguments<'_>, field: &Field<Str
     Some(text.to_ascii_uppercase())
 }
 
-fn headers(
-    context: &mut Context<'_>,
-    path: fmt::Arguments<'_>,
-    raw: &RawHttpRequest,
-) -> Option<Vec<(String, String)>> {
+fn headers(context: &mut Context<'_>, path: &str, raw: &RawHttpRequest) -> Option<Vec<(String, String)>> {
     let Some(field) = &raw.headers else { return Some(Vec::new()) };
     let mut headers = Vec::new();
     for (name, value) in &field.value.as_ref()?.0 {

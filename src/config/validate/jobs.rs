@@ -27,28 +27,22 @@ pub(super) fn validate(
     context: &mut Context<'_>,
     config: &RawConfig,
     names: &Names,
+    at_start: &After,
     incomplete: bool,
     places: &mut Places,
 ) -> Vec<Arc<JobSpec>> {
     let coprocesses = entries(config.coprocesses.as_ref());
     let jobs = entries(config.jobs.as_ref());
-    let has_pre_start = jobs.iter().any(|(_, job)| job.identity().as_deref() == Some(PRE_START));
-    let after_pre_start = if has_pre_start { names.job(PRE_START).map(|name| after(&name)) } else { None };
-    let at_start = After {
-        coprocess: after_pre_start.clone(),
-        job: after_pre_start.filter(|_| !coprocesses.is_empty()),
-        before: before_pre_start(&jobs),
-    };
     let mut specs = Vec::new();
     for (field, raw) in coprocesses {
-        if let Some((spec, place)) = coprocess(context, field, raw, &at_start) {
+        if let Some((spec, place)) = coprocess(context, field, raw, at_start) {
             specs.push(Arc::new(spec));
             places.jobs.push(place);
         }
     }
     for (field, raw) in jobs {
         let mut resolver = Resolver { context, names, incomplete };
-        if let Some((spec, place)) = job(&mut resolver, field, raw, &at_start) {
+        if let Some((spec, place)) = job(&mut resolver, field, raw, at_start, places) {
             specs.push(Arc::new(spec));
             places.jobs.push(place);
         }
@@ -57,11 +51,34 @@ pub(super) fn validate(
 }
 
 /// What things without a `when` wait for instead of startup.
-struct After {
+pub(super) struct After {
     coprocess: Option<Trigger>,
-    job: Option<Trigger>,
-    /// Jobs that start at startup regardless, because `preStart` waits for them.
+    /// Jobs and watches.
+    other: Option<Trigger>,
+    /// Jobs and watches that begin at startup regardless, because `preStart` waits for them.
     before: HashSet<String>,
+}
+
+impl After {
+    pub(super) fn new(config: &RawConfig, names: &Names) -> Self {
+        let has_coprocesses = !entries(config.coprocesses.as_ref()).is_empty();
+        let jobs = entries(config.jobs.as_ref());
+        let has_pre_start = jobs.iter().any(|(_, job)| job.identity().as_deref() == Some(PRE_START));
+        let coprocess = if has_pre_start { names.job(PRE_START).map(|name| after(&name)) } else { None };
+        let other = coprocess.clone().filter(|_| has_coprocesses);
+        Self { coprocess, other, before: before_pre_start(&jobs) }
+    }
+
+    fn job(&self, name: Option<&str>) -> Trigger {
+        let is_before = name.is_some_and(|name| self.before.contains(name));
+        self.other.clone().filter(|_| !is_before).unwrap_or_else(|| Trigger::Once(startup()))
+    }
+
+    /// What a watch begins at.
+    pub(super) fn watch(&self, name: &str) -> Trigger {
+        let qualified = format!("watch.{name}");
+        self.job(Some(if self.before.contains(&qualified) { &qualified } else { name }))
+    }
 }
 
 /// `preStart` and the jobs whose events it waits for, directly or through others.
@@ -122,23 +139,19 @@ fn job(
     field: &Field<RawJob>,
     raw: &RawJob,
     at_start: &After,
+    all_places: &mut Places,
 ) -> Option<(JobSpec, JobPlaces)> {
     let identity = raw.identity();
     let path = labelled("jobs", field.index, identity.as_deref());
     let when = match &raw.when {
         Some(when) => resolver.when(&path, when),
-        None => {
-            let is_before = identity.as_deref().is_some_and(|name| at_start.before.contains(name));
-            let waits = at_start.job.clone().filter(|_| !is_before);
-            let trigger = waits.unwrap_or_else(|| Trigger::Once(startup()));
-            Some(When { trigger, timeout: None })
-        }
+        None => Some(When { trigger: at_start.job(identity.as_deref()), timeout: None }),
     };
     let context = &mut *resolver.context;
     check_name(context, &path, field, raw);
     let exec = exec(context, &path, field, raw);
     let health = match &raw.health {
-        Some(field) => health::validate(context, &path, field),
+        Some(field) => health::validate(context, &path, field, all_places),
         None => health::Health::default(),
     };
     let advertise = advertise::validate(context, &path, raw, &health);

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::Places;
 use super::context::{Context, value};
-use super::{Places, jobs};
+use super::jobs::{self, After};
 use crate::config::merge::Named;
 use crate::config::raw::{Field, List, RawWatch};
 use crate::config::spec::{WatchSpec, WatchTarget};
@@ -15,12 +16,13 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) fn validate(
     context: &mut Context<'_>,
     field: Option<&Field<List<RawWatch>>>,
+    at_start: &After,
     places: &mut Places,
 ) -> Vec<WatchSpec> {
     let mut watches = Vec::new();
     for entry in field.and_then(|field| field.value.as_ref()).into_iter().flat_map(|list| &list.0) {
         let Some(raw) = &entry.value else { continue };
-        if let Some(watch) = watch(context, entry, raw) {
+        if let Some(watch) = watch(context, entry, raw, at_start) {
             places.watches.push(raw.name_span().unwrap_or(entry.span));
             watches.push(watch);
         }
@@ -28,7 +30,12 @@ pub(super) fn validate(
     watches
 }
 
-fn watch(context: &mut Context<'_>, entry: &Field<RawWatch>, raw: &RawWatch) -> Option<WatchSpec> {
+fn watch(
+    context: &mut Context<'_>,
+    entry: &Field<RawWatch>,
+    raw: &RawWatch,
+    at_start: &After,
+) -> Option<WatchSpec> {
     let path = match raw.identity() {
         Some(name) => format!("watches[{}] ({name:?})", entry.index),
         None => format!("watches[{}]", entry.index),
@@ -41,8 +48,10 @@ fn watch(context: &mut Context<'_>, entry: &Field<RawWatch>, raw: &RawWatch) -> 
     }
     let target = target(context, &path, raw);
     let interval = context.at_least_1ms(format_args!("{path}.interval"), raw.interval.as_ref());
+    let name = raw.identity()?;
     Some(WatchSpec {
-        name: raw.identity()?.into(),
+        begins: at_start.watch(&name),
+        name: name.into(),
         target: target?,
         interval: interval.unwrap_or(DEFAULT_INTERVAL),
         datacentre: value(&raw.dc).cloned(),

@@ -1,0 +1,149 @@
+//! A connection to a server: plain, with TLS, or through a unix socket. One type for all of them, and the handshake
+//! is ours, so that a server may be known by another name than the one in the URL, or by its bare address.
+
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use actix_rt::net::{ActixStream, Ready};
+use rustls::pki_types::ServerName;
+use rustls::{CertificateError, ClientConfig};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// A connection.
+#[derive(Debug)]
+pub enum Stream {
+    /// To a TCP port.
+    Tcp(TcpStream),
+    /// To a TCP port, encrypted.
+    Tls(Box<TlsStream<TcpStream>>),
+    /// To a unix socket.
+    Unix(UnixStream),
+}
+
+/// Where a connection goes. Names are resolved on another thread, so that a slow name server holds up nobody.
+#[derive(Clone)]
+pub enum Target {
+    /// A host name or address without brackets, and a port; with TLS under the name that the certificate must bear.
+    Tcp(Arc<str>, u16, Option<Tls>),
+    /// A unix socket.
+    Unix(Arc<PathBuf>),
+}
+
+/// How to encrypt.
+#[derive(Clone)]
+pub struct Tls {
+    /// Whom to trust, who we are.
+    pub config: Arc<ClientConfig>,
+    /// The name or address that the certificate must be for, if not the host.
+    pub server_name: Option<Arc<str>>,
+}
+
+/// Opens a connection.
+pub async fn open(target: Target) -> io::Result<Stream> {
+    match target {
+        Target::Unix(path) => UnixStream::connect(&*path).await.map(Stream::Unix),
+        Target::Tcp(host, port, tls) => {
+            let stream = TcpStream::connect((&*host, port)).await?;
+            // A heartbeat is one small packet; nothing is gained by holding it back.
+            stream.set_nodelay(true)?;
+            let Some(Tls { config, server_name }) = tls else { return Ok(Stream::Tcp(stream)) };
+            let name = name_of(server_name.as_deref().unwrap_or(&host))?;
+            let stream = TlsConnector::from(config).connect(name, stream).await.map_err(not_trusted)?;
+            Ok(Stream::Tls(Box::new(stream)))
+        }
+    }
+}
+
+/// An address is looked for among the addresses of a certificate, a name among its names.
+fn name_of(host: &str) -> io::Result<ServerName<'static>> {
+    ServerName::try_from(host.to_owned()).map_err(|_| {
+        let reason = format!("a certificate cannot be for {host:?}: expected a host name or an address");
+        io::Error::new(io::ErrorKind::InvalidInput, reason)
+    })
+}
+
+/// Most who meet this have a service of their own with a certificate of their own.
+fn not_trusted(error: io::Error) -> io::Error {
+    let is_unknown = error.get_ref().and_then(|cause| cause.downcast_ref()).is_some_and(|cause| {
+        matches!(cause, rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))
+    });
+    if !is_unknown {
+        return error;
+    }
+    io::Error::new(
+        error.kind(),
+        "its certificate is signed by nobody we trust; `tls.cafile` names a file with those to trust",
+    )
+}
+
+/// Calls the same method of whichever stream it is.
+macro_rules! each {
+    ($stream:expr, $inner:ident => $call:expr) => {
+        match $stream {
+            Stream::Tcp($inner) => $call,
+            Stream::Tls($inner) => $call,
+            Stream::Unix($inner) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        each!(self.get_mut(), stream => Pin::new(stream).poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        each!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}
+
+impl ActixStream for Stream {
+    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
+        match self {
+            Self::Tcp(stream) => ActixStream::poll_read_ready(stream, cx),
+            Self::Tls(stream) => ActixStream::poll_read_ready(stream.get_ref().0, cx),
+            Self::Unix(stream) => ActixStream::poll_read_ready(stream, cx),
+        }
+    }
+
+    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
+        match self {
+            Self::Tcp(stream) => ActixStream::poll_write_ready(stream, cx),
+            Self::Tls(stream) => ActixStream::poll_write_ready(stream.get_ref().0, cx),
+            Self::Unix(stream) => ActixStream::poll_write_ready(stream, cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_are_for_names_and_for_addresses() {
+        assert!(matches!(name_of("consul.example"), Ok(ServerName::DnsName(_))));
+        assert!(matches!(name_of("127.0.0.1"), Ok(ServerName::IpAddress(_))));
+        assert!(matches!(name_of("::1"), Ok(ServerName::IpAddress(_))));
+        assert!(name_of("[::1]").is_err() && name_of("").is_err());
+    }
+}
