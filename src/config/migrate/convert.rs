@@ -117,7 +117,7 @@ impl<'a> Converter<'a> {
     pub(super) fn duration(&mut self, node: &Node, old: &str, new: &str) {
         match given(node, old) {
             Some(Node { kind: Kind::Unsigned(seconds), .. }) => {
-                self.out.entry(new, &format!("\"{seconds}s\""))
+                self.out.entry(new, &format!("\"{seconds}s\""));
             }
             Some(value) => {
                 let source = self.old.source(value);

@@ -306,7 +306,7 @@ mod tests {
     fn a_block_around_values_becomes_blanks_and_is_remembered() {
         let found = mask("[{{ if .X }}1,{{ end }} 2]").unwrap();
         assert_eq!(found.text, "[           1,          2]");
-        assert_eq!(found.blocks, [Block { headers: vec![1..12], end: 14..23 }]);
+        assert_eq!((&found.blocks[0].headers[0], &found.blocks[0].end), (&(1..12), &(14..23)));
         let found = mask("[{{ if .X }}1{{ else }}2{{ end }}]").unwrap();
         assert_eq!(found.text, "[           1,         2         ]");
         assert_eq!(found.blocks[0].headers.len(), 2);

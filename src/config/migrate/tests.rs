@@ -89,7 +89,7 @@ fn hooks_become_jobs_around_the_main_application() {
     assert_eq!(words(job(&spec, "preStart")), ["pre", "start"]);
     let on = |name: &str| match &job(&spec, name).when.trigger {
         Trigger::Once(key) => key.to_string(),
-        other => panic!("{other:?}"),
+        Trigger::Each(_) | Trigger::All(_) | Trigger::Any(_) | Trigger::Interval(_) => panic!("{name}"),
     };
     assert_eq!(on("app"), "preStart exitSuccess");
     assert_eq!(on("preStop"), "app stopping");
