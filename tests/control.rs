@@ -207,7 +207,6 @@ fn jobs_are_started_stopped_restarted_and_signalled_by_hand() {
     );
     pilot.wait_for_line("app", "up");
     pilot.tell(&["signal", "app", "hup"]);
-    pilot.wait_for_message("by hand: signal SIGHUP");
     pilot.wait_for_line("app", "hup");
     pilot.tell(&["stop", "app"]);
     pilot.eventually("app is stopped", || pilot.status_of("app")["state"] == "halted");

@@ -1,9 +1,16 @@
 //! The manual: its links lead somewhere, its configurations load, its reference is what the program's schema says,
 //! and everything that a user can write, call, scrape or wait for is in it. `UPDATE_DOCS=1` rewrites the reference.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic as tests do")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "helpers of tests may panic and print as tests do"
+)]
 
 #[path = "documentation/reference.rs"]
 mod reference;
+mod support;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -14,6 +21,8 @@ use containerpilot::config::interfaces::InterfaceAddress;
 use containerpilot::config::{Accounts, System, load_text};
 use containerpilot::messages::event::EventCode;
 use containerpilot::messages::job::Phase;
+use support::http::free_port;
+use support::{Exit, Setup};
 
 const BEGIN: &str = "<!-- from the schema: UPDATE_DOCS=1 cargo test --test documentation -->\n";
 
@@ -66,8 +75,14 @@ fn parts(page: &str) -> (String, Vec<(String, String)>) {
 
 fn anchors(page: &str) -> HashSet<String> {
     let (prose, _) = parts(page);
-    let headings = prose.lines().filter(|line| line.starts_with('#'));
-    headings.map(|line| reference::slug(line.trim_start_matches('#').trim())).collect()
+    let mut slugs = Vec::new();
+    let mut anchors = HashSet::new();
+    for heading in prose.lines().filter(|line| line.starts_with('#')) {
+        let slug = reference::slug(heading.trim_start_matches('#').trim());
+        anchors.insert(reference::unique(slug.clone(), &slugs));
+        slugs.push(slug);
+    }
+    anchors
 }
 
 fn links(page: &str) -> Vec<String> {
@@ -109,8 +124,10 @@ fn every_page_can_be_reached_from_the_readme() {
             let folder = Path::new(&page).parent().unwrap();
             let path = root().join(folder).join(file).canonicalize().unwrap_or_default();
             let Ok(path) = path.strip_prefix(root().canonicalize().unwrap()) else { continue };
+            // A folder shows its own page.
+            let path = if root().join(path).is_dir() { path.join("README.md") } else { path.to_owned() };
             let path = path.to_str().unwrap().to_owned();
-            if path.ends_with(".md") && reached.insert(path.clone()) {
+            if path.ends_with(".md") && root().join(&path).exists() && reached.insert(path.clone()) {
                 open.push(path);
             }
         }
@@ -289,4 +306,29 @@ fn every_function_of_templates_is_documented() {
     let names: Vec<String> = table.split('"').skip(1).step_by(2).map(str::to_owned).collect();
     assert!(names.len() >= 26, "{names:?}");
     assert_documented("docs/configuration.md", names);
+}
+
+/// What the README shows, in a folder and on a port of its own.
+#[test]
+fn the_configuration_in_the_readme_does_what_it_says() {
+    let has_python =
+        Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !has_python {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let (_, blocks) = parts(&read("README.md"));
+    let (_, text) = blocks.iter().find(|(language, _)| language == "json5").unwrap();
+    assert!(text.lines().count() <= 20);
+    let text =
+        text.replace("/tmp/www", "{dir}/www").replace("/tmp/containerpilot.socket", "{dir}/control.socket");
+    let logging = "logging: { format: 'json', level: 'DEBUG' }, jobs: [";
+    let text = text.replacen("jobs: [", logging, 1);
+    let pilot = Setup::new().config(&text).env("PORT", &free_port().to_string()).start();
+    pilot.wait_for_event("visitor exitSuccess");
+    assert_eq!(pilot.lines_of("visitor"), ["the page is up"]);
+    pilot.assert_order(&["page exitSuccess", "web healthy", "visitor exitSuccess"]);
+    assert!(pilot.path("www/index.html").exists());
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert!(!pilot.path("www").exists());
 }

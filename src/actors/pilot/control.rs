@@ -43,7 +43,7 @@ impl Handler<ControlJob> for Pilot {
         let phase = self.tools.board.read().jobs.get(control.name.as_str()).map(|status| status.phase);
         let command = command(control.order, phase.unwrap_or(Phase::Waiting))
             .map_err(|reason| Refusal::NotNow(format!("job \"{}\" {reason}", control.name)))?;
-        info!(self.tools.log.logger(), "by hand: {}", control.order; "job" => control.name);
+        info!(self.tools.log.logger(), "by hand: {:?}", control.order; "job" => control.name);
         self.crew.tell(index, command);
         Ok(())
     }
