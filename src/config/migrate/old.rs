@@ -65,6 +65,7 @@ impl<'a> Old<'a> {
             return words.iter().map(|word| self.source(word).to_owned()).collect();
         }
         let inner = self.inner(node);
+        let quote = if self.written(node).starts_with('\'') { '\'' } else { '"' };
         // Spaces within template actions separate nothing, and are hidden there.
         let hidden = unquoted(self.masked.text.get(node.span.range()).unwrap_or_default());
         let mut words = Vec::new();
@@ -73,7 +74,7 @@ impl<'a> Old<'a> {
             let word = inner.get(start..start + part.len()).unwrap_or_default();
             start += part.len() + 1;
             if !word.is_empty() {
-                words.push(format!("\"{word}\""));
+                words.push(format!("{quote}{word}{quote}"));
             }
         }
         words

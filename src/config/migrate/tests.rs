@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::config::spec::{JobSpec, Limit, Probe, Spec, Trigger, WatchTarget};
 use crate::config::{Loaded, System, load_text};
@@ -329,4 +331,51 @@ fn names_that_meet_are_told_apart() {
     );
     let names: Vec<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
     assert_eq!(names, ["preStart", "main", "preStart-2", "t", "t-2"]);
+}
+
+#[test]
+fn every_section_and_every_two_and_all_but_two_become_configurations_that_load() {
+    const SECTIONS: [&str; 10] = [
+        r#""consul": {"address": "localhost:8500", "token": "{{ .T }}"}"#,
+        r#""logging": {"level": "DEBUG", "format": "text", "output": "stderr"}, "stopTimeout": {{ .X | default 3 }}"#,
+        r#""preStart": "pre {{ .X }}""#,
+        r#""preStop": ["sh", "-c", "echo 'a b'"]"#,
+        r#""postStop": "sh -c 'echo a'""#,
+        r#""services": [{"name": "a", "port": 80, "poll": 1, "ttl": 3, "interfaces": "static:192.0.2.1"},
+                        {{ if .X }}{"name": "b", "port": "81", "health": "true", "poll": "2", "ttl": 6, "interfaces": "static:192.0.2.1"},{{ end }}]"#,
+        r#""tasks": [{"command": "date", "frequency": "{{ .F | default "1s" }}"}, {"name": "a", "command": ["b"], "frequency": "2s", "timeout": "1s"}]"#,
+        r#""backends": [{"name": "a", "poll": 1, "onChange": "x"}, {"name": "a", "poll": 1, "tag": "t", "onChange": ["y"]}]"#,
+        r#""coprocesses": [{"name": "a", "command": "agent 'x y'", "restarts": 3}]"#,
+        r#""telemetry": {"port": 9090, "interfaces": ["static:127.0.0.1"], "sensors": [
+            {"name": "n", "type": "counter", "help": "h", "poll": 5, "check": 'c "d" {{ .X }}'}]}, "unknown": [{{ .X }}]"#,
+    ];
+    let few =
+        |choice: &u32| choice.count_ones() <= 2 || choice.count_zeros() <= 32 - SECTIONS.len() as u32 + 2;
+    for choice in (0..1_u32 << SECTIONS.len()).filter(few) {
+        let chosen = SECTIONS.iter().enumerate().filter(|(index, _)| choice >> index & 1 == 1);
+        let text = chosen.map(|(_, section)| *section).collect::<Vec<_>>().join(",\n");
+        let old = format!("{{ {text} }}");
+        for x in ["", "5"] {
+            let spec = meaning(&old, &[("X", x)]);
+            assert_eq!(spec.jobs.iter().filter(|job| job.essential).count(), 1, "{old}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_a_migration_panic(
+        text in r#"(\{|\}|\[|\]|"|'|,|:|//|/\*|\*/|\{\{|\}\}|\{\{ if \.X \}\}|\{\{ else \}\}|\{\{ end \}\}|services|name|tasks|1|\n| |é){0,40}"#
+    ) {
+        let _ = migrate("old.json", &text, None);
+    }
+
+    #[test]
+    fn no_cut_makes_a_migration_panic(start in 0_usize..1700, length in 0_usize..200) {
+        let whole = include_str!("../../../tests/testdata/migrate/nginx.json");
+        let mut text: Vec<char> = whole.chars().collect();
+        let end = (start + length).min(text.len());
+        text.drain(start.min(end)..end);
+        let _ = migrate("old.json", &text.into_iter().collect::<String>(), None);
+    }
 }
