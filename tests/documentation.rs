@@ -332,3 +332,16 @@ fn the_configuration_in_the_readme_does_what_it_says() {
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert!(!pilot.path("www").exists());
 }
+
+#[test]
+fn the_report_in_the_readme_is_what_check_says() {
+    let (_, blocks) = parts(&read("README.md"));
+    let (_, text) = blocks.iter().find(|(language, _)| language == "json5").unwrap();
+    let (_, report) = blocks.iter().find(|(_, text)| text.starts_with("error[")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("web.json5"), text.replacen("exitSuccess", "exitSucess", 1)).unwrap();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+    let output = check.args(["check", "-config", "web.json5"]).current_dir(&directory).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains(report.as_str()), "{said}");
+}
