@@ -6,6 +6,7 @@ pub mod argv;
 mod check;
 mod client;
 pub mod locate;
+mod migrate;
 pub mod output;
 mod render;
 pub mod request;
@@ -69,6 +70,7 @@ fn perform(request: Request) -> Result<ExitCode, CommandError> {
         Request::Check { config, options } => check::run(&found(config.as_deref())?, options),
         Request::Schema => check::print_schema(),
         Request::Client { config, request } => client::run(config.as_deref(), &request),
+        Request::Migrate { old, destination, main } => migrate::run(&old, &destination, main.as_ref()),
         Request::Version => version::print(),
     }
 }

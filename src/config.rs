@@ -12,6 +12,7 @@ pub mod lint;
 mod load;
 pub mod locator;
 pub mod merge;
+pub mod migrate;
 pub mod raw;
 mod schema;
 mod secret;

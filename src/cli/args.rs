@@ -36,6 +36,8 @@ Examples:
   containerpilot -putenv MODE=blue -putenv OLD
                                             set MODE and unset OLD for jobs that start later
   containerpilot -reload                    apply a changed configuration
+  containerpilot migrate old.json -- node app.js
+                                            turn a file of ContainerPilot 2 into one of ours
 
 Exit status: that of the supervised jobs; 1 for a bad configuration or a refused request; 2 for
 wrong usage.";
@@ -136,6 +138,18 @@ enum Command {
     },
     /// Print a JSON Schema of the configuration, for editors
     Schema,
+    /// Turn a configuration of ContainerPilot 2 into one of ours, commented where you must decide
+    Migrate {
+        /// The old configuration
+        #[arg(value_name = "OLD")]
+        old: PathBuf,
+        /// Write to this file instead, in one step ("-" is stdout)
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// The main application, which version 2 took after its flags
+        #[arg(last = true, value_name = "CMD")]
+        main: Option<Vec<String>>,
+    },
     /// Show the jobs and watches of a running containerpilot
     Status {
         /// For people or for programs
@@ -216,7 +230,7 @@ fn request(parsed: Arguments) -> Result<Request, clap::Error> {
     let Arguments { config, rendering, client, version, main, command } = parsed;
     let flag = flag_request(&config, rendering, client, version);
     match (command, flag, main) {
-        (Some(command), None, None) => Ok(command_request(config, command)),
+        (Some(command), None, None) => command_request(config, command),
         (Some(_), _, _) => Err(Arguments::command().error(
             ErrorKind::ArgumentConflict,
             "of the flags, only -config can be used together with a command",
@@ -237,9 +251,7 @@ fn flag_request(
         return Some(Request::Version);
     }
     if rendering.template {
-        let file = rendering.out.filter(|path| path.as_os_str() != "-");
-        let destination = file.map_or(Destination::Stdout, Destination::File);
-        return Some(Request::Render { config: config.clone(), destination });
+        return Some(Request::Render { config: config.clone(), destination: destination(rendering.out) });
     }
     let request = if client.reload {
         ClientRequest::Reload { all: client.all, dry_run: client.dry_run }
@@ -257,13 +269,21 @@ fn flag_request(
     Some(Request::Client { config: config.clone(), request })
 }
 
-fn command_request(config: Option<PathBuf>, command: Command) -> Request {
+fn destination(out: Option<PathBuf>) -> Destination {
+    out.filter(|path| path.as_os_str() != "-").map_or(Destination::Stdout, Destination::File)
+}
+
+fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request, clap::Error> {
     let job = |OneJob { job: name }, action| ClientRequest::Job { name, action };
     let request = match command {
         Command::Check { strict, format, color } => {
-            return Request::Check { config, options: CheckOptions { strict, format, color } };
+            return Ok(Request::Check { config, options: CheckOptions { strict, format, color } });
         }
-        Command::Schema => return Request::Schema,
+        Command::Schema => return Ok(Request::Schema),
+        Command::Migrate { old, out, main } => {
+            let main = main.map(command_line).transpose()?;
+            return Ok(Request::Migrate { old, destination: destination(out), main });
+        }
         Command::Status { format } => ClientRequest::Status { format },
         Command::Events { since, follow } => ClientRequest::Events { since, follow },
         Command::Start(name) => job(name, JobAction::Start),
@@ -271,7 +291,7 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Request {
         Command::Restart(name) => job(name, JobAction::Restart),
         Command::Signal { job: name, signal } => job(name, JobAction::Signal(signal)),
     };
-    Request::Client { config, request }
+    Ok(Request::Client { config, request })
 }
 
 fn command_line(words: Vec<String>) -> Result<CommandLine, clap::Error> {

@@ -28,8 +28,8 @@ pub fn locate(
         .or_else(|| DEFAULT_PLACES.into_iter().map(PathBuf::from).find(|place| exists(place)))
 }
 
-/// ContainerPilot 2 wrote paths as `file:///etc/containerpilot.json5`.
-fn without_scheme(path: &OsStr) -> PathBuf {
+/// The path that a user wrote: ContainerPilot 2 wrote paths as `file:///etc/containerpilot.json5`.
+pub fn without_scheme(path: &OsStr) -> PathBuf {
     let bytes = path.as_bytes();
     let bytes = bytes.strip_prefix(b"file://").unwrap_or(bytes);
     OsString::from_vec(bytes.to_vec()).into()

@@ -10,10 +10,16 @@ use crate::config;
 /// Prints or writes the rendered configuration; a template with an error leaves the destination untouched.
 pub fn run(path: &Path, destination: &Destination) -> Result<ExitCode, CommandError> {
     let text = config::render(path, &environment()).map_err(|report| refused(path, &report))?;
+    deliver(&text, destination)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a configuration, or writes it as a whole.
+pub fn deliver(text: &str, destination: &Destination) -> Result<(), CommandError> {
     match destination {
-        Destination::Stdout => output::print(&text)?,
+        Destination::Stdout => output::print(text)?,
         Destination::File(file) => output::replace_file(file, text.as_bytes())
             .map_err(|error| CommandError::new(format!("cannot write {}: {error}", file.display())))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -41,11 +41,20 @@ pub enum Request {
         /// What to ask.
         request: ClientRequest,
     },
+    /// Turn a configuration of ContainerPilot 2 into one of ours.
+    Migrate {
+        /// The old file.
+        old: PathBuf,
+        /// Where the new one goes.
+        destination: Destination,
+        /// The main application, which version 2 took after its flags.
+        main: Option<CommandLine>,
+    },
     /// Print version and git hash.
     Version,
 }
 
-/// Where a rendered configuration goes.
+/// Where a configuration goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     /// Our standard output.

@@ -51,6 +51,27 @@ fn flags_are_accepted_with_one_dash_or_two() {
 }
 
 #[test]
+fn migrate_takes_the_old_file_and_perhaps_a_destination_and_the_main_application() {
+    let migrate = |destination, main: Option<&str>| Request::Migrate {
+        old: "OLD".into(),
+        destination,
+        main: main.map(|program| CommandLine { program: program.to_owned(), args: vec!["-out".to_owned()] }),
+    };
+    let file = || Destination::File("O".into());
+    for (line, expected) in [
+        ("cp migrate OLD", migrate(Destination::Stdout, None)),
+        ("cp migrate OLD -out O", migrate(file(), None)),
+        ("cp migrate --out=O OLD -- app -out", migrate(file(), Some("app"))),
+        ("cp migrate -out - OLD -- app -out", migrate(Destination::Stdout, Some("app"))),
+    ] {
+        assert_eq!(parsed(line).unwrap(), expected, "{line}");
+    }
+    for line in ["cp migrate", "cp migrate OLD --", "cp migrate OLD NEW", "cp -template migrate OLD"] {
+        usage_error(line);
+    }
+}
+
+#[test]
 fn a_dash_as_output_is_stdout() {
     for line in ["cp -template", "cp -template -out -"] {
         let expected = Request::Render { config: None, destination: Destination::Stdout };
