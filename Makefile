@@ -17,6 +17,7 @@ run: ## build and run examples/hello.json5; end it with Ctrl-C
 deps: ## install what the tests need and this machine lacks
 	./scripts/install-test-deps.sh
 	@./scripts/fetch-consul.sh >/dev/null
+	@./scripts/base-image.sh >/dev/null || true
 
 test: deps ## everything that must hold: format, lints, tests, documentation
 	$(CARGO) fmt --check
