@@ -38,7 +38,7 @@ pub(super) fn spawn(launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
 }
 
 fn start(command: &mut Command, launch: &Launch<'_>, path: &Path) -> Result<Pid, SpawnError> {
-    let steps = Steps::plan(launch.execution)?;
+    let steps = Steps::plan(launch.execution);
     if !steps.is_empty() {
         let image = Image::new(path, launch.command, launch.environment)
             .map_err(|error| SpawnError::new(format!("execute {path:?}"), error.into()))?;
