@@ -26,7 +26,8 @@ fn without_a_place_for_the_socket_the_error_names_it() {
     let Some(container) = Container::start(&["--read-only"], config) else { return };
     assert_eq!(container.wait_exit(), Exit::Code(1));
     let log = container.log().text();
-    assert!(log.contains("/run/containerpilot.socket") && log.contains("Read-only file system"), "{log}");
+    assert!(log.contains("/run/containerpilot.socket: Read-only file system"), "{log}");
+    assert!(log.contains("control.socket can name another place"), "{log}");
 }
 
 #[test]
@@ -72,28 +73,35 @@ fn without_capabilities_and_new_privileges_jobs_run_are_stopped_and_reaped() {
 }
 
 #[test]
-fn at_the_limit_of_processes_a_start_fails_by_name_and_works_again_later() {
-    let config = r#"{ jobs: [
+fn at_the_limit_of_processes_starts_lookups_and_reloads_fail_by_name_and_work_again_later() {
+    let config = r#"{ telemetry: { port: 9090, interfaces: ["lo"] }, jobs: [
         { name: "hog", when: { source: "SIGUSR2" },
           exec: ["perl", "-e", "for (1..60) { my $pid = fork; last if defined $pid && $pid == 0 } sleep 1000"] },
         { name: "late", exec: "echo here", when: { source: "SIGHUP" } },
-        { name: "app", exec: "sleep 1000" },
+        { name: "app", exec: "sleep 1000",
+          health: { http: "http://localhost:9090/healthz", interval: "300ms", ttl: 60 } },
     ] }"#;
     let Some(container) = Container::start(&["--pids-limit", "40"], config) else { return };
-    container.wait_for_event("global startup");
+    container.wait_for_event("app healthy");
     container.kill("HUP");
     container.wait_for_line("late", "here");
     container.kill("USR2");
     container.eventually("no process can be started", || {
         container.kill("HUP");
-        container.log().with_records(|records| {
-            records.iter().any(|record| record.job == "late" && record.message.starts_with("cannot "))
-        })
+        let refused = |record: &Record| record.job == "late" && record.message.starts_with("cannot ");
+        container.log().with_records(|records| records.iter().any(refused))
     });
     let refused = failure(&container, "late");
     assert!(refused.contains("the limit on the number of processes is reached"), "{refused}");
+    container.wait_for_event("app unhealthy");
+    let refused = container.client(&["-reload"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot start a thread"), "{refused:?}");
+
     container.tell(&["stop", "hog"]);
     container.wait_for_event("hog stopped");
+    container.wait_for_events("app healthy", 2);
+    container.tell(&["-reload"]);
     let before = container.lines_of("late").len();
     container.kill("HUP");
     container.eventually("late runs again", || container.lines_of("late").len() > before);

@@ -1,5 +1,5 @@
 //! Connections: to a TCP address, with or without TLS and under another name if need be, or to a unix socket.
-//! Names are resolved on another thread, so that a slow name server holds up nobody.
+//! Names are resolved on another thread.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,11 +10,12 @@ use actix_service::fn_service;
 use actix_tls::connect::{ConnectError, ConnectInfo, Connection};
 use awc::http::Uri;
 use awc::{Client, Connector};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 
 use super::error::SetupError;
 use super::tls;
 use crate::config::spec::{ConsulAddress, ConsulSpec};
+use crate::offload;
 
 /// Enough for every slot that the ConsulAgent hands out; below the 200 that Consul allows a client.
 const CONNECTIONS: usize = 160;
@@ -45,7 +46,7 @@ fn through_tcp(spec: &ConsulSpec, with_tls: bool, host: &str, port: u16) -> Resu
         .connector(fn_service(move |request: ConnectInfo<Uri>| {
             let target = Arc::clone(&target);
             async move {
-                let stream = TcpStream::connect((&*target, port)).await.map_err(ConnectError::Io)?;
+                let stream = offload::connect(&target, port).await.map_err(ConnectError::Io)?;
                 // A heartbeat is one small packet; nothing is gained by holding it back.
                 stream.set_nodelay(true).map_err(ConnectError::Io)?;
                 Ok(Connection::new(request.request().clone(), stream))

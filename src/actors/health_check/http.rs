@@ -4,11 +4,14 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use awc::http::{Method, StatusCode};
+use actix_service::fn_service;
+use actix_tls::connect::{ConnectError, ConnectInfo, Connection};
+use awc::http::{Method, StatusCode, Uri};
 use awc::{Client, Connector};
 
 use crate::config::spec::HttpProbe;
 use crate::consul::{SetupError, system_tls};
+use crate::offload;
 
 /// Of a body that must contain something, this much is read.
 const LONGEST_BODY: usize = 4 << 20;
@@ -31,7 +34,11 @@ impl Http {
         if let Some(client) = cell.get() {
             return Ok(client.clone());
         }
-        let connector = Connector::new();
+        let connector = Connector::new().connector(fn_service(|request: ConnectInfo<Uri>| async move {
+            // The default one panics where no thread can be started to resolve a name.
+            let stream = offload::connect(request.hostname(), request.port()).await;
+            Ok(Connection::new(request.request().clone(), stream.map_err(ConnectError::Io)?))
+        }));
         let connector = if is_tls { connector.rustls_0_23(Arc::new(system_tls()?)) } else { connector };
         let client = Client::builder().connector(connector).disable_redirects().disable_timeout().finish();
         Ok(cell.get_or_init(|| client).clone())
