@@ -1,9 +1,13 @@
 # `make help` lists the targets.
 CARGO ?= cargo
 FUZZ_SECONDS ?= 300
+DOCKER ?= docker
+# `make image BASE=debian:bookworm-slim` also builds the Dockerfile upon that image.
+BASE ?=
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test deps fmt bench fuzz clean
+.PHONY: help build run test deps fmt bench fuzz dist image clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +21,7 @@ run: ## build and run examples/hello.json5; end it with Ctrl-C
 deps: ## install what the tests need and this machine lacks
 	./scripts/install-test-deps.sh
 	@./scripts/fetch-consul.sh >/dev/null
+	@./scripts/base-image.sh >/dev/null || true
 
 test: deps ## everything that must hold: format, lints, tests, documentation
 	$(CARGO) fmt --check
@@ -35,6 +40,15 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS each (needs nightly Rust and car
 		echo "== $$target"; \
 		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
+
+dist: ## one static program, completions and manual page: target/dist/*.tar.gz
+	CARGO="$(CARGO)" ./scripts/dist.sh
+
+image: dist ## the image containerpilot:VERSION with the program alone; BASE=IMAGE: a whole one too
+	$(DOCKER) build --file scripts/scratch.Dockerfile --tag containerpilot:$(VERSION) --tag containerpilot:latest target/dist
+ifneq ($(BASE),)
+	$(DOCKER) build --build-arg BASE=$(BASE) --tag containerpilot:$(VERSION)-base .
+endif
 
 clean: ## delete what was built
 	$(CARGO) clean

@@ -10,6 +10,10 @@ have() { command -v "$1" >/dev/null 2>&1; }
 needed="cc:gcc curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linux"
 # Tests that need one of these skip themselves where it cannot be had.
 wanted="prometheus:prometheus promtool:prometheus"
+# The container tests make their base image with it; they need an engine that is there already.
+if have docker && docker version >/dev/null 2>&1; then
+    wanted="$wanted debootstrap:debootstrap"
+fi
 
 # The packages of those tools in "tool:package …" that are missing.
 missing() {

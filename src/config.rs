@@ -2,6 +2,7 @@
 //! as JSON5 into a tree with places, decoded into raw types, merged with the other files of its
 //! directory, validated and linted. Every stage reports all it finds and lets the next one go on.
 
+pub mod accounts;
 pub mod decode;
 mod defaults;
 pub mod diagnostic;

@@ -18,6 +18,7 @@
 //! - [`config`]: from what a user wrote to a validated [`config::spec::Spec`], with every problem and its place.
 //! - [`consul`]: a client of Consul's HTTP API.
 //! - [`metrics`]: what is counted, and the texts that Prometheus reads.
+//! - [`offload`]: work that may block, on a thread of its own.
 //! - [`cli`]: arguments, commands, exit statuses.
 
 pub mod actors;
@@ -27,4 +28,5 @@ pub mod consul;
 pub mod logging;
 pub mod messages;
 pub mod metrics;
+pub mod offload;
 pub mod process;

@@ -18,6 +18,7 @@ mod image;
 mod init;
 mod jitter;
 mod launcher;
+mod memory;
 mod resolve;
 mod spawn;
 mod variables;
@@ -83,6 +84,9 @@ pub trait Kernel {
 
     /// Whether a group has no process left, not even a zombie; much cheaper than to look who lives.
     fn group_is_empty(&self, group: Pid) -> bool;
+
+    /// How many processes of our container the kernel has killed for lack of memory, if it tells.
+    fn memory_kills(&self) -> Option<u64>;
 }
 
 /// Is ready whenever children may have ended, several at once included; `None` means that no more will be told.
@@ -186,5 +190,9 @@ impl Kernel for Linux {
 
     fn group_is_empty(&self, group: Pid) -> bool {
         group::is_empty(group)
+    }
+
+    fn memory_kills(&self) -> Option<u64> {
+        memory::kills()
     }
 }

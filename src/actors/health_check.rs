@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use slog::{Logger, debug, error, info, o};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, JobSpec, Probe};
@@ -14,6 +13,7 @@ use crate::messages::health::{CheckChanged, CheckCommand};
 use crate::messages::process::{GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::metrics::Recorder;
+use crate::offload;
 use crate::process::{Launcher, Order, Owner};
 
 pub mod http;
@@ -137,7 +137,7 @@ impl HealthCheck {
 
     fn attempt_tcp(&mut self, address: String, ctx: &mut Context<Self>) {
         let connect =
-            async move { TcpStream::connect(address).await.map(drop).map_err(|error| error.to_string()) };
+            async move { offload::connect_to(&address).await.map(drop).map_err(|error| error.to_string()) };
         self.attempt_here(connect, ctx);
     }
 

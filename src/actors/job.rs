@@ -15,7 +15,7 @@ use crate::messages::discovery::Withdrawn;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{CheckCommand, Health};
 use crate::messages::job::{JobChanged, Missing, Phase};
-use crate::messages::process::{ExitStatus, Pid};
+use crate::messages::process::{Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
 use crate::metrics::Recorder;
@@ -357,12 +357,12 @@ impl Job {
         }
     }
 
-    fn log_end(&self, pid: Pid, status: ExitStatus) {
+    fn log_end(&self, ended: &ProcessEnded) {
         let asked = self.state.phase.is_stopping() || self.state.phase == Phase::TimedOut;
-        if status.is_success() || asked {
-            debug!(self.log, "{status}"; "pid" => pid.number());
+        if (ended.status.is_success() || asked) && !ended.for_memory {
+            debug!(self.log, "{ended}"; "pid" => ended.pid.number());
         } else {
-            warn!(self.log, "{status}"; "pid" => pid.number());
+            warn!(self.log, "{ended}"; "pid" => ended.pid.number());
         }
     }
 }

@@ -188,6 +188,11 @@ struct OneJob {
     job: String,
 }
 
+/// What the program's arguments may be, for completions and the manual page.
+pub fn definition() -> clap::Command {
+    Arguments::command()
+}
+
 /// Reads a command line, the program's name first. The error is clap's: a usage error, or help that was asked for.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
     let command = Arguments::command();

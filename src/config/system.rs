@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use nix::unistd::{Group, User};
-
+use super::accounts;
 use super::interfaces::{self, InterfaceAddress};
 use super::spec::UserSpec;
 
@@ -19,7 +18,7 @@ pub struct System {
 /// Users and groups.
 #[derive(Debug, Clone, Default)]
 pub enum Accounts {
-    /// Those of the system's databases.
+    /// Those of this machine's files.
     #[default]
     Host,
     /// Only these.
@@ -42,14 +41,10 @@ impl System {
         let number: Option<u32> = text.parse().ok();
         let known = match &self.accounts {
             Accounts::Host => match number {
-                Some(number) => User::from_uid(number.into()).ok().flatten(),
-                None => User::from_name(text).ok().flatten(),
+                Some(number) => accounts::user_numbered(number),
+                None => accounts::user_named(text),
             }
-            .map(|user| UserSpec {
-                name: Some(user.name),
-                uid: user.uid.as_raw(),
-                gid: user.gid.as_raw(),
-            }),
+            .map(|user| UserSpec { name: Some(user.name), uid: user.uid, gid: user.gid }),
             Accounts::Listed { users, .. } => users
                 .iter()
                 .find(|user| number.map_or(user.name.as_deref() == Some(text), |number| user.uid == number))
@@ -64,7 +59,7 @@ impl System {
             return Some(number);
         }
         match &self.accounts {
-            Accounts::Host => Group::from_name(text).ok().flatten().map(|group| group.gid.as_raw()),
+            Accounts::Host => accounts::group_named(text),
             Accounts::Listed { groups, .. } => groups.get(text).copied(),
         }
     }

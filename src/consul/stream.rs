@@ -15,6 +15,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::offload;
+
 /// A connection.
 #[derive(Debug)]
 pub enum Stream {
@@ -49,7 +51,7 @@ pub async fn open(target: Target) -> io::Result<Stream> {
     match target {
         Target::Unix(path) => UnixStream::connect(&*path).await.map(Stream::Unix),
         Target::Tcp(host, port, tls) => {
-            let stream = TcpStream::connect((&*host, port)).await?;
+            let stream = offload::connect(&host, port).await?;
             // A heartbeat is one small packet; nothing is gained by holding it back.
             stream.set_nodelay(true)?;
             let Some(Tls { config, server_name }) = tls else { return Ok(Stream::Tcp(stream)) };

@@ -49,6 +49,11 @@ impl ExitStatus {
         matches!(self, Self::Code(0))
     }
 
+    /// Whether SIGKILL ended it, or a process whose status it handed on as shells do.
+    pub fn tells_of_sigkill(self) -> bool {
+        self.shell_code() == Self::Signal { signal: Signal::KILL, core_dumped: false }.shell_code()
+    }
+
     /// The status as a shell tells it: 128 + N for signal N.
     pub fn shell_code(self) -> u8 {
         match self {
@@ -76,8 +81,22 @@ pub struct ProcessEnded {
     pub pid: Pid,
     /// How.
     pub status: ExitStatus,
+    /// Whether the kernel killed it, or a process that it waited for, for lack of memory.
+    pub for_memory: bool,
     /// Whether others of its group are left; then [`GroupGone`] follows once they are not.
     pub leftover: bool,
+}
+
+impl fmt::Display for ProcessEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            ExitStatus::Signal { signal, .. } if self.for_memory => write!(f, "killed for memory ({signal})"),
+            ExitStatus::Code(_) if self.for_memory => {
+                write!(f, "{}: a process of it was killed for memory", self.status)
+            }
+            ExitStatus::Code(_) | ExitStatus::Signal { .. } => self.status.fmt(f),
+        }
+    }
 }
 
 /// Nothing is left of the group of a process that its receiver started.
@@ -114,6 +133,25 @@ mod tests {
         assert_eq!(killed(Signal::HUP, true).to_string(), "killed by SIGHUP (core dumped)");
         let real_time = Signal::parse("SIGRTMIN+3").unwrap();
         assert_eq!(killed(real_time, false).to_string(), "killed by SIGRTMIN+3");
+    }
+
+    #[test]
+    fn an_end_for_memory_says_so() {
+        let pid = Pid::new(7).unwrap();
+        let told = |status, for_memory| ProcessEnded { pid, status, for_memory, leftover: false }.to_string();
+        assert_eq!(told(killed(Signal::KILL, false), true), "killed for memory (SIGKILL)");
+        assert_eq!(told(killed(Signal::KILL, false), false), "killed by SIGKILL");
+        let handed_on = "exited with status 137: a process of it was killed for memory";
+        assert_eq!(told(ExitStatus::Code(137), true), handed_on);
+        assert_eq!(told(ExitStatus::Code(137), false), "exited with status 137");
+    }
+
+    #[test]
+    fn sigkill_is_known_by_the_signal_and_by_a_shells_status() {
+        assert!(killed(Signal::KILL, false).tells_of_sigkill());
+        assert!(ExitStatus::Code(137).tells_of_sigkill());
+        assert!(!killed(Signal::TERM, false).tells_of_sigkill());
+        assert!(!ExitStatus::Code(1).tells_of_sigkill());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::time::Duration;
 use actix::prelude::Recipient;
 use tokio::time::Instant;
 
+use super::memory::MemoryKills;
 use super::{Deaths, Exited, Kernel, Launch, Pipes, SpawnError};
 use crate::logging::{ChildStream, Label, Log};
 use crate::messages::process::{GroupGone, Pid, ProcessEnded};
@@ -39,6 +40,7 @@ struct Shared {
     kernel: Box<dyn Kernel>,
     log: Log,
     table: RefCell<Table>,
+    memory: RefCell<MemoryKills>,
 }
 
 #[derive(Default)]
@@ -50,6 +52,8 @@ struct Table {
 struct Child {
     owner: Owner,
     output: Vec<ChildStream>,
+    /// Whether we sent it SIGKILL.
+    killed: bool,
 }
 
 /// A group whose leader ended.
@@ -63,7 +67,8 @@ struct Remains {
 impl Children {
     /// An empty table over a kernel; the output of children goes to `log`.
     pub fn new(kernel: Box<dyn Kernel>, log: Log) -> Self {
-        Self(Rc::new(Shared { kernel, log, table: RefCell::default() }))
+        let memory = RefCell::new(MemoryKills::new(kernel.memory_kills()));
+        Self(Rc::new(Shared { kernel, log, table: RefCell::default(), memory }))
     }
 
     /// Wakes whenever children may have ended.
@@ -75,7 +80,7 @@ impl Children {
     pub fn spawn(&self, launch: &Launch<'_>, name: &Arc<str>, owner: Owner) -> Result<Pid, SpawnError> {
         let spawned = self.0.kernel.spawn(launch)?;
         let output = spawned.pipes.map(|pipes| self.forward(pipes, name, spawned.pid)).unwrap_or_default();
-        self.0.table.borrow_mut().live.insert(spawned.pid, Child { owner, output });
+        self.0.table.borrow_mut().live.insert(spawned.pid, Child { owner, output, killed: false });
         Ok(spawned.pid)
     }
 
@@ -107,8 +112,13 @@ impl Children {
 
     /// Sends a signal to the group of a child that is known to live, or to what is left of it.
     pub fn signal(&self, group: Pid, signal: Signal) -> io::Result<()> {
-        let table = self.0.table.borrow();
-        if table.live.contains_key(&group) || table.swept.contains_key(&group) {
+        let mut table = self.0.table.borrow_mut();
+        let child = table.live.get_mut(&group);
+        let leads = child.is_some();
+        if let Some(child) = child {
+            child.killed |= signal == Signal::KILL;
+        }
+        if leads || table.swept.contains_key(&group) {
             self.0.kernel.signal_group(group, signal)?;
         }
         Ok(())
@@ -141,8 +151,15 @@ impl Children {
             let remains = Remains { owner: child.owner.clone(), since: Instant::now(), killed: None };
             self.0.table.borrow_mut().swept.insert(exited.pid, remains);
         }
-        child.owner.ended.do_send(ProcessEnded { pid: exited.pid, status: exited.status, leftover });
+        let Exited { pid, status } = exited;
+        let for_memory = !child.killed && status.tells_of_sigkill() && self.memory_ran_out();
+        child.owner.ended.do_send(ProcessEnded { pid, status, for_memory, leftover });
         Ok(())
+    }
+
+    /// Whether memory ran out: asked only about a SIGKILL that we did not send.
+    fn memory_ran_out(&self) -> bool {
+        self.0.memory.borrow_mut().explain(self.0.kernel.memory_kills())
     }
 
     /// Tells the owners of groups of which not even a zombie is left. True while some group is left.

@@ -2,30 +2,30 @@
 //! or looks something up happens before it exists; after that only system calls are safe.
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, OsString};
-use std::io;
+use std::ffi::OsString;
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::prctl;
 use nix::sys::resource::{self, RLIM_INFINITY, rlim_t, setrlimit};
 use nix::sys::stat::{Mode, umask};
-use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist, getuid, write};
+use nix::unistd::{Gid, Uid, geteuid, getuid, write};
 
 use super::error::SpawnError;
+use crate::config::accounts;
 use crate::config::spec::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
 
-/// `HOME`, `USER` and `LOGNAME` of a job's user as the user database has them, if it is not the one we run
+/// `HOME`, `USER` and `LOGNAME` of a job's user as `/etc/passwd` has them, if it is not the one we run
 /// as; to be applied over what the job inherits and under what its configuration sets.
 pub fn login_environment(user: &UserSpec) -> Vec<(OsString, OsString)> {
     let uid = Uid::from_raw(user.uid);
     if uid == geteuid() {
         return Vec::new();
     }
-    let (home, name) = match User::from_uid(uid) {
-        Ok(Some(entry)) => (entry.dir.into_os_string(), OsString::from(entry.name)),
+    let (home, name) = match accounts::user_numbered(user.uid) {
+        Some(entry) => (entry.home.into_os_string(), OsString::from(entry.name)),
         // Better than the home and name of another user, which it would inherit.
-        Ok(None) | Err(_) => (OsString::from("/"), OsString::from(user.uid.to_string())),
+        None => (OsString::from("/"), OsString::from(user.uid.to_string())),
     };
     vec![("HOME".into(), home), ("USER".into(), name.clone()), ("LOGNAME".into(), name)]
 }
@@ -48,19 +48,19 @@ enum Step {
 impl Steps {
     /// What needs privileges comes before they are given up, the group before the user, and the umask last,
     /// since nothing is created here.
-    pub(super) fn plan(execution: &ExecutionSpec) -> Result<Self, SpawnError> {
+    pub(super) fn plan(execution: &ExecutionSpec) -> Self {
         let mut steps = Vec::new();
         if let Some(value) = execution.oom_score_adj {
             steps.push(Step::OomScoreAdj { value, text: value.to_string() });
         }
         steps.extend(execution.rlimits.iter().copied().map(Step::Limit));
         steps.extend(execution.nice.map(Step::Nice));
-        identity(execution, &mut steps)?;
+        identity(execution, &mut steps);
         if execution.no_new_privileges {
             steps.push(Step::NoNewPrivileges);
         }
         steps.extend(execution.umask.map(|mask| Step::Umask(Mode::from_bits_truncate(mask))));
-        Ok(Self(steps))
+        Self(steps)
     }
 
     /// Whether some of it changes the user or the groups.
@@ -82,10 +82,10 @@ impl Steps {
 }
 
 /// The steps that change user and groups. With a group alone, the supplementary groups stay ours.
-fn identity(execution: &ExecutionSpec, steps: &mut Vec<Step>) -> Result<(), SpawnError> {
+fn identity(execution: &ExecutionSpec, steps: &mut Vec<Step>) {
     let Some(user) = &execution.user else {
         steps.extend(execution.group.map(|gid| Step::Group(Gid::from_raw(gid))));
-        return Ok(());
+        return;
     };
     let uid = Uid::from_raw(user.uid);
     let gid = Gid::from_raw(execution.group.unwrap_or(user.gid));
@@ -95,17 +95,15 @@ fn identity(execution: &ExecutionSpec, steps: &mut Vec<Step>) -> Result<(), Spaw
     };
     // Without privileges we can only stay who we are, and then the groups are right already.
     if geteuid().is_root() || uid != getuid() {
-        steps.push(Step::Groups { user: label.clone(), groups: groups_of(user, gid)? });
+        steps.push(Step::Groups { user: label.clone(), groups: groups_of(user, gid) });
     }
     steps.push(Step::Group(gid));
     steps.push(Step::User { user: label, uid });
-    Ok(())
 }
 
-fn groups_of(user: &UserSpec, gid: Gid) -> Result<Vec<Gid>, SpawnError> {
-    let Some(name) = &user.name else { return Ok(vec![gid]) };
-    let look_up = || -> io::Result<Vec<Gid>> { Ok(getgrouplist(&CString::new(name.as_bytes())?, gid)?) };
-    look_up().map_err(|error| SpawnError::new(format!("look up the groups of user {name:?}"), error))
+fn groups_of(user: &UserSpec, gid: Gid) -> Vec<Gid> {
+    let Some(name) = &user.name else { return vec![gid] };
+    accounts::groups_of(name, gid.as_raw()).into_iter().map(Gid::from_raw).collect()
 }
 
 impl Step {
@@ -208,7 +206,7 @@ mod tests {
             no_new_privileges: true,
             ..Default::default()
         };
-        let steps = Steps::plan(&execution).unwrap();
+        let steps = Steps::plan(&execution);
         let told: Vec<String> = (0..steps.0.len())
             .map(|number| steps.failed(number, Errno::EPERM))
             .map(|error| error.to_string().replace(": Operation not permitted", ""))
@@ -230,7 +228,7 @@ mod tests {
 
     #[test]
     fn only_another_user_or_group_needs_memory_of_its_own() {
-        let change_user = |execution: &ExecutionSpec| Steps::plan(execution).unwrap().change_user();
+        let change_user = |execution: &ExecutionSpec| Steps::plan(execution).change_user();
         let limit = ResourceLimit { resource: Resource::Core, soft: Some(0), hard: Some(0) };
         assert!(!change_user(&ExecutionSpec {
             cwd: Some("/".into()),

@@ -26,7 +26,7 @@ pub(super) fn spawn(launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
     let image = Image::new(&path, launch.command, launch.environment).map_err(impossible)?;
     let directory =
         cwd.map(|cwd| CString::new(cwd.as_os_str().as_bytes())).transpose().map_err(impossible)?;
-    let steps = Steps::plan(launch.execution)?;
+    let steps = Steps::plan(launch.execution);
     let (pipes, writers) = match launch.output {
         Output::Piped => {
             let (pipes, writers) = pipes()?;

@@ -12,6 +12,7 @@
 
 pub mod bare;
 pub mod consul;
+pub mod container;
 pub mod http;
 mod log;
 mod processes;
@@ -58,7 +59,8 @@ pub struct Pilot {
     child: Pid,
     /// The program.
     pid: Pid,
-    in_namespace: bool,
+    /// Whether it is process 1 in its own eyes.
+    is_first: bool,
     /// Kept open, so that it fills up rather than breaks.
     unread: Option<ChildStdout>,
 }
@@ -159,7 +161,7 @@ impl Pilot {
 
     /// The process number that the program has in its own eyes.
     fn own_number(&self) -> i64 {
-        if self.in_namespace { 1 } else { i64::from(self.pid()) }
+        if self.is_first { 1 } else { i64::from(self.pid()) }
     }
 
     /// Waits for a record of the log.

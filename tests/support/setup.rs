@@ -25,8 +25,21 @@ pub struct Setup {
     config: Option<String>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    as_pid_one: bool,
+    /// The words before the program, which give it a world of its own.
+    within: Vec<String>,
+    world: World,
     unread: bool,
+}
+
+/// Where the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum World {
+    /// Where the test runs.
+    Ours,
+    /// As process 1 of a new PID namespace.
+    Namespace,
+    /// In a container, as process 1 unless its options say otherwise.
+    Container,
 }
 
 impl Setup {
@@ -37,7 +50,8 @@ impl Setup {
             config: None,
             arguments: vec![],
             environment: vec![],
-            as_pid_one: false,
+            within: vec![],
+            world: World::Ours,
             unread: false,
         }
     }
@@ -74,7 +88,15 @@ impl Setup {
     /// As process 1 of a new PID namespace; see [`can_be_pid_one`].
     #[allow(clippy::wrong_self_convention, reason = "a run as process 1 is what it reads like")]
     pub fn as_pid_one(mut self) -> Self {
-        self.as_pid_one = true;
+        self.world = World::Namespace;
+        self.within = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"].map(Into::into).into();
+        self
+    }
+
+    /// In a container that these words start.
+    pub(super) fn in_container(mut self, words: Vec<String>) -> Self {
+        self.world = World::Container;
+        self.within = words;
         self
     }
 
@@ -90,12 +112,13 @@ impl Setup {
 
     fn command(&self) -> Command {
         let program = env!("CARGO_BIN_EXE_containerpilot");
-        let mut command = if self.as_pid_one {
-            let mut command = Command::new("unshare");
-            command.args(["--pid", "--fork", "--mount-proc", "--kill-child", program]);
-            command
-        } else {
-            Command::new(program)
+        let mut command = match self.within.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+            None => Command::new(program),
         };
         if let Some(config) = &self.config {
             let path = self.dir().join(CONFIG);
@@ -117,9 +140,9 @@ impl Setup {
         let log = Log::follow(child);
         let mark = Mark::new(self.dir());
         let child = Pid::from_raw(number);
-        let mut pilot =
-            Pilot { dir: self.dir, mark, log, child, pid: child, in_namespace: self.as_pid_one, unread };
-        if pilot.in_namespace {
+        let is_first = self.world != World::Ours;
+        let mut pilot = Pilot { dir: self.dir, mark, log, child, pid: child, is_first, unread };
+        if self.world == World::Namespace {
             pilot.pid = only_child(&pilot);
         }
         pilot

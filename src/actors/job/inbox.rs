@@ -45,9 +45,9 @@ impl Handler<ProcessEnded> for Job {
             return;
         };
         let lasted = execution.started.elapsed();
-        self.log_end(ended.pid, ended.status);
+        self.log_end(&ended);
         self.last_status = Some(ended.status.shell_code());
-        self.last_exit = Some(ended.status.to_string());
+        self.last_exit = Some(ended.to_string());
         self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, None);
         self.checks.pause();
         if !self.state.pending {

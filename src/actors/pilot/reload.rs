@@ -15,6 +15,7 @@ use crate::config::spec::{JobSpec, Spec};
 use crate::messages::control::{Refusal, Reload, ReloadSummary};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::JobCommand;
+use crate::offload;
 
 /// Where the outcome of a reload goes.
 pub type Answer = oneshot::Sender<Result<ReloadSummary, Refusal>>;
@@ -66,7 +67,7 @@ impl Pilot {
     fn load(&self, answers: Vec<Answer>, reload: Reload, ctx: &mut Context<Self>) {
         let load = Arc::clone(&self.tools.load);
         let environment = self.tools.environ.borrow().for_templates();
-        let loaded = tokio::task::spawn_blocking(move || load(&environment));
+        let loaded = offload::run(move || load(&environment));
         ctx.spawn(fut::wrap_future(loaded).map(move |outcome, pilot: &mut Self, ctx| {
             let outcome =
                 outcome.unwrap_or_else(|error| Err(format!("cannot load the configuration: {error}")));

@@ -25,6 +25,8 @@ pub enum Manner {
     Stubborn,
     /// Ends some milliseconds after SIGTERM, with status 0.
     Slow(u64),
+    /// Is killed for memory after some milliseconds.
+    Hungry(u64),
     /// Cannot be executed.
     Missing,
     /// Ends at once and leaves a process behind that ends some milliseconds after SIGTERM.
@@ -51,6 +53,7 @@ struct World {
     started: Vec<Started>,
     signals: Vec<(Pid, Signal)>,
     most: usize,
+    memory_kills: u64,
 }
 
 /// Shared by the test and the program.
@@ -102,11 +105,19 @@ impl Fake {
         self.0.borrow_mut().manners.insert(name.into(), manner);
     }
 
+    /// As somebody else would kill it.
+    pub fn kill(&self, name: &str) {
+        self.end(self.pid_of(name).unwrap(), killed(Signal::KILL));
+    }
+
     fn end(&self, pid: Pid, status: ExitStatus) {
         let mut world = self.0.borrow_mut();
         let Some(manner) = world.live.remove(&pid) else { return };
         if let Manner::Litters(after) = manner {
             world.remains.insert(pid, after);
+        }
+        if let Manner::Hungry(_) = manner {
+            world.memory_kills += 1;
         }
         world.dead.push_back(Exited { pid, status });
         world.news = true;
@@ -147,6 +158,7 @@ impl Kernel for Fake {
         match manner {
             Manner::Ends(code, after) => self.end_later(pid, ExitStatus::Code(code), after),
             Manner::Litters(_) => self.end_later(pid, ExitStatus::Code(0), 0),
+            Manner::Hungry(after) => self.end_later(pid, killed(Signal::KILL), after),
             Manner::Serves | Manner::Stubborn | Manner::Slow(_) | Manner::Missing => {}
         }
         Ok(Spawned { pid, pipes: None })
@@ -212,5 +224,9 @@ impl Kernel for Fake {
     fn group_is_empty(&self, group: Pid) -> bool {
         let world = self.0.borrow();
         !world.live.contains_key(&group) && !world.remains.contains_key(&group)
+    }
+
+    fn memory_kills(&self) -> Option<u64> {
+        Some(self.0.borrow().memory_kills)
     }
 }

@@ -249,3 +249,17 @@ fn all_waits_for_every_event_and_any_for_the_first() {
 }
 
 use std::ffi::OsString;
+
+#[test]
+fn a_job_that_the_kernel_killed_for_memory_says_so_and_one_that_another_killed_does_not() {
+    let jobs = ["hungry", "killed", "app"].map(job).to_vec();
+    play(spec(jobs), &[("hungry", Manner::Hungry(5))], |scene| async move {
+        let told = |name: &str| scene.board.read().jobs[name].last_exit.clone();
+        scene.wait(2000).await;
+        assert_eq!(told("hungry"), Some((137, "killed for memory (SIGKILL)".to_owned())));
+        scene.fake.kill("killed");
+        scene.wait(100).await;
+        assert_eq!(told("killed"), Some((137, "killed by SIGKILL".to_owned())));
+        scene.signal(Signal::TERM);
+    });
+}

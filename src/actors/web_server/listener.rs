@@ -106,10 +106,14 @@ pub fn bind_control(spec: &ControlSpec) -> io::Result<(Listener, SocketFile)> {
     let explain = |error: io::Error| {
         let reason = error.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
-        io::Error::new(
+        // Common in containers: another user than root, or a root file system that is read-only.
+        let elsewhere = matches!(
             error.kind(),
-            format!("cannot create the control socket {}: {reason}", spec.socket.display()),
-        )
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::NotFound
+        );
+        let advice = if elsewhere { " (control.socket can name another place)" } else { "" };
+        let place = spec.socket.display();
+        io::Error::new(error.kind(), format!("cannot create the control socket {place}: {reason}{advice}"))
     };
     create(spec).map_err(explain)
 }

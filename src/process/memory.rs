@@ -1,0 +1,107 @@
+//! How many processes the kernel has killed in our control group because memory ran out. Both versions of
+//! control groups count it, whether the group's own limit was reached or the whole machine's.
+
+use std::fs;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Where the kernel shows control groups, within a container and outside.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// Processes that are killed for memory together are waited for within this time.
+const KILLED_TOGETHER: Duration = Duration::from_secs(1);
+
+/// What is known of the count. The kernel does not tell which processes it killed, so a rise explains a death by
+/// SIGKILL that we did not send; one that nobody asked about, such as of a worker that its server replaced, may
+/// explain the next such death wrongly.
+#[derive(Debug)]
+pub(super) struct MemoryKills {
+    count: u64,
+    /// When the count was last seen to have risen.
+    rose: Option<Instant>,
+}
+
+impl MemoryKills {
+    pub(super) fn new(count: Option<u64>) -> Self {
+        Self { count: count.unwrap_or(0), rose: None }
+    }
+
+    /// Whether what the count is now explains a death by SIGKILL.
+    pub(super) fn explain(&mut self, count: Option<u64>) -> bool {
+        if let Some(count) = count.filter(|count| *count > self.count) {
+            *self = Self { count, rose: Some(Instant::now()) };
+        }
+        self.rose.is_some_and(|rose| rose.elapsed() < KILLED_TOGETHER)
+    }
+}
+
+/// `None` where the kernel does not tell: no control groups, or none mounted.
+pub(super) fn kills() -> Option<u64> {
+    let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
+    places(&membership).iter().find_map(|path| count(&fs::read_to_string(path).ok()?))
+}
+
+/// The files that may hold the count, the likeliest first. A container that shares the machine's namespace of
+/// control groups is told the path that it has outside, yet sees its own group as the root of the mount.
+fn places(membership: &str) -> Vec<String> {
+    let mut places = Vec::new();
+    for line in membership.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (root, file) = if controllers.is_empty() {
+            (MOUNT.to_owned(), "memory.events")
+        } else if controllers.split(',').any(|name| name == "memory") {
+            (format!("{MOUNT}/{controllers}"), "memory.oom_control")
+        } else {
+            continue;
+        };
+        places.push(format!("{root}{}/{file}", path.trim_end_matches('/')));
+        places.push(format!("{root}/{file}"));
+    }
+    places
+}
+
+fn count(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_version_of_control_groups_tells_where_the_count_is() {
+        let second = ["/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory.events"];
+        assert_eq!(places("0::/\n"), second);
+        let first = "7:cpu,cpuacct:/docker/1f\n5:memory:/docker/1f\n0::/docker/1f\n";
+        assert_eq!(
+            places(first),
+            [
+                "/sys/fs/cgroup/memory/docker/1f/memory.oom_control",
+                "/sys/fs/cgroup/memory/memory.oom_control",
+                "/sys/fs/cgroup/docker/1f/memory.events",
+                "/sys/fs/cgroup/memory.events",
+            ]
+        );
+        assert_eq!(places(""), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rise_explains_the_deaths_of_its_moment_and_no_later_one() {
+        let mut kills = MemoryKills::new(Some(2));
+        assert!(!kills.explain(Some(2)), "killed by hand");
+        assert!(kills.explain(Some(4)));
+        assert!(kills.explain(Some(4)), "the second of two that were killed together");
+        tokio::time::advance(KILLED_TOGETHER).await;
+        assert!(!kills.explain(Some(4)));
+        assert!(!MemoryKills::new(None).explain(None), "a kernel that does not tell");
+    }
+
+    #[test]
+    fn only_killed_processes_count() {
+        assert_eq!(count("low 0\nhigh 0\nmax 12\noom 4\noom_kill 3\noom_group_kill 1\n"), Some(3));
+        assert_eq!(count("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"), Some(2));
+        assert_eq!(count("low 0\n"), None);
+    }
+}
