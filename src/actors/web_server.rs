@@ -6,6 +6,7 @@ pub mod control;
 pub mod event_log;
 pub mod listener;
 pub mod places;
+mod refusal;
 pub mod reply;
 pub mod status;
 pub mod telemetry;
