@@ -69,7 +69,7 @@ fn perform(request: Request) -> Result<ExitCode, CommandError> {
         Request::Render { config, destination } => render::run(&found(config.as_deref())?, &destination),
         Request::Check { config, options } => check::run(&found(config.as_deref())?, options),
         Request::Schema => check::print_schema(),
-        Request::Client { config, request } => client::run(config.as_deref(), &request),
+        Request::Client { config, socket, request } => client::run(config.as_deref(), socket, &request),
         Request::Migrate { old, destination, main } => migrate::run(&old, &destination, main.as_ref()),
         Request::Version => version::print(),
     }

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use support::http::{answer, free_port, get_port};
+use support::http::{Answer, answer, free_port, get_port};
 use support::{Exit, Pilot};
 
 /// More than the program ever needs, less than any of these clients sends.
@@ -70,13 +70,22 @@ fn half_a_request_holds_neither_reload_nor_shutdown() {
     drop(held);
 }
 
+/// That a person who reads the refusal learns why.
+fn assert_refused(answer: &Answer, status: u16, words: &str) {
+    assert_eq!(answer.status, status, "{answer:?}");
+    assert!(answer.head.contains("content-type: application/json"), "{answer:?}");
+    assert!(answer.json()["error"].as_str().unwrap().contains(words), "{answer:?}");
+}
+
 #[test]
 fn who_takes_too_long_for_a_head_is_sent_away() {
-    let (pilot, _) = start();
-    let mut slow = pilot.connect();
+    let (pilot, port) = start();
+    let (mut slow, mut silent) = (pilot.connect(), TcpStream::connect(("127.0.0.1", port)).unwrap());
     slow.write_all(b"GET /v3/ping HTTP/1.1\r\nHost:").unwrap();
+    silent.write_all(b"G").unwrap();
     let began = Instant::now();
-    assert_eq!(answer(slow).status, 408);
+    assert_refused(&answer(slow), 408, "did not arrive within 5 seconds");
+    assert_refused(&answer(silent), 408, "did not arrive within 5 seconds");
     assert!((3..15).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     assert_undisturbed(&pilot);
 }
@@ -111,13 +120,14 @@ fn a_body_without_an_end_is_cut_off() {
 
 #[test]
 fn ten_thousand_headers_are_refused() {
-    let (pilot, _) = start();
-    let mut stream = pilot.connect();
+    let (pilot, port) = start();
     let mut head = "GET /v3/ping HTTP/1.1\r\nHost: x\r\n".to_owned();
     (0..10_000).for_each(|number| head.push_str(&format!("X-{number}: {number}\r\n")));
-    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(b"\r\n"));
-    let status = answer(stream).status;
-    assert!(matches!(status, 0 | 400 | 413 | 431), "{status}");
+    head.push_str("\r\n");
+    for mut stream in [Box::new(pilot.connect()) as Box<dyn Conversation>, Box::new(tcp(port))] {
+        stream.write_all(head.as_bytes()).unwrap();
+        assert_refused(&answer(stream), 431, "at most 96 headers");
+    }
     let mut endless = pilot.connect();
     endless.write_all(b"GET /").unwrap();
     let mut sent = 0;
@@ -125,6 +135,33 @@ fn ten_thousand_headers_are_refused() {
         sent += 0x1000;
     }
     assert!(sent < 8 << 20, "a path of {sent} bytes was taken");
+    assert_undisturbed(&pilot);
+}
+
+#[test]
+fn garbage_is_answered_in_words_after_what_was_asked_before_it() {
+    let (pilot, port) = start();
+    for garbage in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        b"hello there\r\n\r\n",
+        b"GET /v3/ping HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        b"PUT /v3/env HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\n",
+    ] {
+        for mut stream in [Box::new(pilot.connect()) as Box<dyn Conversation>, Box::new(tcp(port))] {
+            stream.write_all(garbage).unwrap();
+            assert_refused(&answer(stream), 400, "this is not an HTTP/1.1 request");
+        }
+    }
+    let mut stream = pilot.connect();
+    stream
+        .write_all(b"GET /v3/ping HTTP/1.1\r\nHost: x\r\n\r\nGET /v3/nope HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    stream.write_all(&[0xff; 5000]).unwrap();
+    let Answer { status, body, .. } = answer(stream);
+    assert_eq!((status, body.starts_with("ok\n")), (200, true), "{body}");
+    let (_, rest) = body.split_once("HTTP/1.1 404 Not Found\r\n").unwrap_or_else(|| panic!("{body}"));
+    let (_, rest) = rest.split_once("HTTP/1.1 400 Bad Request\r\n").unwrap_or_else(|| panic!("{body}"));
+    assert!(rest.ends_with("}\n") && rest.contains("not an HTTP/1.1 request"), "{body}");
     assert_undisturbed(&pilot);
 }
 

@@ -17,11 +17,12 @@ use super::job::advertisement::Discovery;
 use super::job::{Job, Surroundings};
 use super::pilot::crew::Hand;
 use super::pilot::view::JobView;
-use super::pilot::{Load, Pilot, Reconfigured, SignalArrived, Tools, configure_environment};
+use super::pilot::{Load, Pilot, Prepare, SignalArrived, Tools, configure_environment};
 use super::reaper::Reaper;
 use super::registry::{Overseer, Registry};
 use super::web_server::event_log::EventLog;
-use super::web_server::{Leave, Listeners, PilotLink, Rebind, Shared, WebServer};
+use super::web_server::places::{Listeners, Places};
+use super::web_server::{Leave, PilotLink, Shared, WebServer};
 use crate::config::spec::{CheckSpec, JobSpec, Spec};
 use crate::logging::Log;
 use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
@@ -119,7 +120,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         recorder: recorder.clone(),
         log: log.logger().clone(),
     });
-    let web_server = listeners.map(|listeners| {
+    let places = listeners.map(|listeners| {
         let pilot = PilotLink {
             reload: pilot.clone().recipient(),
             job: pilot.clone().recipient(),
@@ -129,7 +130,10 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         let board = board.clone();
         let shared =
             Shared { pilot, board, recorder, events: EventLog::default(), queued, started: Instant::now() };
-        let web_server = WebServer::new(listeners, shared, log.logger().clone()).start();
+        Rc::new(Places::new(listeners, shared, log.logger().clone()))
+    });
+    let web_server = places.clone().map(|places| {
+        let web_server = WebServer::new(places).start();
         let recipient = web_server.clone().recipient();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient });
         web_server
@@ -149,12 +153,10 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
             let registry = registry.clone();
             move |hand| registry.do_send(Unsubscribe(hand.notices.clone()))
         }),
+        prepare: preparing(places, Rc::clone(&discovering)),
         reconfigured: {
             let discovery = Rc::clone(&discovering);
-            let mut told: Vec<Box<Reconfigured>> =
-                vec![Box::new(move |old, new, facts| discovery.reconfigure(old, new, facts))];
-            told.extend(web_server.iter().map(|web_server| rebinding(web_server.clone())));
-            told
+            vec![Box::new(move |old, new, facts| discovery.reconfigure(old, new, facts))]
         },
     };
     let spec = Rc::new(spec);
@@ -163,9 +165,14 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     Ok(Program { pilot, registry, consul, board, web_server, exited })
 }
 
-/// Tells the web server of a new configuration.
-fn rebinding(web_server: Addr<WebServer>) -> Box<Reconfigured> {
-    Box::new(move |_, new, _| web_server.do_send(Rebind::new(new)))
+/// What can fail of a new configuration: the places that it wants served, and the way to Consul.
+fn preparing(places: Option<Rc<Places>>, discovering: Rc<Discovering>) -> Box<Prepare> {
+    Box::new(move |old, new| {
+        discovering.check(old, new).map_err(|error| error.to_string())?;
+        let Some(places) = places.clone() else { return Ok(Box::new(|| {})) };
+        let prepared = places.prepare(new).map_err(|error| error.to_string())?;
+        Ok(Box::new(move || places.adopt(prepared)))
+    })
 }
 
 /// Starts a job's actors and subscribes it to what it listens for.

@@ -46,6 +46,13 @@ pub type Hire = dyn Fn(&Arc<JobSpec>, u64) -> Hand;
 /// Hears of a new configuration: the old one and the new.
 pub type Reconfigured = dyn Fn(&Spec, &Spec, &HashSet<EventKey>);
 
+/// Gets hold of what a new configuration (after the old one) needs, before anything is changed. What it returns puts that
+/// to use, or gives it back when it is dropped.
+pub type Prepare = dyn Fn(&Spec, &Spec) -> Result<Adopt, String>;
+
+/// Puts what was prepared to use.
+pub type Adopt = Box<dyn FnOnce()>;
+
 /// What the Pilot needs of the program around it.
 pub struct Tools {
     /// Where it logs.
@@ -64,6 +71,8 @@ pub struct Tools {
     pub hire: Box<Hire>,
     /// Ends a job's subscriptions.
     pub dismiss: Box<dyn Fn(&Hand)>,
+    /// Gets hold of what a configuration needs.
+    pub prepare: Box<Prepare>,
     /// Told of every new configuration.
     pub reconfigured: Vec<Box<Reconfigured>>,
 }

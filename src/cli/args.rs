@@ -60,6 +60,10 @@ struct Arguments {
     #[arg(long, global = true, value_name = "PATH")]
     config: Option<PathBuf>,
 
+    /// With a request to a running containerpilot: its control socket, if not the one that the configuration names
+    #[arg(long, global = true, value_name = "PATH", help_heading = CLIENT)]
+    socket: Option<PathBuf>,
+
     /// Print the version and the git hash
     #[arg(long, short = 'v', short_alias = 'V', group = "mode")]
     version: bool,
@@ -102,7 +106,7 @@ struct ClientFlags {
     all: bool,
 
     /// With -reload: only tell what would start, stop and stay
-    #[arg(long, requires = "reload", conflicts_with = "all")]
+    #[arg(long, requires = "reload")]
     dry_run: bool,
 
     /// Exit 0 if it answers
@@ -232,16 +236,26 @@ fn advice_on_word(word: &str) -> Vec<String> {
 }
 
 fn request(parsed: Arguments) -> Result<Request, clap::Error> {
-    let Arguments { config, rendering, client, version, main, command } = parsed;
+    let Arguments { config, socket, rendering, client, version, main, command } = parsed;
+    let conflict = |message| Arguments::command().error(ErrorKind::ArgumentConflict, message);
     let flag = flag_request(&config, rendering, client, version);
-    match (command, flag, main) {
-        (Some(command), None, None) => command_request(config, command),
-        (Some(_), _, _) => Err(Arguments::command().error(
-            ErrorKind::ArgumentConflict,
-            "of the flags, only -config can be used together with a command",
+    let request = match (command, flag, main) {
+        (Some(command), None, None) => command_request(config, command)?,
+        (Some(_), _, _) => {
+            return Err(conflict(
+                "of the flags, only -config and -socket can be used together with a command",
+            ));
+        }
+        (None, Some(request), _) => request,
+        (None, None, main) => Request::Supervise { config, main: main.map(command_line).transpose()? },
+    };
+    match (request, socket) {
+        (Request::Client { config, request, .. }, socket) => Ok(Request::Client { config, socket, request }),
+        (request, None) => Ok(request),
+        (_, Some(_)) => Err(conflict(
+            "-socket is for requests to a running containerpilot, such as -reload or status; where it listens is said by \
+             control.socket in its configuration",
         )),
-        (None, Some(request), _) => Ok(request),
-        (None, None, main) => Ok(Request::Supervise { config, main: main.map(command_line).transpose()? }),
     }
 }
 
@@ -271,7 +285,7 @@ fn flag_request(
     } else {
         return None;
     };
-    Some(Request::Client { config: config.clone(), request })
+    Some(Request::Client { config: config.clone(), socket: None, request })
 }
 
 fn destination(out: Option<PathBuf>) -> Destination {
@@ -296,7 +310,7 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request,
         Command::Restart(name) => job(name, JobAction::Restart),
         Command::Signal { job: name, signal } => job(name, JobAction::Signal(signal)),
     };
-    Ok(Request::Client { config, request })
+    Ok(Request::Client { config, socket: None, request })
 }
 
 fn command_line(words: Vec<String>) -> Result<CommandLine, clap::Error> {

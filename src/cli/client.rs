@@ -2,6 +2,7 @@
 
 mod events;
 mod http;
+mod live;
 mod table;
 
 use std::io::{self, ErrorKind, Read};
@@ -22,9 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// More than the longest answer, so that something that is not ours cannot fill our memory.
 const LONGEST_ANSWER: u64 = 64 << 20;
 
-/// Sends the request to the control socket that the configuration names and prints the answer.
-pub fn run(config: Option<&Path>, request: &ClientRequest) -> Result<ExitCode, CommandError> {
-    let socket = socket(config);
+/// Sends the request to a control socket, by default the one that the configuration names, and prints the answer.
+pub fn run(
+    config: Option<&Path>,
+    named: Option<PathBuf>,
+    request: &ClientRequest,
+) -> Result<ExitCode, CommandError> {
+    let socket = named.unwrap_or_else(|| socket(config));
     let mut answer = http::send(&socket, &call(request)).map_err(|error| unreachable(&socket, &error))?;
     if (200..300).contains(&answer.status) {
         print(request, answer)
@@ -49,8 +54,8 @@ fn socket(config: Option<&Path>) -> PathBuf {
 
 fn unreachable(socket: &Path, error: &io::Error) -> CommandError {
     let known = [
-        (ErrorKind::NotFound, "there is no such socket; is containerpilot running?"),
-        (ErrorKind::ConnectionRefused, "nobody listens; is containerpilot running?"),
+        (ErrorKind::NotFound, "there is no such socket"),
+        (ErrorKind::ConnectionRefused, "nobody listens"),
         (ErrorKind::PermissionDenied, "permission denied; its owner is who runs containerpilot"),
         (ErrorKind::WouldBlock, "no answer in time"),
         (ErrorKind::TimedOut, "no answer in time"),
@@ -59,7 +64,20 @@ fn unreachable(socket: &Path, error: &io::Error) -> CommandError {
     ];
     let reason = known.iter().find(|(kind, _)| *kind == error.kind());
     let reason = reason.map_or_else(|| error.to_string(), |(_, reason)| (*reason).to_owned());
-    CommandError::new(format!("cannot ask {}: {reason}", socket.display()))
+    let is_absent = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused);
+    let hint = if is_absent { hint(&live::sockets(socket)) } else { String::new() };
+    CommandError::new(format!("cannot ask {}: {reason}{hint}", socket.display()))
+}
+
+/// What to do when nobody is where the configuration says; it may have been changed and not been loaded yet.
+fn hint(live: &[PathBuf]) -> String {
+    let live: Vec<String> = live.iter().map(|path| format!("-socket {}", path.display())).collect();
+    if live.is_empty() {
+        "; is containerpilot running? If it listens elsewhere, say where: -socket PATH".to_owned()
+    } else {
+        let list = live.join(" or ");
+        format!(". A containerpilot listens elsewhere: if that is the one you mean, add {list}")
+    }
 }
 
 fn call(request: &ClientRequest) -> Call {
@@ -197,6 +215,12 @@ mod tests {
             let call = call(&request);
             assert_eq!((call.method, call.target.as_str(), call.body.as_str()), (method, target, body));
         }
+    }
+
+    #[test]
+    fn who_asks_at_the_wrong_place_is_told_of_the_right_one() {
+        assert!(hint(&[]).contains("is containerpilot running?"));
+        assert!(hint(&["/a".into(), "/b c".into()]).ends_with("add -socket /a or -socket /b c"));
     }
 
     #[test]

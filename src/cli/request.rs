@@ -38,6 +38,8 @@ pub enum Request {
     Client {
         /// Value of `-config`; it says where the socket is.
         config: Option<PathBuf>,
+        /// Value of `-socket`, if it is elsewhere.
+        socket: Option<PathBuf>,
         /// What to ask.
         request: ClientRequest,
     },

@@ -44,9 +44,14 @@ pub fn client_config(spec: &TlsSpec) -> Result<ClientConfig, SetupError> {
 fn roots(spec: &TlsSpec) -> Result<RootCertStore, SetupError> {
     let mut roots = RootCertStore::empty();
     for file in trusted_files(spec)? {
-        let (_, refused) = roots.add_parsable_certificates(certificates(&file)?);
-        if refused > 0 && spec.ca_file.as_ref() == Some(&file) {
-            return Err(SetupError::File(file, "it holds a certificate that cannot be read".to_owned()));
+        let (taken, refused) = roots.add_parsable_certificates(certificates(&file)?);
+        if spec.ca_file.as_ref() == Some(&file) && (refused > 0 || taken == 0) {
+            let reason = if refused > 0 {
+                "it holds a certificate that cannot be read"
+            } else {
+                "it holds no certificate"
+            };
+            return Err(SetupError::File(file, reason.to_owned()));
         }
     }
     if roots.is_empty() {

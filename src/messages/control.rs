@@ -50,6 +50,17 @@ pub enum JobOrder {
     Signal(Signal),
 }
 
+impl fmt::Display for JobOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start => f.write_str("start"),
+            Self::Stop => f.write_str("stop"),
+            Self::Restart => f.write_str("restart"),
+            Self::Signal(signal) => signal.fmt(f),
+        }
+    }
+}
+
 /// Enter or leave maintenance; answers whether that changed anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "bool")]

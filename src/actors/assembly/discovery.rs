@@ -15,6 +15,7 @@ use crate::actors::consul_agent::{Advertiser, ConsulAgent};
 use crate::actors::registry::Registry;
 use crate::actors::watch::{Retire, Watch, asker};
 use crate::config::spec::{Spec, TelemetrySpec, WatchSpec};
+use crate::consul::Client;
 use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::discovery::Registration;
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -45,8 +46,7 @@ impl Discovering {
         registry: &Addr<Registry>,
         log: &Logger,
     ) -> io::Result<Self> {
-        let client = connect(spec.consul.as_ref(), log)
-            .map_err(|error| io::Error::other(format!("the client of Consul: {error}")))?;
+        let client = connected(spec, log)?;
         let own_service = spec.telemetry.as_ref().map(own_service);
         let agent = ConsulAgent::new(client, (board.clone(), recorder.clone()), own_service, log).start();
         let keys = [
@@ -67,6 +67,14 @@ impl Discovering {
         if spec.consul.is_some() {
             spec.watches.iter().for_each(|watch| drop(self.observe(watch)));
         }
+    }
+
+    /// Whether the new configuration's Consul can be spoken to at all, if it is another one.
+    pub fn check(&self, old: &Spec, new: &Spec) -> io::Result<()> {
+        if old.consul == new.consul {
+            return Ok(());
+        }
+        connected(new, &self.log).map(drop)
     }
 
     /// Changes what changed; `facts` have happened already, `startup` aside.
@@ -109,6 +117,11 @@ impl Discovering {
         }
         self.board.write().watches.remove(name);
     }
+}
+
+fn connected(spec: &Spec, log: &Logger) -> io::Result<Option<Client>> {
+    connect(spec.consul.as_ref(), log)
+        .map_err(|error| io::Error::other(format!("the client of Consul: {error}")))
 }
 
 fn global(code: EventCode) -> EventKey {

@@ -35,6 +35,8 @@ impl Handler<ControlJob> for Pilot {
         };
         match &self.stage {
             Stage::Running => {}
+            // Who waits for a stubborn process may want to end it.
+            Stage::Reloading(_) | Stage::ShuttingDown(_) if matches!(control.order, JobOrder::Signal(_)) => {}
             Stage::Reloading(_) => return Err(Refusal::NotNow("a reload is under way".into())),
             Stage::ShuttingDown(_) | Stage::Leaving { .. } | Stage::Gone => {
                 return Err(Refusal::NotNow("the program is shutting down".into()));
@@ -43,7 +45,7 @@ impl Handler<ControlJob> for Pilot {
         let phase = self.tools.board.read().jobs.get(control.name.as_str()).map(|status| status.phase);
         let command = command(control.order, phase.unwrap_or(Phase::Waiting))
             .map_err(|reason| Refusal::NotNow(format!("job \"{}\" {reason}", control.name)))?;
-        info!(self.tools.log.logger(), "by hand: {:?}", control.order; "job" => control.name);
+        info!(self.tools.log.logger(), "by hand: {}", control.order; "job" => control.name);
         self.crew.tell(index, command);
         Ok(())
     }

@@ -10,7 +10,7 @@ use slog::{info, warn};
 use tokio::sync::oneshot;
 
 use super::plan::{Plan, next_to_stop, plan};
-use super::{Pilot, Stage, configure_environment, facts};
+use super::{Adopt, Pilot, Stage, configure_environment, facts};
 use crate::config::spec::{JobSpec, Spec};
 use crate::messages::control::{Refusal, Reload, ReloadSummary};
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -37,6 +37,8 @@ pub struct Reloading {
     jobs: Vec<Arc<JobSpec>>,
     plan: Plan,
     told: Vec<bool>,
+    /// Puts what was prepared to use.
+    adopt: Adopt,
     answers: Vec<Answer>,
 }
 
@@ -97,8 +99,8 @@ impl Pilot {
         if !matches!(self.stage, Stage::Running) {
             return answer_all(answers, &Err(not_now()));
         }
-        let spec = match outcome {
-            Ok(spec) => spec,
+        let (spec, adopt) = match outcome.and_then(|spec| self.make_ready(spec)) {
+            Ok(ready) => ready,
             Err(report) => {
                 warn!(
                     self.tools.log.logger(),
@@ -108,17 +110,18 @@ impl Pilot {
                 return self.reload_next(ctx);
             }
         };
-        if let Err(error) = self.tools.log.apply(&spec.logging) {
-            let refusal = Refusal::BadConfiguration(error.to_string());
-            warn!(self.tools.log.logger(), "the configuration was not reloaded: {refusal}");
-            answer_all(answers, &Err(refusal));
-            return self.reload_next(ctx);
-        }
         let jobs = spec.jobs.clone();
         let plan = plan(&self.crew.specs(), &jobs, &self.crew.halted(), reload.restart_all);
         let told = vec![false; plan.stop.len()];
-        self.stage = Stage::Reloading(Reloading { spec: Rc::new(spec), jobs, plan, told, answers });
+        self.stage = Stage::Reloading(Reloading { spec: Rc::new(spec), jobs, plan, told, adopt, answers });
         self.go_on_reloading(ctx);
+    }
+
+    /// What can fail, before anything changes.
+    fn make_ready(&self, spec: Spec) -> Result<(Spec, Adopt), String> {
+        let adopt = (self.tools.prepare)(&self.spec, &spec)?;
+        self.tools.log.apply(&spec.logging).map_err(|error| error.to_string())?;
+        Ok((spec, adopt))
     }
 
     /// Tells the next of the old jobs to stop; when all are gone, the new ones begin.
@@ -155,8 +158,9 @@ impl Pilot {
     }
 
     fn finish_reload(&mut self, reloading: Reloading, ctx: &mut Context<Self>) {
-        let Reloading { spec, jobs, plan, answers, .. } = reloading;
+        let Reloading { spec, jobs, plan, adopt, answers, .. } = reloading;
         let old = std::mem::replace(&mut self.spec, Rc::clone(&spec));
+        adopt();
         configure_environment(&mut self.tools.environ.borrow_mut(), &spec);
         let started: HashSet<&str> = plan.start.iter().map(|name| &**name).collect();
         let stopped: HashSet<&str> = plan.stop.iter().map(|name| &**name).collect();

@@ -2,11 +2,11 @@
 //! client that does nothing makes room for one that comes; none of them can hold a reload or a shutdown.
 
 use std::cell::{Cell, RefCell};
-use std::future::ready;
+use std::future;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use actix_http::HttpService;
@@ -18,10 +18,12 @@ use actix_web::{App, Error};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::refusal::{self, Refusal};
+
 /// Connections of one listener at a time.
 const MOST_CONNECTIONS: usize = 128;
 /// How long the head of a request may take.
-const HEAD_TIME: Duration = Duration::from_secs(5);
+pub const HEAD_TIME: Duration = Duration::from_secs(5);
 /// How long a client may think between two requests.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// What one request may bring. A refused body is read on, so that its sender sees the answer, but not for ever.
@@ -90,17 +92,66 @@ pub enum Socket {
     Tcp(TcpStream),
 }
 
+impl Socket {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    /// Tells the other side that nothing more will be said.
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
 /// A client's connection.
 #[derive(Debug)]
 pub struct Connection {
     socket: Socket,
     activity: Activity,
+    refusal: Option<Refusal>,
 }
 
 impl Connection {
     /// A connection that was accepted.
     pub fn new(socket: Socket, activity: Activity) -> Self {
-        Self { socket, activity }
+        Self { socket, activity, refusal: None }
+    }
+
+    /// Writes our own words instead of that answer, then reads on for a while, so that they are seen.
+    fn poll_refuse(&mut self, cx: &mut Context<'_>, head: &[u8]) -> Poll<io::Result<usize>> {
+        let Self { socket, refusal, .. } = self;
+        let refusal = refusal.get_or_insert_with(|| Refusal::instead_of(head));
+        let done = Poll::Ready(Ok(head.len()));
+        if refusal.until.as_mut().poll(cx).is_ready() {
+            return done;
+        }
+        while !refusal.left.is_empty() {
+            let count = ready!(socket.poll_write(cx, &refusal.left))?;
+            refusal.left.drain(..count);
+        }
+        ready!(socket.poll_finish(cx))?;
+        loop {
+            let mut bytes = [0; 4096];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            ready!(socket.poll_read(cx, &mut buffer))?;
+            refusal.patience = refusal.patience.saturating_sub(buffer.filled().len());
+            if buffer.filled().is_empty() || refusal.patience == 0 {
+                return done;
+            }
+        }
     }
 }
 
@@ -111,10 +162,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let result = match &mut self.socket {
-            Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-        };
+        let result = self.socket.poll_read(cx, buffer);
         if self.activity.receive(buffer.filled().len() - before) {
             result
         } else {
@@ -125,9 +173,10 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.socket {
-            Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+        match refusal::begins(bytes) {
+            None => self.socket.poll_write(cx, bytes),
+            Some(0) => self.poll_refuse(cx, bytes),
+            Some(before) => self.socket.poll_write(cx, bytes.get(..before).unwrap_or(bytes)),
         }
     }
 
@@ -139,10 +188,7 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.socket {
-            Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-            Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        self.socket.poll_finish(cx)
     }
 }
 
@@ -176,7 +222,7 @@ where
                 .on_connect_ext(|connection: &Connection, extensions: &mut Extensions| {
                     extensions.insert(connection.activity.clone());
                 })
-                .h1(fn_factory(move || ready(Ok::<_, ()>(Rc::clone(&application)))))
+                .h1(fn_factory(move || future::ready(Ok::<_, ()>(Rc::clone(&application)))))
                 .new_service(())
                 .await;
             // What is wrong with a connection concerns its client, who sees it end.

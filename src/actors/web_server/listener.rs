@@ -34,8 +34,16 @@ impl SocketFile {
         &self.spec
     }
 
-    /// Gives it other permissions.
+    /// Whether nobody has removed it.
+    pub fn exists(&self) -> bool {
+        is_socket(&self.spec.socket)
+    }
+
+    /// Gives it other permissions, if it has others.
     pub fn set_mode(&mut self, mode: u32) -> io::Result<()> {
+        if mode == self.spec.mode {
+            return Ok(());
+        }
         fs::set_permissions(&self.spec.socket, fs::Permissions::from_mode(mode))?;
         self.spec.mode = mode;
         Ok(())

@@ -14,7 +14,7 @@ use crate::metrics::Scene;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::ProcessUse;
 
-const METHODS: &[Method] = &[Method::GET];
+const METHODS: &[Method] = &[Method::GET, Method::HEAD];
 
 /// Every route of the telemetry port.
 pub fn routes(config: &mut ServiceConfig) {
@@ -23,6 +23,7 @@ pub fn routes(config: &mut ServiceConfig) {
             config.service(
                 web::resource($path)
                     .route(web::get().to($handler))
+                    .route(web::head().to($handler)) // as some load balancers ask
                     .default_service(web::to(|request| wrong_method(METHODS, request))),
             )
         };

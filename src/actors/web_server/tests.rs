@@ -188,7 +188,7 @@ fn unknown_paths_and_wrong_methods_are_told_as_json() {
         }
         for (plane, path) in [(Plane::Control, "/v3/ping"), (Plane::Telemetry, "/metrics")] {
             let request = TestRequest::default().method(Method::DELETE).uri(path);
-            scene.ask(plane, request).await.assert_error(405, "takes GET, not DELETE");
+            scene.ask(plane, request).await.assert_error(405, "takes GET");
         }
         assert_eq!(StatusCode::OK, scene.get(Plane::Control, "/v3/ping").await.status);
     });

@@ -6,7 +6,9 @@ fn parsed(line: &str) -> Result<Request, clap::Error> {
 
 fn client(line: &str) -> ClientRequest {
     let request = parsed(line).unwrap();
-    let Request::Client { config: None, request } = request else { panic!("{line}: {request:?}") };
+    let Request::Client { config: None, socket: None, request } = request else {
+        panic!("{line}: {request:?}")
+    };
     request
 }
 
@@ -80,12 +82,28 @@ fn a_dash_as_output_is_stdout() {
 }
 
 #[test]
+fn a_request_can_name_its_socket_and_nothing_else_can() {
+    for line in ["cp -socket S -ping", "cp --ping --socket=S", "cp -socket S status", "cp stop app -socket S"]
+    {
+        let request = parsed(line).unwrap();
+        assert!(
+            matches!(&request, Request::Client { socket: Some(socket), .. } if socket.as_os_str() == "S"),
+            "{line}: {request:?}"
+        );
+    }
+    for line in ["cp -socket S", "cp -socket S -- app", "cp check -socket S", "cp -socket S -template"] {
+        assert!(usage_error(line).contains("-socket is for requests to a running containerpilot"), "{line}");
+    }
+}
+
+#[test]
 fn client_flags_become_requests() {
     let set = |key: &str, value: Option<&str>| (key.to_owned(), value.map(ToOwned::to_owned));
     for (line, expected) in [
         ("cp -reload", ClientRequest::Reload { all: false, dry_run: false }),
         ("cp -reload -all", ClientRequest::Reload { all: true, dry_run: false }),
         ("cp -reload --dry-run", ClientRequest::Reload { all: false, dry_run: true }),
+        ("cp -reload --dry-run -all", ClientRequest::Reload { all: true, dry_run: true }),
         ("cp -ping", ClientRequest::Ping),
         ("cp -maintenance enable", ClientRequest::Maintenance(Maintenance::Enable)),
         ("cp --maintenance=disable", ClientRequest::Maintenance(Maintenance::Disable)),
@@ -155,7 +173,6 @@ fn flags_that_exclude_each_other_are_usage_errors() {
         "cp -template -reload",
         "cp -version -ping",
         "cp -putenv A=1 -putmetric b=2",
-        "cp -reload -all -dry-run",
         "cp -template -- app",
         "cp -reload check",
         "cp -template status",
