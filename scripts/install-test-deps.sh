@@ -9,7 +9,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # tool:package
 needed="cc:gcc curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linux"
 # Tests that need one of these skip themselves where it cannot be had.
-wanted="prometheus:prometheus promtool:prometheus"
+wanted="debootstrap:debootstrap jq:jq nginx:nginx-light python3:python3 prometheus:prometheus promtool:prometheus"
 
 # The packages of those tools in "tool:package …" that are missing.
 missing() {
