@@ -144,15 +144,15 @@ guide() {
 
 The autopilot demo runs. In another terminal:
 
-  curl http://$publish:8080/                     which app answers, through nginx
-  $0 scale 3       three of them: ask again
-  docker exec $demo-app-2 containerpilot -maintenance enable     (or disable)
-  docker kill $demo-app-3                      an accident: nginx knows after 3 s at the latest
-  docker restart $demo-consul                   discovery goes away and comes back; requests go on
-  docker exec $demo-nginx containerpilot status
+  which app answers, through nginx:         curl http://$publish:8080/
+  three of them; ask again:                 $0 scale 3
+  one out of discovery, and in again:       docker exec $demo-app-2 containerpilot -maintenance enable (or disable)
+  an accident, of which nginx hears in 3 s: docker kill $demo-app-3
+  discovery goes away, requests go on:      docker restart $demo-consul
+  what nginx's containerpilot knows:        docker exec $demo-nginx containerpilot status
 
-  http://$publish:9091/targets                    Prometheus, which found them all in Consul
-  http://$publish:8500/v1/health/service/app      what Consul says of the app
+  Prometheus, which follows Consul too:     http://$publish:9091/targets
+  what Consul says of the app:              http://$publish:8500/v1/health/service/app
 
 What follows is nginx's log. Ctrl-C, or make demo-down, removes everything again.
 
