@@ -25,8 +25,8 @@ use support::http::request;
 const DEADLINE: Duration = Duration::from_secs(60);
 /// The TTL of the app's health check: so long Consul believes in an app that nobody speaks for.
 const TTL: Duration = Duration::from_secs(3);
-/// What a busy machine may need until nginx has followed Consul.
-const NOISE: Duration = Duration::from_secs(3);
+/// What a busy machine may need until nginx has followed Consul; usually it is a tenth of a second.
+const NOISE: Duration = Duration::from_secs(5);
 /// nginx's port with failover, and the one that shows what discovery alone achieves.
 const PORTS: [u16; 2] = [80, 8080];
 
@@ -89,7 +89,7 @@ impl Drop for Client {
 
 /// Which app answers.
 fn ask(address: SocketAddr) -> Result<String, String> {
-    let patience = Duration::from_secs(10);
+    let patience = Duration::from_secs(20);
     let stream = TcpStream::connect_timeout(&address, patience).map_err(|error| error.to_string())?;
     stream.set_read_timeout(Some(patience)).map_err(|error| error.to_string())?;
     let answer = request(stream, "GET", "/", "", "");

@@ -54,7 +54,7 @@ base() {
         root=$(mktemp -d "$target/demo/root.XXXXXX")
         as_root debootstrap --variant=minbase "--include=$packages" "$suite" "$root" >"$target/demo/debootstrap.log" ||
             give_up "debootstrap failed; see $target/demo/debootstrap.log"
-        as_root tar -C "$root" --exclude=./dev/* --exclude=./var/cache/apt/archives/*.deb --exclude=./var/lib/apt/lists/* -c . |
+        as_root tar -C "$root" --exclude='./dev/*' --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' -c . |
             docker import - "$name" >/dev/null
         as_root rm -rf "$root"
     fi
