@@ -2,6 +2,9 @@
 # Installs what `make test` needs on a Debian machine with Rust. Does nothing if everything is there already.
 set -eu
 
+# Where Debian has nginx and debootstrap, and where not everybody looks.
+PATH="$PATH:/usr/sbin"
+
 say() { echo "install-test-deps: $*"; }
 
 have() { command -v "$1" >/dev/null 2>&1; }

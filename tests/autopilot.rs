@@ -119,11 +119,15 @@ impl Demo {
 
     /// Calls the demo's script.
     fn script(&self, arguments: &[&str]) -> String {
+        succeeded(&self.try_script(arguments), &format!("demo.sh {arguments:?}"))
+    }
+
+    fn try_script(&self, arguments: &[&str]) -> Output {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/autopilot/demo.sh");
         let mut command = Command::new(script);
         command.args(arguments).env("DEMO", &self.name).env("DEMO_PUBLISH", "");
         command.env("CONTAINERPILOT_PROGRAM", env!("CARGO_BIN_EXE_containerpilot"));
-        succeeded(&command.output().unwrap(), &format!("demo.sh {arguments:?}"))
+        command.output().unwrap()
     }
 
     /// The name of a container.
@@ -214,7 +218,10 @@ fn seconds(time: &str) -> f64 {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        self.script(&["down"]);
+        let removed = self.try_script(&["down"]);
+        if !removed.status.success() {
+            eprintln!("demo.sh down: {}", String::from_utf8_lossy(&removed.stderr));
+        }
     }
 }
 

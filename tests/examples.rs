@@ -28,11 +28,11 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
 }
 
-/// The PATH of someone who has installed the program, and the Consul of the tests.
+/// The PATH of someone who has installed the program; with the Consul of the tests, and where Debian has nginx.
 fn search_path() -> String {
     let own = Path::new(env!("CARGO_BIN_EXE_containerpilot")).parent().unwrap();
     let consul = program().parent().unwrap();
-    format!("{}:{}:{}", own.display(), consul.display(), std::env::var("PATH").unwrap())
+    format!("{}:{}:{}:/usr/sbin", own.display(), consul.display(), std::env::var("PATH").unwrap())
 }
 
 /// An example about to run: unchanged, with its temporary files in the folder of the run.
