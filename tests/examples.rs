@@ -121,9 +121,10 @@ fn hello_greets_and_says_goodbye() {
 }
 
 #[test]
-fn a_chain_starts_link_by_link_and_stops_in_the_opposite_order() {
+fn a_chain_starts_link_by_link_and_stops_the_app_before_what_it_needs() {
     let pilot = prepared("chain.json5").start();
     pilot.wait_for_line("announce", "everything is up");
+    pilot.wait_for_event("announce exitSuccess");
     assert_eq!(pilot.stop(), Exit::Code(0));
     pilot.assert_order(&["database healthy", "migrate exitSuccess", "app healthy", "announce exitSuccess"]);
     assert!(pilot.at("cache healthy") < pilot.at("app healthy"));
@@ -210,8 +211,8 @@ fn the_upstreams_of_nginx_follow_consul() {
     pilot.eventually("only the other answers", || {
         (0..10).all(|_| get_port(nginx, "/", "").body == "the other")
     });
-    assert_eq!(pilot.stop(), Exit::Code(0));
     assert_eq!(pilot.count("upstreams exitFailed"), 0);
+    assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
 #[test]
