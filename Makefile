@@ -7,16 +7,23 @@ BASE ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test deps fmt bench fuzz dist image clean
+.PHONY: help build run demo demo-down test deps fmt bench fuzz dist image clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the optimised program, target/release/containerpilot
 	$(CARGO) build --release
 
 run: ## build and run examples/hello.json5; end it with Ctrl-C
 	$(CARGO) run -- -config examples/hello.json5
+
+demo: ## build and run examples/autopilot in containers; Ctrl-C ends it
+	$(CARGO) build
+	./examples/autopilot/demo.sh
+
+demo-down: ## remove what a demo has left behind
+	./examples/autopilot/demo.sh down
 
 deps: ## install what the tests need and this machine lacks
 	./scripts/install-test-deps.sh

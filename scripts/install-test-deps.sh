@@ -2,6 +2,9 @@
 # Installs what `make test` needs on a Debian machine with Rust. Does nothing if everything is there already.
 set -eu
 
+# Where Debian has nginx and debootstrap, and where not everybody looks.
+PATH="$PATH:/usr/sbin"
+
 say() { echo "install-test-deps: $*"; }
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -9,7 +12,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # tool:package
 needed="cc:gcc curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linux"
 # Tests that need one of these skip themselves where it cannot be had.
-wanted="prometheus:prometheus promtool:prometheus"
+wanted="jq:jq nginx:nginx-light python3:python3 prometheus:prometheus promtool:prometheus"
 # The container tests make their base image with it; they need an engine that is there already.
 if have docker && docker version >/dev/null 2>&1; then
     wanted="$wanted debootstrap:debootstrap"
