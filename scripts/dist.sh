@@ -11,7 +11,6 @@ cargo=${CARGO:-cargo}
 target=${DIST_TARGET:-x86_64-unknown-linux-gnu}
 build="${CARGO_TARGET_DIR:-$PWD/target}"
 dist="$PWD/target/dist"
-limit=$((5 * 1000 * 1000))
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name="containerpilot-$version-x86_64-linux"
 
@@ -33,7 +32,6 @@ mkdir -p "$dist/$name"
 cp "$build/$target/dist/containerpilot" "$dist/containerpilot"
 
 size=$(wc -c <"$dist/containerpilot")
-[ "$size" -lt "$limit" ] || fail "the program has $size bytes; the limit is $limit"
 if readelf --program-headers "$dist/containerpilot" | grep -q INTERP; then
     fail "the program is not static"
 fi
