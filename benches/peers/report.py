@@ -1,0 +1,2 @@
+def write(figures, out):
+    pass
