@@ -35,7 +35,7 @@ class Bench:
     """What the works need to know, and what they found."""
 
     def __init__(self, peers, binary):
-        self.peers, self.binary = Path(peers), binary
+        self.peers, self.binary, self.target = Path(peers), binary, TARGET
         self.samples = {}
         self.notes = {}
 
