@@ -1,6 +1,8 @@
 # `make help` lists the targets.
 CARGO ?= cargo
 FUZZ_SECONDS ?= 300
+# --realtime, on a machine that is never quiet.
+BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test deps fmt bench fuzz clean
@@ -27,8 +29,11 @@ test: deps ## everything that must hold: format, lints, tests, documentation
 fmt: ## format the code
 	$(CARGO) fmt
 
-bench: ## run the benchmarks
-	$(CARGO) bench
+bench: ## measure our parts, then the program beside its peers: docs/benchmarks
+	$(CARGO) bench --bench config --bench lifecycle --bench logging --bench metrics --bench registry -- \
+		--warm-up-time 0.5 --measurement-time 1
+	$(CARGO) build --release
+	./benches/peers/run.py $(BENCH_FLAGS)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS each (needs nightly Rust and cargo-fuzz)
 	@for target in $$($(CARGO) +nightly fuzz list); do \

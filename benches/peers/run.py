@@ -57,6 +57,12 @@ def ours(target):
     return str(found[-1] if found else target / "release" / "containerpilot")
 
 
+def instructions(binary):
+    """Counted by valgrind, where there is one."""
+    counted = subprocess.run([str(HERE.parent / "instructions.sh"), binary], stdout=subprocess.PIPE, text=True)
+    return counted.stdout.splitlines()
+
+
 def run_case(bench, work, case, field, asked, letters):
     """All rounds of one case: each peer once a round, a different one first each time."""
     taking_part = [adapter for adapter in field if work.takes_part(case, adapter)]
@@ -148,7 +154,8 @@ def main():
             done |= {("g", case)} if work.letter == "c" else set()
     figures = {"machine": machine.describe(), "load_before": before, "load_after": machine.load(),
                "seconds": round(time.time() - began), "date": time.strftime("%Y-%m-%d"),
-               "realtime": chosen.realtime, "rounds": chosen.rounds, "binary_bytes": os.stat(binary).st_size, "samples": bench.samples, "notes": bench.notes}
+               "realtime": chosen.realtime, "rounds": chosen.rounds, "binary_bytes": os.stat(binary).st_size, "instructions": instructions(binary) if everything else [],
+               "samples": bench.samples, "notes": bench.notes}
     if chosen.out != "none":
         out.mkdir(parents=True, exist_ok=True)
         (out / "figures.json").write_text(json.dumps(figures, indent=1))
