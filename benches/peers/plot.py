@@ -3,7 +3,7 @@
 import math
 from html import escape
 
-WIDTH, LEFT, RIGHT, BAR, GAP = 760, 230, 96, 18, 6
+WIDTH, LEFT, RIGHT, BAR, GAP = 800, 262, 96, 18, 6
 COLOURS = {"containerpilot": "#c2410c", "nothing": "#9ca3af"}
 OTHER = "#3b6ea5"
 WIDE = 20

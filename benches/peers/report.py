@@ -74,6 +74,7 @@ def medians(figures, letter, case):
         if "rss_after_mb" in metrics:
             growth = [after - before for before, after in zip(metrics["rss_before_mb"], metrics["rss_after_mb"])]
             found[peer]["rss_growth_mb"] = max(0, statistics.median(growth))
+        # A longest time is the longest of all rounds.
         if "lateness_max_ms" in metrics:
             found[peer]["lateness_max_ms"] = max(metrics["lateness_max_ms"])
     return found
@@ -132,7 +133,7 @@ def draw(figures, out):
             higher_is_better = metric in ("mb_per_s", "per_s")
             rows.sort(key=lambda row: row[1], reverse=higher_is_better)
             if rows:
-                panels.append((f"{case} jobs" if letter in "cg" else case, rows))
+                panels.append((f"{case} job{'s' if case != '1' else ''}" if letter in "cg" else case, rows))
         if panels:
             (out / file).write_text(plot.bars(title, unit, panels))
             drawn.setdefault(letter, []).append((file, title))

@@ -84,9 +84,10 @@ def run_case(bench, work, case, field, asked, letters):
                 print(f"    {adapter.name}: failed: {reason}", flush=True)
                 continue
             if set(figures) <= {other.letter for other in WORKS}:
-                for letter, part in figures.items():
-                    if letter in letters:
-                        bench.record(letter, case, adapter.name, part)
+                for other in WORKS:
+                    wanted = other.letter in letters and other.letter in figures and case in other.cases
+                    if wanted and other.takes_part(case, adapter):
+                        bench.record(other.letter, case, adapter.name, figures[other.letter])
             else:
                 bench.record(work.letter, case, adapter.name, figures)
     for letter in letters:
@@ -101,6 +102,25 @@ def show(bench, letter, case):
         print(f"    {letter} {peer:36} {shown}  ({rounds} rounds)", flush=True)
 
 
+def merged(old, new):
+    """The old figures with what was measured anew in their place."""
+    for part in ("samples", "notes"):
+        for letter, cases in new[part].items():
+            for case, peers in cases.items():
+                for peer, found in peers.items():
+                    for kept in ("samples", "notes"):
+                        old[kept].get(letter, {}).get(case, {}).pop(peer, None)
+                    old[part].setdefault(letter, {}).setdefault(case, {})[peer] = found
+    old["instructions"] = new["instructions"] or old["instructions"]
+    return old
+
+
+def end_tidily(*_):
+    """Ends the run through its `with`, so that nothing stays behind; once."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", default="", help="letters of works, with commas")
@@ -111,6 +131,7 @@ def main():
     options.add_argument("--cases", default="", help="only cases of this name, a shell pattern: 10, 'ping*'")
     options.add_argument("--binary", default=None, help="our program")
     options.add_argument("--out", default=None, help="folder for table, plots and figures; 'none' writes nothing")
+    options.add_argument("--merge", action="store_true", help="keep the figures that were there and are not measured now")
     options.add_argument("--redraw", action="store_true", help="measure nothing")
     chosen = options.parse_args()
     everything = not (chosen.only or chosen.peers or chosen.cases)
@@ -123,12 +144,8 @@ def main():
     binary = os.path.abspath(chosen.binary) if chosen.binary else ours(TARGET)
     if not os.path.exists(binary):
         sys.exit(f"there is no {binary}: build it, or name another with --binary")
-    if chosen.realtime:
-        # Everything that we start inherits it; a niceness would count within a session only.
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     machine.adopt_orphans()
-    # An interrupt ends the run through its `with`, and nothing stays behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, end_tidily)
     bench = Bench(peers, binary)
     field = adapters(peers, binary)
     names = {"us": "containerpilot"}
@@ -145,6 +162,8 @@ def main():
     for work in WORKS:
         if work.letter not in letters:
             continue
+        if chosen.realtime:
+            machine.go_before_others(not work.crowded)
         for case in work.cases:
             if not fnmatch.fnmatch(case, chosen.cases or "*") or (work.letter, case) in done:
                 continue
@@ -154,8 +173,10 @@ def main():
             done |= {("g", case)} if work.letter == "c" else set()
     figures = {"machine": machine.describe(), "load_before": before, "load_after": machine.load(),
                "seconds": round(time.time() - began), "date": time.strftime("%Y-%m-%d"),
-               "realtime": chosen.realtime, "rounds": chosen.rounds, "binary_bytes": os.stat(binary).st_size, "instructions": instructions(binary) if everything else [],
+               "realtime": chosen.realtime, "rounds": chosen.rounds, "binary_bytes": os.stat(binary).st_size, "instructions": instructions(binary) if "a" in letters else [],
                "samples": bench.samples, "notes": bench.notes}
+    if chosen.merge and (out / "figures.json").exists():
+        figures = merged(json.loads((out / "figures.json").read_text()), figures)
     if chosen.out != "none":
         out.mkdir(parents=True, exist_ok=True)
         (out / "figures.json").write_text(json.dumps(figures, indent=1))

@@ -2,18 +2,15 @@
 
 import http.client
 import json
-import mmap
-import os
 import socket
 import struct
 import subprocess
 import time
-from pathlib import Path
 
 import machine
-from adapters import Bare, Job, Monit, Us
-from running import Cannot, Run, TooSlow, wait_until
-from works import Work, own_figures, settle
+from adapters import Bare, Job, Monit
+from running import Cannot, Run, TooSlow
+from works import Work, settle
 
 
 def free_port():
@@ -102,6 +99,7 @@ class Control(Work):
     cases = [f"{what}, {connections}, {state}" for state in ("idle", "100 restarting jobs")
              for what in ("ping", "/metrics") for connections in ("1 connection", "10 connections")]
     milliseconds = 1000
+    crowded = True
 
     def takes_part(self, case, adapter):
         return adapter.name == "containerpilot"

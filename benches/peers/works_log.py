@@ -6,8 +6,8 @@ import subprocess
 import time
 
 import machine
-from adapters import Job, Us
-from running import Cannot, Run, TooSlow, wait_until
+from adapters import Job
+from running import Run, TooSlow, wait_until
 from works import Work
 
 LINE = 100

@@ -20,6 +20,7 @@ def as_init():
 class Orphans(Work):
     letter, title = "h", "10,000 orphans, as PID 1"
     orphans = 10_000
+    crowded = True
 
     def rounds(self, asked, case, adapter):
         return min(asked, 5)
