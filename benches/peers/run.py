@@ -38,6 +38,7 @@ class Bench:
         self.peers, self.binary, self.target = Path(peers), binary, TARGET
         self.samples = {}
         self.notes = {}
+        self.instructions = []
 
     def helper(self, name):
         return str(self.peers / "bin" / name)
@@ -115,6 +116,19 @@ def merged(old, new):
     return old
 
 
+def keep(bench, chosen, began, before, out):
+    """Writes figures, table and plots."""
+    figures = {"machine": machine.describe(), "load_before": before, "load_after": machine.load(),
+               "seconds": round(time.time() - began), "date": time.strftime("%Y-%m-%d"), "realtime": chosen.realtime,
+               "rounds": chosen.rounds, "binary_bytes": os.stat(bench.binary).st_size, "instructions": bench.instructions,
+               "samples": bench.samples, "notes": bench.notes}
+    if chosen.merge and (out / "figures.json").exists():
+        figures = merged(json.loads((out / "figures.json").read_text()), figures)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "figures.json").write_text(json.dumps(figures, indent=1))
+    report.write(figures, out)
+
+
 def end_tidily(*_):
     """Ends the run through its `with`, so that nothing stays behind; once."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -127,7 +141,8 @@ def main():
     options.add_argument("--peers", default="", help="names of peers, with commas; 'us' is containerpilot")
     options.add_argument("--rounds", type=int, default=10)
     options.add_argument("--realtime", action="store_true",
-                         help="as root: let all that is measured go before other work, for machines that are never quiet")
+                         help="as root: let all that is measured go before other work, on a machine that is never quiet; "
+                              "whoever else works there is starved meanwhile")
     options.add_argument("--cases", default="", help="only cases of this name, a shell pattern: 10, 'ping*'")
     options.add_argument("--binary", default=None, help="our program")
     options.add_argument("--out", default=None, help="folder for table, plots and figures; 'none' writes nothing")
@@ -158,6 +173,8 @@ def main():
                 print(f"{adapter.name} does not take part: {missing}", flush=True)
     letters = [letter for letter in chosen.only.split(",") if letter] or [work.letter for work in WORKS]
     before, began = machine.load(), time.time()
+    if "a" in letters and chosen.out != "none":
+        bench.instructions = instructions(binary)
     done = set()
     for work in WORKS:
         if work.letter not in letters:
@@ -171,16 +188,9 @@ def main():
             run_case(bench, work, case, field, chosen.rounds, letters)
             # (c) measures (g) too.
             done |= {("g", case)} if work.letter == "c" else set()
-    figures = {"machine": machine.describe(), "load_before": before, "load_after": machine.load(),
-               "seconds": round(time.time() - began), "date": time.strftime("%Y-%m-%d"),
-               "realtime": chosen.realtime, "rounds": chosen.rounds, "binary_bytes": os.stat(binary).st_size, "instructions": instructions(binary) if "a" in letters else [],
-               "samples": bench.samples, "notes": bench.notes}
-    if chosen.merge and (out / "figures.json").exists():
-        figures = merged(json.loads((out / "figures.json").read_text()), figures)
-    if chosen.out != "none":
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "figures.json").write_text(json.dumps(figures, indent=1))
-        report.write(figures, out)
+        # After each work, so that a run that is stopped leaves what it has.
+        if chosen.out != "none":
+            keep(bench, chosen, began, before, out)
 
 
 if __name__ == "__main__":
