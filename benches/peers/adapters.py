@@ -18,7 +18,7 @@ class Job:
     program: str
     argument: str
     restart: bool = False
-    """Where its output goes, through the peer's own logger: a file, or a folder for loggers that rotate."""
+    # Where its output goes, through the peer's own logger: a file, or a folder for loggers that rotate.
     log: str = ""
 
     def argv(self):
@@ -32,9 +32,8 @@ class Job:
 class Adapter:
     name = ""
     program = ""
-    """Packages that are unpacked below the peers' folder keep their paths."""
+    # Fewer rounds of the largest work for the slow ones.
     rounds_at_1000 = None
-    """Fewer rounds of the largest work for the slow ones."""
 
     def __init__(self, peers):
         self.peers = peers
@@ -231,7 +230,10 @@ class Horust(Adapter):
     rounds_at_1000 = 2
 
     def one(self, argv):
-        return [self.find(), "--", *argv]
+        # Its control socket would else be made in /var/run.
+        sockets = os.path.join(self.peers, "uds")
+        os.makedirs(sockets, exist_ok=True)
+        return [self.find(), "--uds-folder-path", sockets, "--", *argv]
 
     def many(self, run, jobs):
         for index, job in enumerate(jobs):

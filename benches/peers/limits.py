@@ -10,7 +10,7 @@ class Limit:
     case: str
     metric: str
     text: str
-    """Ours and the medians of the case by peer → the largest (or smallest) allowed figure; None where it cannot be told."""
+    # From the medians of the case by peer and the name of the figure: what is allowed; None where it cannot be told.
     bound: Callable
     at_least: bool = False
 

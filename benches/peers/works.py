@@ -18,8 +18,8 @@ class Work:
     letter = ""
     title = ""
     cases = [""]
+    # Whether more processes want to run than there are cores, so that a fair scheduler is part of what is measured.
     crowded = False
-    """Whether more processes want to run than there are cores, so that a fair scheduler is part of what is measured."""
 
     def rounds(self, asked, case, adapter):
         """How many rounds of a case, given the number asked for."""
