@@ -5,6 +5,8 @@ DOCKER ?= docker
 # `make image BASE=debian:bookworm-slim` also builds the Dockerfile upon that image.
 BASE ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# --realtime, on a machine that is never quiet.
+BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help build run demo demo-down test deps fmt bench fuzz dist image clean
@@ -39,8 +41,11 @@ test: deps ## everything that must hold: format, lints, tests, documentation
 fmt: ## format the code
 	$(CARGO) fmt
 
-bench: ## run the benchmarks
-	$(CARGO) bench
+bench: ## measure our parts, then the program beside its peers: docs/benchmarks
+	$(CARGO) bench --bench config --bench lifecycle --bench logging --bench metrics --bench registry -- \
+		--warm-up-time 0.5 --measurement-time 1
+	$(CARGO) build --release
+	./benches/peers/run.py $(BENCH_FLAGS)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS each (needs nightly Rust and cargo-fuzz)
 	@for target in $$($(CARGO) +nightly fuzz list); do \

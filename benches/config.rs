@@ -1,10 +1,13 @@
-//! How long a large configuration takes, from text to specification, lints included.
+//! How long a large configuration takes: its template, its JSON5, and all the way from text to specification, lints
+//! included.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hint::black_box;
 
-use containerpilot::config::{System, load_text};
+use containerpilot::config::diagnostic::Problems;
+use containerpilot::config::source::FileId;
+use containerpilot::config::{System, document, load_text, template};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 /// A chain of jobs with most of the settings that people use.
@@ -40,5 +43,27 @@ fn validate_1000_jobs(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, validate_1000_jobs);
+/// The same as a template writes it.
+fn render_1000_jobs(criterion: &mut Criterion) {
+    let text = "{ jobs: [{{ range $i := loop 1000 }}
+  { name: 'job-{{ $i }}', exec: '{{ $.SERVER | default \"/usr/bin/server\" }} --id {{ $i }}',
+    {{ if eq $.MODE \"production\" }}restarts: 'unlimited'{{ else }}restarts: 1{{ end }} },{{ end }}
+] }";
+    let env = BTreeMap::from([("MODE".to_owned(), "production".to_owned())]);
+    criterion.bench_function("render 1,000 jobs", |bencher| {
+        bencher.iter(|| template::render(black_box(text), &env).map(|rendered| rendered.text.len()));
+    });
+}
+
+fn parse_1000_jobs(criterion: &mut Criterion) {
+    let text = configuration(1000);
+    criterion.bench_function("parse 1,000 jobs", |bencher| {
+        bencher.iter(|| {
+            let mut problems = Problems::default();
+            document::parse(FileId::default(), black_box(&text), |_| None, &mut problems).is_some()
+        });
+    });
+}
+
+criterion_group!(benches, render_1000_jobs, parse_1000_jobs, validate_1000_jobs);
 criterion_main!(benches);

@@ -1,0 +1,47 @@
+// orphans COUNT,DONE: a job that lets go of COUNT processes, a thousand at a time, which all end at once as children
+// of the supervisor. It appends the time to DONE when the last of them is dead, then sleeps until a signal.
+#include "common.h"
+#include <sys/wait.h>
+
+enum { BATCH = 1000 };
+
+// Starts `number` orphans that live until the pipe `leash` closes; each holds `living` open while it lives.
+static void let_go(int number) {
+    int leash[2], living[2];
+    if (pipe(leash) || pipe(living)) fail("pipe");
+    pid_t parent = fork();
+    if (parent < 0) fail("fork");
+    if (parent == 0) {
+        close(leash[1]);
+        close(living[0]);
+        for (int index = 0; index < number; index++) {
+            pid_t orphan = fork();
+            if (orphan < 0) fail("fork");
+            if (orphan == 0) {
+                char byte;
+                while (read(leash[0], &byte, 1) < 0 && errno == EINTR) {}
+                _exit(0);
+            }
+        }
+        _exit(0);
+    }
+    close(leash[0]);
+    close(living[1]);
+    while (waitpid(parent, NULL, 0) < 0 && errno == EINTR) {}
+    close(leash[1]);
+    char byte;
+    while (read(living[0], &byte, 1) < 0 && errno == EINTR) {}
+    close(living[0]);
+}
+
+int main(int count, char **arguments) {
+    if (count < 2) return 2;
+    int number = atoi(strtok(arguments[1], ","));
+    const char *done = strtok(NULL, ",");
+    while (number > 0) {
+        let_go(number < BATCH ? number : BATCH);
+        number -= BATCH;
+    }
+    append(done, now());
+    for (;;) pause();
+}

@@ -1,0 +1,58 @@
+"""The work about orphans: (h)."""
+
+import os
+import statistics
+import subprocess
+import time
+
+import machine
+from adapters import Job, Us
+from running import Cannot, Run, wait_until
+from works import Work
+
+
+def as_init():
+    """What makes the next program the first process of a namespace, as in a container."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+class Orphans(Work):
+    letter, title = "h", "10,000 orphans, as PID 1"
+    orphans = 10_000
+    crowded = True
+
+    def rounds(self, asked, case, adapter):
+        return min(asked, 5)
+
+    def measure(self, bench, case, adapter):
+        if adapter.name == "nothing":
+            raise Cannot("nobody to reap")
+        if subprocess.run([*as_init(), "true"], stderr=subprocess.DEVNULL).returncode != 0:
+            raise Cannot("this machine lets nobody make a PID namespace")
+        with Run(bench.helper) as run:
+            done, beats = run.path("done"), run.path("beats")
+            jobs = [Job(bench.helper("orphans"), f"{self.orphans},{done}")]
+            if isinstance(adapter, Us):
+                # A job of ours that ends all the time meanwhile: how late is it started again?
+                jobs.append(Job(bench.helper("beat"), beats, restart=True))
+            run.start(adapter.many(run, jobs), prefix=as_init())
+            wait_until(lambda: run.count(done), 120, "10,000 dead orphans")
+            last = run.times(done)[0]
+            time.sleep(max(0, last + 100_000_000 - time.monotonic_ns()) / 1e9)
+            zombies = self.zombies(run)
+            figures = {"zombies": zombies, "wall_ms": (last - run.started_ns()) / 1e6}
+            if isinstance(adapter, Us):
+                times = [moment for moment in run.times(beats) if moment <= last]
+                # start, end, start, end, …: the supervisor's part is from an end to the next start.
+                gaps = [(times[index + 1] - times[index]) / 1e6 for index in range(1, len(times) - 1, 2)]
+                figures |= {"lateness_median_ms": statistics.median(gaps), "lateness_max_ms": max(gaps), "exits": len(gaps)}
+            return figures
+
+    @staticmethod
+    def zombies(run):
+        found = 0
+        for pid in machine.descendants(run.process.pid):
+            if machine.is_zombie(pid) and machine.read(f"/proc/{pid}/comm").strip() == "orphans":
+                found += 1
+        return found
