@@ -24,12 +24,12 @@ fail() {
 RUSTFLAGS='-C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"'
 RUSTFLAGS="$RUSTFLAGS -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all"
 export RUSTFLAGS
-$cargo build --profile dist --bin containerpilot --target "$target"
+$cargo build --profile shipped --bin containerpilot --target "$target"
 unset RUSTFLAGS
 
 rm -rf "$dist"
 mkdir -p "$dist/$name"
-cp "$build/$target/dist/containerpilot" "$dist/containerpilot"
+cp "$build/$target/shipped/containerpilot" "$dist/containerpilot"
 
 size=$(wc -c <"$dist/containerpilot")
 if readelf --program-headers "$dist/containerpilot" | grep -q INTERP; then
