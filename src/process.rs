@@ -19,6 +19,7 @@ mod init;
 mod jitter;
 mod launcher;
 mod memory;
+mod pace;
 mod resolve;
 mod spawn;
 mod variables;
@@ -40,6 +41,7 @@ pub use execution::login_environment;
 pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals};
 pub use jitter::random_share;
 pub use launcher::{Launcher, Order};
+pub use pace::{Pace, Turn};
 pub use variables::{Variable, Variables};
 
 /// The seam to the kernel; tests put a fake here.

@@ -14,7 +14,7 @@ use crate::messages::process::{GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::metrics::Recorder;
 use crate::offload;
-use crate::process::{Launcher, Order, Owner};
+use crate::process::{Launcher, Order, Owner, Turn};
 
 pub mod http;
 pub mod schedule;
@@ -109,6 +109,22 @@ impl HealthCheck {
         if !self.spec.raw_output && self.launcher.children.log_is_flooded() {
             return self.schedule_after(began, ctx); // what it writes would find no place
         }
+        if let Some(turn) = self.launcher.pace.try_turn() {
+            return self.execute(turn, command, ctx);
+        }
+        let command = command.clone();
+        let turn = fut::wrap_future(self.launcher.pace.turn());
+        let task = ctx.spawn(turn.map(move |turn, check: &mut Self, ctx| {
+            check.attempt = None;
+            if let Some(turn) = turn {
+                check.execute(turn, &command, ctx);
+            }
+        }));
+        self.attempt = Some(Attempt { began, task, process: None, over: false });
+    }
+
+    fn execute(&mut self, turn: Turn, command: &CommandLine, ctx: &mut Context<Self>) {
+        let began = Instant::now();
         let order = Order {
             name: &self.label,
             command,
@@ -117,7 +133,7 @@ impl HealthCheck {
             occasion: None,
         };
         let owner = Owner { ended: ctx.address().recipient(), gone: ctx.address().recipient() };
-        match self.launcher.launch(&order, owner) {
+        match self.launcher.launch(turn, &order, owner) {
             Ok(pid) => {
                 let task = ctx.run_later(self.spec.timeout, |check, _| check.time_out());
                 self.attempt = Some(Attempt { began, task, process: Some(pid), over: false });

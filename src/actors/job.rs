@@ -19,7 +19,7 @@ use crate::messages::process::{Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
 use crate::metrics::Recorder;
-use crate::process::{Launcher, Order, Owner};
+use crate::process::{Launcher, Order, Owner, Turn};
 
 pub mod advertisement;
 pub mod backoff;
@@ -68,7 +68,7 @@ pub struct Job {
     checks: Checks,
     advertisement: Option<Advertisement>,
     execution: Option<Execution>,
-    /// The execution waits until the log can take its output.
+    /// The execution waits for its turn, or until the log can take its output.
     postponed: Option<SpawnHandle>,
     /// The timer of the current phase.
     timer: Option<SpawnHandle>,
@@ -228,10 +228,18 @@ impl Job {
     }
 
     fn spawn(&mut self, ctx: &mut Context<Self>) {
-        let Some(command) = &self.spec.exec else { return };
         if !self.spec.raw_output && self.around.launcher.children.log_is_flooded() {
-            return self.spawn_when_the_log_has_room(ctx);
+            debug!(self.log, "waits for the log, which is not read fast enough");
+            return self.spawn_after(self.around.launcher.children.log_room(), ctx);
         }
+        match self.around.launcher.pace.try_turn() {
+            Some(turn) => self.execute(turn, ctx),
+            None => self.execute_in_turn(ctx),
+        }
+    }
+
+    fn execute(&mut self, turn: Turn, ctx: &mut Context<Self>) {
+        let Some(command) = &self.spec.exec else { return };
         let order = Order {
             name: &self.spec.name,
             command,
@@ -241,7 +249,7 @@ impl Job {
         };
         self.runs += 1;
         let owner = Owner { ended: ctx.address().recipient(), gone: ctx.address().recipient() };
-        match self.around.launcher.launch(&order, owner) {
+        match self.around.launcher.launch(turn, &order, owner) {
             Ok(pid) => {
                 debug!(self.log, "started"; "pid" => pid.number());
                 self.execution = Some(Execution { pid, started: Instant::now() });
@@ -293,13 +301,24 @@ impl Job {
         self.show();
     }
 
-    fn spawn_when_the_log_has_room(&mut self, ctx: &mut Context<Self>) {
-        debug!(self.log, "waits for the log, which is not read fast enough");
+    fn spawn_after(&mut self, event: impl Future<Output = ()> + 'static, ctx: &mut Context<Self>) {
         self.execution = None;
-        let room = fut::wrap_future(self.around.launcher.children.log_room());
-        self.postponed = Some(ctx.spawn(room.map(|(), job: &mut Self, ctx| {
+        self.postponed = Some(ctx.spawn(fut::wrap_future(event).map(|(), job: &mut Self, ctx| {
             job.postponed = None;
             job.spawn(ctx);
+            job.show();
+        })));
+    }
+
+    fn execute_in_turn(&mut self, ctx: &mut Context<Self>) {
+        self.execution = None;
+        let turn = fut::wrap_future(self.around.launcher.pace.turn());
+        self.postponed = Some(ctx.spawn(turn.map(|turn, job: &mut Self, ctx| {
+            job.postponed = None;
+            if let Some(turn) = turn {
+                job.execute(turn, ctx);
+                job.show();
+            }
         })));
     }
 

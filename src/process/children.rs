@@ -40,7 +40,8 @@ struct Shared {
     kernel: Box<dyn Kernel>,
     log: Log,
     table: RefCell<Table>,
-    memory: RefCell<MemoryKills>,
+    /// Counted from the first start on.
+    memory: RefCell<Option<MemoryKills>>,
 }
 
 #[derive(Default)]
@@ -67,8 +68,7 @@ struct Remains {
 impl Children {
     /// An empty table over a kernel; the output of children goes to `log`.
     pub fn new(kernel: Box<dyn Kernel>, log: Log) -> Self {
-        let memory = RefCell::new(MemoryKills::new(kernel.memory_kills()));
-        Self(Rc::new(Shared { kernel, log, table: RefCell::default(), memory }))
+        Self(Rc::new(Shared { kernel, log, table: RefCell::default(), memory: RefCell::default() }))
     }
 
     /// Wakes whenever children may have ended.
@@ -79,6 +79,8 @@ impl Children {
     /// Starts a process for `owner`, its output logged under `name`.
     pub fn spawn(&self, launch: &Launch<'_>, name: &Arc<str>, owner: Owner) -> Result<Pid, SpawnError> {
         let spawned = self.0.kernel.spawn(launch)?;
+        let count = || MemoryKills::new(self.0.kernel.memory_kills());
+        self.0.memory.borrow_mut().get_or_insert_with(count);
         let output = spawned.pipes.map(|pipes| self.forward(pipes, name, spawned.pid)).unwrap_or_default();
         self.0.table.borrow_mut().live.insert(spawned.pid, Child { owner, output, killed: false });
         Ok(spawned.pid)
@@ -159,7 +161,8 @@ impl Children {
 
     /// Whether memory ran out: asked only about a SIGKILL that we did not send.
     fn memory_ran_out(&self) -> bool {
-        self.0.memory.borrow_mut().explain(self.0.kernel.memory_kills())
+        let mut memory = self.0.memory.borrow_mut();
+        memory.as_mut().is_some_and(|memory| memory.explain(self.0.kernel.memory_kills()))
     }
 
     /// Tells the owners of groups of which not even a zombie is left. True while some group is left.

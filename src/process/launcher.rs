@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::children::{Children, Owner};
 use super::environment::Environ;
+use super::pace::{Pace, Turn};
 use super::{Launch, Output, SpawnError, login_environment};
 use crate::config::spec::{CommandLine, ExecutionSpec};
 use crate::messages::event::EventKey;
@@ -18,6 +19,8 @@ pub struct Launcher {
     pub children: Children,
     /// What processes start with.
     pub environ: Rc<RefCell<Environ>>,
+    /// Who may start one next.
+    pub pace: Pace,
 }
 
 /// One process to start.
@@ -37,11 +40,12 @@ pub struct Order<'a> {
 impl Launcher {
     /// A launcher into that table, with that environment.
     pub fn new(children: Children, environ: Environ) -> Self {
-        Self { children, environ: Rc::new(RefCell::new(environ)) }
+        Self { children, environ: Rc::new(RefCell::new(environ)), pace: Pace::new() }
     }
 
-    /// Starts a process; `owner` hears of its end.
-    pub fn launch(&self, order: &Order<'_>, owner: Owner) -> Result<Pid, SpawnError> {
+    /// Starts a process, now that it is its turn; `owner` hears of its end.
+    pub fn launch(&self, turn: Turn, order: &Order<'_>, owner: Owner) -> Result<Pid, SpawnError> {
+        turn.pass_on();
         let login = order.execution.user.as_ref().map(login_environment).unwrap_or_default();
         let environment = self.environ.borrow().build(&login, &order.execution.env, order.occasion);
         let launch = Launch {

@@ -1,0 +1,89 @@
+//! How many processes are started before everybody else has their turn. A start suspends us until the new process has
+//! become its program, so a hundred jobs that restart at once would keep clients and timers waiting.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{spawn_local, yield_now};
+
+/// Processes started before sockets and timers are looked at again.
+const STARTS_PER_TURN: usize = 2;
+
+/// Who may start a process next, in the order in which they asked.
+#[derive(Debug, Clone)]
+pub struct Pace(Arc<Semaphore>);
+
+/// The right to start one process now.
+#[derive(Debug)]
+pub struct Turn(OwnedSemaphorePermit);
+
+impl Pace {
+    /// Nobody has asked yet.
+    pub fn new() -> Self {
+        Self(Arc::new(Semaphore::new(STARTS_PER_TURN)))
+    }
+
+    /// A turn, if it is one's turn.
+    pub fn try_turn(&self) -> Option<Turn> {
+        Arc::clone(&self.0).try_acquire_owned().ok().map(Turn)
+    }
+
+    /// Waits for one's turn; whoever stops waiting loses nobody's turn but its own.
+    pub fn turn(&self) -> impl Future<Output = Option<Turn>> + use<> {
+        let permits = Arc::clone(&self.0);
+        async move { permits.acquire_owned().await.ok().map(Turn) }
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Turn {
+    /// Passes the turn on, once sockets and timers have been looked at.
+    pub(super) fn pass_on(self) {
+        spawn_local(async move {
+            // Returns after the next look at what is ready.
+            yield_now().await;
+            drop(self.0);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use tokio::task::LocalSet;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn starts_come_in_the_order_of_requests_a_few_per_turn() {
+        let (pace, started) = (Pace::new(), Rc::new(RefCell::new(Vec::new())));
+        LocalSet::new()
+            .run_until(async {
+                let tasks: Vec<_> = (0..7)
+                    .map(|number| {
+                        let (pace, started) = (pace.clone(), Rc::clone(&started));
+                        spawn_local(async move {
+                            let turn = pace.turn().await.unwrap();
+                            started.borrow_mut().push(number);
+                            turn.pass_on();
+                        })
+                    })
+                    .collect();
+                yield_now().await;
+                assert_eq!(*started.borrow(), [0, 1], "one turn has passed");
+                assert!(pace.try_turn().is_none());
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            })
+            .await;
+        assert_eq!(*started.borrow(), [0, 1, 2, 3, 4, 5, 6]);
+    }
+}
