@@ -51,8 +51,8 @@ impl Environ {
     }
 
     /// Sets variables, or unsets them where `None`, for processes started from now on.
-    pub fn change(&mut self, changes: Environment) {
-        apply(&mut self.inherited, &changes);
+    pub fn change(&mut self, changes: &Environment) {
+        apply(&mut self.inherited, changes);
         self.unite();
     }
 
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn what_the_control_socket_sets_reaches_processes_and_templates() {
         let mut environ = environ();
-        environ.change(vec![("A".into(), Some("new=1".into())), ("B".into(), None)]);
+        environ.change(&vec![("A".into(), Some("new=1".into())), ("B".into(), None)]);
         let all = environ.build(&[], &vec![], None);
         assert_eq!(get(&all, "A").as_deref(), Some("new=1"));
         assert_eq!(get(&all, "B"), None);

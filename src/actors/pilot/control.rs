@@ -85,7 +85,7 @@ impl Handler<ChangeEnvironment> for Pilot {
     type Result = ();
 
     fn handle(&mut self, ChangeEnvironment(changes): ChangeEnvironment, _: &mut Context<Self>) {
-        self.tools.environ.borrow_mut().change(changes);
+        self.tools.environ.borrow_mut().change(&changes);
     }
 }
 
