@@ -29,6 +29,6 @@ pub mod words;
 pub use defaults::MainExists;
 pub use lint::NOTHING_TO_RUN;
 pub use load::{Loaded, check, load, load_text, render};
-pub use schema::schema;
+pub use schema::SCHEMA;
 pub use socket::control_socket;
 pub use system::{Accounts, System};

@@ -22,7 +22,7 @@ pub fn run(path: &Path, options: CheckOptions) -> Result<ExitCode, CommandError>
 
 /// Prints the JSON Schema of the configuration.
 pub fn print_schema() -> Result<ExitCode, CommandError> {
-    output::print(&format!("{:#}\n", config::schema()))?;
+    output::print(config::SCHEMA)?;
     Ok(ExitCode::SUCCESS)
 }
 

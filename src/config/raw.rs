@@ -7,6 +7,7 @@ mod job;
 mod scalar;
 mod section;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -23,9 +24,10 @@ pub use section::{
 
 /// The configuration of containerpilot, a JSON5 file: jobs and when they run, how they are checked,
 /// advertised and logged.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-#[schemars(title = "containerpilot configuration")]
+#[cfg_attr(test, schemars(title = "containerpilot configuration"))]
 pub struct RawConfig {
     /// How to reach Consul. Without it nothing is advertised or watched.
     pub consul: Opt<RawConsul>,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
@@ -55,6 +56,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
     }
 }
 
+#[cfg(test)]
 impl<T: JsonSchema> JsonSchema for Field<T> {
     fn inline_schema() -> bool {
         T::inline_schema()
@@ -117,6 +119,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     }
 }
 
+#[cfg(test)]
 impl<T: JsonSchema> JsonSchema for List<T> {
     fn inline_schema() -> bool {
         true
@@ -131,6 +134,7 @@ impl<T: JsonSchema> JsonSchema for List<T> {
     }
 }
 
+#[cfg(test)]
 impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
     fn inline_schema() -> bool {
         true
@@ -174,6 +178,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Dictionary<T> {
     }
 }
 
+#[cfg(test)]
 impl<T: JsonSchema> JsonSchema for Dictionary<T> {
     fn inline_schema() -> bool {
         true

@@ -1,5 +1,6 @@
 //! Jobs, coprocesses and health checks as users write them.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -8,7 +9,8 @@ use super::scalar::{EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Sca
 use super::section::RawTls;
 
 /// A process, the rule for when it runs, how it is checked and how it is advertised.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawJob {
     /// Its name in events, logs and Consul; by default the executable. Required with `port`, and then
@@ -73,7 +75,8 @@ pub struct RawJob {
 }
 
 /// A long-running process that is secondary to the jobs.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawCoprocess {
     /// What to execute: a string or an array.
@@ -85,9 +88,10 @@ pub struct RawCoprocess {
 }
 
 /// A program and its arguments.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(expecting = "a command, as a string or an array of strings")]
-#[schemars(untagged)]
+#[cfg_attr(test, schemars(untagged))]
 pub enum RawCommand {
     /// One string, split into words like a shell's; quotes and backslashes count, nothing is expanded.
     #[serde(rename = "string")]
@@ -98,9 +102,10 @@ pub enum RawCommand {
 }
 
 /// When a job runs.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(expecting = "an object such as {source: \"db\", once: \"healthy\"}, or an array of them")]
-#[schemars(untagged)]
+#[cfg_attr(test, schemars(untagged))]
 pub enum RawWhen {
     /// One rule.
     #[serde(rename = "object")]
@@ -112,7 +117,8 @@ pub enum RawWhen {
 
 /// The event, events or interval that starts a job: exactly one of `once`, `each`, `interval`, `event`,
 /// `all` and `any`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawWhenRule {
     /// Whose event: a job's name, `watch.NAME`, "SIGHUP" or "SIGUSR2".
@@ -134,7 +140,8 @@ pub struct RawWhenRule {
 }
 
 /// One event to wait for.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawTerm {
     /// Whose event: a job's name, `watch.NAME`, "SIGHUP" or "SIGUSR2".
@@ -144,7 +151,8 @@ pub struct RawTerm {
 }
 
 /// Delays between restarts: none before the first, 100ms before the second, then growing.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawBackoff {
     /// The shortest delay. Default 0s.
@@ -160,7 +168,8 @@ pub struct RawBackoff {
 }
 
 /// A health check: exactly one of `exec`, `http` and `tcp`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawCheck {
     /// Its name in logs and status; unique within the job.
@@ -186,9 +195,10 @@ pub struct RawCheck {
 }
 
 /// An HTTP check.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(expecting = "a URL such as \"http://127.0.0.1:80/health\", or an object with `url`")]
-#[schemars(untagged)]
+#[cfg_attr(test, schemars(untagged))]
 pub enum RawHttp {
     /// The URL to get.
     #[serde(rename = "string")]
@@ -199,7 +209,8 @@ pub enum RawHttp {
 }
 
 /// An HTTP request and what its answer should be.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawHttpRequest {
     /// The URL, with `http://` or `https://`.
@@ -217,7 +228,8 @@ pub struct RawHttpRequest {
 }
 
 /// How the output of a process is logged.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawOutput {
     /// Whether the process inherits our stdout and stderr untouched. Default false.
@@ -225,7 +237,8 @@ pub struct RawOutput {
 }
 
 /// Further settings of a registration in Consul.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawJobConsul {
     /// Lets other agents change the tags. Default false.
@@ -235,7 +248,8 @@ pub struct RawJobConsul {
 }
 
 /// The status with which a service is first registered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum RawInitialStatus {
     /// Served to clients at once.
@@ -247,9 +261,10 @@ pub enum RawInitialStatus {
 }
 
 /// A resource limit: a number or "unlimited" for both sides, or each of them.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(expecting = "a whole number ≥ 0, \"unlimited\" or an object with `soft` and `hard`")]
-#[schemars(untagged)]
+#[cfg_attr(test, schemars(untagged))]
 pub enum RawRlimit {
     /// Both sides.
     #[serde(rename = "number")]
@@ -263,7 +278,8 @@ pub enum RawRlimit {
 }
 
 /// Both sides of a resource limit.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawRlimitPair {
     /// What the process meets first. Default the hard limit.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Unexpected, Visitor};
 
@@ -72,6 +73,7 @@ macro_rules! scalar {
             }
         }
 
+        #[cfg(test)]
         impl JsonSchema for $type {
             fn inline_schema() -> bool {
                 true
@@ -302,6 +304,7 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
     }
 }
 
+#[cfg(test)]
 impl<const MIN: i64, const MAX: i64> JsonSchema for Whole<MIN, MAX> {
     fn inline_schema() -> bool {
         true
@@ -332,6 +335,7 @@ impl<'de> Deserialize<'de> for EventName {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for EventName {
     fn inline_schema() -> bool {
         true

@@ -1,5 +1,6 @@
 //! The parts of a configuration beside jobs, as users write them.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -7,9 +8,10 @@ use super::field::{List, OneOrMany, Opt};
 use super::scalar::{Flag, Mode, Port, Scalar, Time};
 
 /// How to reach Consul.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(expecting = "an address such as \"localhost:8500\", or an object with `address`")]
-#[schemars(untagged)]
+#[cfg_attr(test, schemars(untagged))]
 pub enum RawConsul {
     /// `host:port`, a `http://` or `https://` URL, or `unix:///path`.
     #[serde(rename = "string")]
@@ -20,7 +22,8 @@ pub enum RawConsul {
 }
 
 /// Address, token and TLS settings of Consul.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawConsulSettings {
     /// `host:port`, a `http://` or `https://` URL, or `unix:///path`. Default 127.0.0.1:8500.
@@ -34,7 +37,8 @@ pub struct RawConsulSettings {
 }
 
 /// Protocols that Consul speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum RawScheme {
     /// Plain text.
@@ -44,7 +48,8 @@ pub enum RawScheme {
 }
 
 /// TLS settings of a client, Consul's or an http check's. The variables override those of Consul.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "lowercase")]
 pub struct RawTls {
     /// A file with trusted certificates (Consul: CONSUL_CACERT). Default what the system trusts.
@@ -62,7 +67,8 @@ pub struct RawTls {
 }
 
 /// A service or key to observe in Consul.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawWatch {
     /// The service to observe, and the name of its events' source: `watch.NAME`.
@@ -83,7 +89,8 @@ pub struct RawWatch {
 }
 
 /// The control socket.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawControl {
     /// The path of the unix socket. Default /var/run/containerpilot.socket.
@@ -93,7 +100,8 @@ pub struct RawControl {
 }
 
 /// Metrics and their HTTP endpoint.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawTelemetry {
     /// The TCP port of `/metrics` and `/status`. Default 9090.
@@ -107,7 +115,8 @@ pub struct RawTelemetry {
 }
 
 /// A metric of your own.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawMetric {
     /// The first part of its full name.
@@ -124,7 +133,8 @@ pub struct RawMetric {
 }
 
 /// The types of metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum RawMetricKind {
     /// Only grows; values are added.
@@ -138,7 +148,8 @@ pub enum RawMetricKind {
 }
 
 /// Level, format and destination of the log.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawLogging {
     /// Records below this level are not written. Default INFO.
@@ -150,7 +161,8 @@ pub struct RawLogging {
 }
 
 /// Levels of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum RawLevel {
     /// Every event and decision.
@@ -170,7 +182,8 @@ pub enum RawLevel {
 }
 
 /// Formats of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum RawLogFormat {
     /// `TIME JOB PID MESSAGE`.
