@@ -1,5 +1,6 @@
 //! Values with their places, and the containers that keep going when one of their parts is wrong.
 
+#[cfg(test)]
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;

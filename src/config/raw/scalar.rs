@@ -1,6 +1,7 @@
 //! Single values that may be written in more than one way. ContainerPilot takes a number in a string
 //! for a number, and so do these: templates often put quotes around what they insert.
 
+#[cfg(test)]
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Unexpected, Visitor};
 
 use crate::config::duration::{DurationError, GoDuration};
+#[cfg(test)]
 use crate::messages::event::EventCode;
 
 /// Defines how a scalar is read: from a text, and from the three kinds of numbers and booleans if it
