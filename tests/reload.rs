@@ -412,7 +412,8 @@ fn reloads_that_change_a_job_and_both_places_leak_nothing() {
     pilot.eventually("the new process is there", || pilot.processes().len() == 2);
     let before = used(&pilot);
     rounds(50);
-    pilot.eventually("as many files as before", || used(&pilot).1 == before.1);
+    // A connection that was just answered may still have been open before.
+    pilot.eventually("no more files than before", || used(&pilot).1 <= before.1);
     let after = used(&pilot);
     assert!(after.0 < before.0 + 2048, "{} kB became {} kB", before.0, after.0);
     assert_eq!(pilot.count("app stopped"), 120);

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -227,10 +228,11 @@ impl Pilot {
         }
     }
 
-    /// Sends the program a signal.
+    /// Sends the program a signal; one that has just ended misses it.
     pub fn signal(&self, signal: Signal) {
         if self.log.exit().is_none() {
-            kill(self.pid, signal).unwrap();
+            let sent = kill(self.pid, signal);
+            assert!(matches!(sent, Ok(()) | Err(Errno::ESRCH)), "{signal}: {sent:?}");
         }
     }
 
