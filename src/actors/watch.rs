@@ -102,8 +102,8 @@ impl Watch {
     /// Takes an answer into account; returns how long to wait before the next query.
     fn learn(&mut self, answer: Answer, took: Duration) -> Duration {
         self.failures = 0;
-        self.cursor = self.cursor.after(answer.index, took);
         let events = diff(self.found.as_deref(), &answer.found);
+        self.cursor = self.cursor.after(answer.index, took, !events.is_empty());
         self.found = Some(answer.found);
         self.show();
         for code in events {

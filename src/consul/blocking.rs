@@ -10,7 +10,8 @@ const PATIENT: Duration = Duration::from_millis(500);
 /// Answers in quick succession that are asked for without delay.
 const BURST: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// While Consul answers with newer indices that mean nothing to us: a change that does must still be seen soon.
+const LONGEST_PAUSE: Duration = Duration::from_millis(80);
 /// Consul takes a wait of zero for its default of five minutes, and none above ten.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
 
@@ -21,21 +22,36 @@ pub struct Cursor {
     pub index: Option<u64>,
     /// Answers in quick succession.
     hurried: u32,
-    /// The last of them told nothing newer: somebody between us and Consul does not block.
-    futile: bool,
+    /// What the last of them was worth.
+    worth: Worth,
+}
+
+/// What an answer was worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Worth {
+    /// It told a change.
+    News,
+    /// Something changed elsewhere: a service that does not exist shares its index with all others.
+    Nothing,
+    /// Nothing changed at all: somebody between us and Consul does not block.
+    Futile,
 }
 
 impl Cursor {
     /// Nothing was asked yet.
     pub const fn new() -> Self {
-        Self { index: None, hurried: 0, futile: false }
+        Self { index: None, hurried: 0, worth: Worth::News }
     }
 
-    /// What to ask after an answer that came with `index` after `took`.
+    /// What to ask after an answer that came with `index` after `took`, and told of a change or did not.
     #[must_use]
-    pub fn after(self, index: Option<u64>, took: Duration) -> Self {
+    pub fn after(self, index: Option<u64>, took: Duration, is_news: bool) -> Self {
         let hurried = if took >= PATIENT { 0 } else { self.hurried.saturating_add(1) };
-        let futile = hurried > 0 && index.is_some() && index == self.index;
+        let worth = match is_news {
+            true => Worth::News,
+            false if hurried > 0 && index.is_some() && index == self.index => Worth::Futile,
+            false => Worth::Nothing,
+        };
         let next = match (self.index, index) {
             (_, None) => None,
             // Its state was lost or restored: what we know the index of is gone.
@@ -43,7 +59,7 @@ impl Cursor {
             // Zero would not block.
             (_, Some(index)) => Some(index.max(1)),
         };
-        Self { index: next, hurried, futile }
+        Self { index: next, hurried, worth }
     }
 
     /// Forgets the index, for the answer to the last query may be lost.
@@ -61,7 +77,11 @@ impl Cursor {
             return Duration::ZERO;
         }
         let doublings = (self.hurried - BURST - 1).min(16);
-        let longest = if self.futile { interval } else { interval.min(LONGEST_PAUSE) };
+        let longest = match self.worth {
+            Worth::News => FIRST_PAUSE,
+            Worth::Nothing => interval.min(LONGEST_PAUSE),
+            Worth::Futile => interval,
+        };
         FIRST_PAUSE.saturating_mul(1 << doublings).min(longest.max(FIRST_PAUSE))
     }
 }
@@ -85,61 +105,79 @@ mod tests {
     const AT_ONCE: Duration = Duration::ZERO;
 
     fn at(index: u64) -> Cursor {
-        Cursor::new().after(Some(index), INTERVAL)
+        Cursor::new().after(Some(index), INTERVAL, true)
     }
 
     #[test]
     fn the_next_query_waits_for_something_newer_than_the_last_answer() {
         assert_eq!(Cursor::new().index, None);
         assert_eq!(at(7).index, Some(7));
-        assert_eq!(at(7).after(Some(7), INTERVAL).index, Some(7));
-        assert_eq!(at(7).after(Some(9), AT_ONCE).index, Some(9));
+        assert_eq!(at(7).after(Some(7), INTERVAL, false).index, Some(7));
+        assert_eq!(at(7).after(Some(9), AT_ONCE, false).index, Some(9));
     }
 
     #[test]
     fn an_index_that_goes_backwards_starts_over() {
-        let cursor = at(7).after(Some(6), AT_ONCE);
+        let cursor = at(7).after(Some(6), AT_ONCE, false);
         assert_eq!(cursor.index, None);
-        assert_eq!(cursor.after(Some(6), AT_ONCE).index, Some(6));
+        assert_eq!(cursor.after(Some(6), AT_ONCE, false).index, Some(6));
     }
 
     #[test]
     fn the_index_is_never_zero() {
         assert_eq!(at(0).index, Some(1));
-        assert_eq!(at(1).after(Some(0), AT_ONCE).index, None);
+        assert_eq!(at(1).after(Some(0), AT_ONCE, false).index, None);
     }
 
     #[test]
     fn without_an_index_we_poll_each_interval() {
-        let cursor = at(7).after(None, AT_ONCE);
+        let cursor = at(7).after(None, AT_ONCE, false);
         assert_eq!(cursor.index, None);
         assert_eq!(cursor.pause(None, INTERVAL), INTERVAL);
     }
 
     #[test]
     fn a_change_after_a_quiet_time_is_followed_at_once() {
-        assert_eq!(at(7).after(Some(8), AT_ONCE).pause(Some(8), INTERVAL), Duration::ZERO);
+        assert_eq!(at(7).after(Some(8), AT_ONCE, false).pause(Some(8), INTERVAL), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_service_that_changes_all_the_time_is_followed_all_the_time() {
+        let mut cursor = at(7);
+        for index in 8..100 {
+            cursor = cursor.after(Some(index), Duration::from_millis(300), true);
+            assert!(cursor.pause(Some(index), INTERVAL) <= FIRST_PAUSE);
+        }
+    }
+
+    #[test]
+    fn changes_elsewhere_hide_none_of_ours_for_long() {
+        let mut cursor = at(7);
+        for index in 8..100 {
+            cursor = cursor.after(Some(index), AT_ONCE, false);
+            assert!(cursor.pause(Some(index), INTERVAL) <= LONGEST_PAUSE);
+        }
     }
 
     #[test]
     fn answers_that_do_not_wait_are_slowed_down() {
         let (mut cursor, mut asked, mut time) = (at(7), 0, Duration::ZERO);
         while time < Duration::from_secs(60) {
-            cursor = cursor.after(Some(7 + asked), AT_ONCE);
+            cursor = cursor.after(Some(7 + asked), AT_ONCE, false);
             time += cursor.pause(Some(7), INTERVAL);
             asked += 1;
         }
-        assert!(asked < 80, "{asked} queries in a minute of constant change");
+        assert!(asked < 800, "{asked} queries in a minute of constant change");
     }
 
     #[test]
     fn queries_that_do_not_block_become_polls_each_interval() {
         let mut cursor = at(7);
         for _ in 0..20 {
-            cursor = cursor.after(Some(7), AT_ONCE);
+            cursor = cursor.after(Some(7), AT_ONCE, false);
         }
         assert_eq!(cursor.pause(Some(7), INTERVAL), INTERVAL);
-        let quiet = cursor.after(Some(7), INTERVAL);
+        let quiet = cursor.after(Some(7), INTERVAL, false);
         assert_eq!(quiet.pause(Some(7), INTERVAL), Duration::ZERO);
     }
 

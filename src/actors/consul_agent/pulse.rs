@@ -56,7 +56,7 @@ async fn follow(client: &Client, scope: Scope, beat: &watch::Sender<()>) {
                 if is_news {
                     beat.send_replace(());
                 }
-                cursor = cursor.after(index, asked.elapsed());
+                cursor = cursor.after(index, asked.elapsed(), false);
                 let listeners = u32::try_from(beat.receiver_count()).unwrap_or(u32::MAX);
                 let blocks = is_news && index.is_some();
                 cursor.pause(index, if blocks { PER_LISTENER.saturating_mul(listeners) } else { WAIT })
