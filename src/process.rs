@@ -61,6 +61,9 @@ pub trait Kernel {
     /// is reaped.
     fn peek_exited(&self) -> io::Result<Option<Exited>>;
 
+    /// The same of one child that was started here, however many orphans have ended before it.
+    fn peek_at(&self, child: Pid) -> io::Result<Option<Exited>>;
+
     /// Wakes whenever children may have ended; to be asked for before the first one is started.
     fn deaths(&self) -> io::Result<Deaths>;
 
@@ -163,6 +166,10 @@ impl Kernel for Linux {
 
     fn peek_exited(&self) -> io::Result<Option<Exited>> {
         wait::peek_exited()
+    }
+
+    fn peek_at(&self, child: Pid) -> io::Result<Option<Exited>> {
+        wait::peek_at(child)
     }
 
     fn deaths(&self) -> io::Result<Deaths> {

@@ -23,6 +23,9 @@ pub const SWEEP_GRACE: Duration = Duration::from_secs(1);
 /// How long after SIGKILL a group is waited for: only a process stuck in the kernel survives that.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
 
+/// Orphans that are reaped before our own children are looked at.
+const ORPHANS_AT_ONCE: usize = 64;
+
 /// Who is told about a process.
 #[derive(Clone)]
 pub struct Owner {
@@ -48,6 +51,8 @@ struct Shared {
 struct Table {
     live: HashMap<Pid, Child>,
     swept: HashMap<Pid, Remains>,
+    /// Reaped since our own children were last looked at: processes that the kernel gave us.
+    orphans: usize,
 }
 
 struct Child {
@@ -127,8 +132,14 @@ impl Children {
     }
 
     /// Reaps at most `limit` children that have ended and tells their owners; true if there may be more.
+    ///
+    /// After so many orphans that it costs little beside them, our own children are looked at: none waits until
+    /// thousands of others are reaped.
     pub fn reap(&self, limit: usize) -> io::Result<bool> {
         for _ in 0..limit {
+            if self.is_time_for_our_own() {
+                self.reap_our_own()?;
+            }
             match self.0.kernel.peek_exited()? {
                 Some(exited) => self.collect(exited)?,
                 None => return Ok(false),
@@ -137,10 +148,27 @@ impl Children {
         Ok(true)
     }
 
+    fn is_time_for_our_own(&self) -> bool {
+        let table = self.0.table.borrow();
+        table.orphans >= table.live.len().max(ORPHANS_AT_ONCE)
+    }
+
+    fn reap_our_own(&self) -> io::Result<()> {
+        self.0.table.borrow_mut().orphans = 0;
+        let children: Vec<Pid> = self.0.table.borrow().live.keys().copied().collect();
+        for child in children {
+            if let Some(exited) = self.0.kernel.peek_at(child)? {
+                self.collect(exited)?;
+            }
+        }
+        Ok(())
+    }
+
     fn collect(&self, exited: Exited) -> io::Result<()> {
         let child = self.0.table.borrow_mut().live.remove(&exited.pid);
         let Some(child) = child else {
-            return self.0.kernel.reap(exited.pid); // an orphan that the kernel gave us
+            self.0.table.borrow_mut().orphans += 1;
+            return self.0.kernel.reap(exited.pid);
         };
         for stream in &child.output {
             stream.drain();

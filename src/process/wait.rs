@@ -9,7 +9,15 @@ use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
 
 pub(super) fn peek_exited() -> io::Result<Option<Exited>> {
-    match wait(libc::P_ALL, 0, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)? {
+    peek(libc::P_ALL, 0)
+}
+
+pub(super) fn peek_at(child: Pid) -> io::Result<Option<Exited>> {
+    peek(libc::P_PID, child.number().unsigned_abs())
+}
+
+fn peek(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Exited>> {
+    match wait(kind, id, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)? {
         None => Ok(None),
         Some(Ended { pid, code, status }) => {
             let status = exit_status(code, status)

@@ -168,6 +168,10 @@ impl Kernel for Fake {
         Ok(self.0.borrow().dead.front().copied())
     }
 
+    fn peek_at(&self, child: Pid) -> io::Result<Option<Exited>> {
+        Ok(self.0.borrow().dead.iter().find(|exited| exited.pid == child).copied())
+    }
+
     fn deaths(&self) -> io::Result<Deaths> {
         let fake = self.clone();
         Ok(Box::new(move |context| {
