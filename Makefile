@@ -33,13 +33,13 @@ deps: ## install what the tests need and this machine lacks
 	@./scripts/base-image.sh >/dev/null || true
 
 test: deps ## everything that must hold: format, lints, tests, documentation
-	$(CARGO) fmt --check
-	$(CARGO) clippy --all-targets -- -D warnings
-	$(CARGO) test
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test --workspace
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
 fmt: ## format the code
-	$(CARGO) fmt
+	$(CARGO) fmt --all
 
 bench: ## measure our parts, then the program beside its peers: docs/benchmarks
 	$(CARGO) bench --bench config --bench lifecycle --bench logging --bench metrics --bench registry -- \

@@ -44,7 +44,8 @@ RUSTFLAGS=$flags $cargo build --profile shipped --bin containerpilot --target "$
 
 rm -rf "$dist"
 mkdir -p "$dist/$name"
-cp "$build/$target/shipped/containerpilot" "$dist/containerpilot"
+# Cargo leaves the symbols of the C library in.
+strip -o "$dist/containerpilot" "$build/$target/shipped/containerpilot"
 
 size=$(wc -c <"$dist/containerpilot")
 [ "$size" -lt "$limit" ] || fail "the program has $size bytes; it must have less than $limit"

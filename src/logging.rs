@@ -3,16 +3,10 @@
 
 mod child;
 mod drain;
-mod escape;
-mod format;
-mod json;
-mod lines;
-mod logfmt;
 mod output;
 mod repeat;
 mod settings;
 mod sink;
-pub mod time;
 mod writer;
 
 use std::io;
@@ -21,10 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use child::ChildStream;
+pub use containerpilot_record::time;
 pub use lines::{Label, LineFormatter};
 pub use settings::Settings;
 pub use sink::{DEFAULT_BOUND, LogSink};
 pub use time::TimeText;
+
+use containerpilot_record::{format, lines};
 
 use crate::config::spec::LoggingSpec;
 use drain::LogDrain;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+pub use containerpilot_record::{LogFormat, LogLevel};
+
 /// Level, format and destination of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggingSpec {
@@ -17,34 +19,6 @@ impl Default for LoggingSpec {
     fn default() -> Self {
         Self { level: LogLevel::Info, format: LogFormat::Default, output: LogOutput::Stdout }
     }
-}
-
-/// How important a record is; ordered from least to most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LogLevel {
-    /// Every event and decision.
-    Debug,
-    /// What an operator likes to know.
-    Info,
-    /// What an operator should look at.
-    Warn,
-    /// What went wrong.
-    Error,
-    /// What ends the program.
-    Fatal,
-    /// As `Fatal`; kept for ContainerPilot's configurations.
-    Panic,
-}
-
-/// How a log record looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LogFormat {
-    /// `TIME JOB PID MESSAGE`.
-    Default,
-    /// `time="…" level=info msg="…" job=app pid=7`.
-    Text,
-    /// One JSON object per line.
-    Json,
 }
 
 /// Where log records go.

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::time::TimeText;
 use super::{json, logfmt};
-use crate::config::spec::{LogFormat, LogLevel};
+use crate::{LogFormat, LogLevel};
 
 /// Who a record is from, and what it says besides its message.
 #[derive(Debug, Clone, Copy)]
