@@ -4,7 +4,7 @@
 mod support;
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use support::consul::Consul;
 use support::proxy::Proxy;
