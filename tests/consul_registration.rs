@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::time::Instant;
 
-use support::consul::Consul;
+use support::consul::{Consul, free_port};
 use support::proxy::Proxy;
 use support::{Exit, Pilot};
 
@@ -213,8 +213,9 @@ fn a_job_without_exec_is_checked_and_advertised() {
 fn our_own_service_is_registered_with_telemetry() {
     let consul = Consul::start();
     let config = format!(
-        r#"{{ consul: "{}", telemetry: {{ port: 9999, interfaces: "static:127.0.0.1", tags: ["t"] }}, jobs: [{{ exec: "sleep 1000" }}] }}"#,
-        consul.address()
+        r#"{{ consul: "{}", telemetry: {{ port: {}, interfaces: "static:127.0.0.1", tags: ["t"] }}, jobs: [{{ exec: "sleep 1000" }}] }}"#,
+        consul.address(),
+        free_port()
     );
     let pilot = Pilot::start(&config);
     consul.wait_for_status("containerpilot", "passing");
