@@ -334,7 +334,7 @@ fn nobody_who_asks_notices_a_planned_change_and_an_accident_only_until_the_healt
         demo.script(&["scale", "2"]);
         scene.answered_by(&["app-1", "app-2"]);
     });
-    scene.noticed_for_at_most([TTL + NOISE; 2], "killing one", || {
+    scene.noticed_for_at_most([TTL, TTL + NOISE], "killing one", || {
         docker(&["kill", &demo.container("app-2")]);
         scene.answered_by(&["app-1"]);
     });

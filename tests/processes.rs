@@ -20,8 +20,10 @@ use nix::unistd::{Pid, geteuid};
 use support::bare::Bare;
 use support::{Exit, Pilot, Setup};
 
-/// A user that nothing else runs as, so that its processes can be counted.
-const STRANGER: u32 = 54_321;
+/// A user that nothing else runs as, another run of these tests included, so that its processes can be counted.
+fn stranger() -> u32 {
+    100_000_000 + std::process::id()
+}
 
 /// What a script prints in a job with these settings.
 fn printed(settings: &str, script: &str) -> Vec<String> {
@@ -271,7 +273,7 @@ fn at_our_own_limit_of_processes_a_job_waits_for_its_turn() {
         |command| {
             fs::set_permissions(command.get_current_dir().unwrap(), fs::Permissions::from_mode(0o777))
                 .unwrap();
-            command.uid(STRANGER).gid(STRANGER);
+            command.uid(stranger()).gid(stranger());
         },
     );
     bare.eventually("the second job cannot start", || {

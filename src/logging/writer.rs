@@ -27,7 +27,9 @@ pub(super) fn start(shared: Arc<Shared>, output: Output) -> io::Result<()> {
     let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let started = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run());
     mask.thread_set_mask()?;
-    started.map(drop)
+    started.map(drop).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot start the thread that writes the log: {error}"))
+    })
 }
 
 struct Writer {
