@@ -1,5 +1,5 @@
-//! What execve(2) takes, laid out before the fork, so that the child only makes the call. std would end a
-//! forked child with execvp(3), which gives a file of unknown format to a shell; the fast path refuses it.
+//! What execve(2) takes, laid out before the process exists, so that it only makes the call. Unlike execvp(3), that
+//! refuses a file of unknown format instead of giving it to a shell.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, NulError};

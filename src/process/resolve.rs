@@ -1,6 +1,5 @@
 //! From the program that a user wrote to the file to execute, as execvp(3) would find it in the child:
-//! with the child's own `PATH` and directory. Done by us because a lookup by std or libc with
-//! another `PATH` than ours takes a slow way to start.
+//! with the child's own `PATH` and directory. Done before the process exists, where it can fail with a reason.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
