@@ -5,7 +5,8 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::consul::{Consul, free_port};
+use support::consul::Consul;
+use support::ports::free_port;
 use support::tls::Certificates;
 use support::{Exit, Pilot, Setup};
 

@@ -6,7 +6,8 @@ mod support;
 use std::time::Duration;
 
 use support::consul::Consul;
-use support::http::{free_port, get_port};
+use support::http::get_port;
+use support::ports::free_port;
 use support::proxy::{Fault, Proxy};
 use support::{Exit, Pilot};
 

@@ -3,7 +3,8 @@
 
 mod support;
 
-use support::consul::{Consul, free_port, program};
+use support::consul::{Consul, program};
+use support::ports::free_port;
 use support::{Exit, Pilot};
 
 const APP: &str =

@@ -6,7 +6,8 @@ mod support;
 use std::fs;
 use std::time::Instant;
 
-use support::consul::{Consul, free_port};
+use support::consul::Consul;
+use support::ports::free_port;
 use support::proxy::Proxy;
 use support::{Exit, Pilot};
 

@@ -10,7 +10,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::http::{connect, free_port, request};
+use support::http::{connect, request};
+use support::ports::free_port;
 use support::{Exit, Pilot, Setup};
 
 const TWO: &str = r#"{ jobs: [

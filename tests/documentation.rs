@@ -21,7 +21,7 @@ use containerpilot::config::interfaces::InterfaceAddress;
 use containerpilot::config::{Accounts, System, load_text};
 use containerpilot::messages::event::EventCode;
 use containerpilot::messages::job::Phase;
-use support::http::free_port;
+use support::ports::free_port;
 use support::{Exit, Setup};
 
 const BEGIN: &str = "<!-- from the schema: UPDATE_DOCS=1 cargo test --test documentation -->\n";

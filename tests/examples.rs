@@ -18,7 +18,8 @@ use std::thread;
 
 use nix::sys::signal::Signal;
 use support::consul::{Consul, program};
-use support::http::{free_port, get_port};
+use support::http::get_port;
+use support::ports::free_port;
 use support::{Exit, Pilot, Setup};
 
 /// Added to every example: a log that tests can read.

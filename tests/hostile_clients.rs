@@ -8,7 +8,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use support::http::{Answer, answer, free_port, get_port};
+use support::http::{Answer, answer, get_port};
+use support::ports::free_port;
 use support::{Exit, Pilot};
 
 /// More than the program ever needs, less than any of these clients sends.

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use support::http::{free_port, get_port};
+use support::http::get_port;
+use support::ports::free_port;
 use support::{Exit, Pilot, Setup};
 
 fn program(arguments: &[&str]) -> Output {

@@ -9,7 +9,8 @@ use std::net::TcpListener;
 use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::Signal;
-use support::http::{Answer, answer, connect, free_port, get_port, request};
+use support::http::{Answer, answer, connect, get_port, request};
+use support::ports::free_port;
 use support::{Exit, Pilot};
 
 const TWO: &str = r#"{ jobs: [

@@ -12,7 +12,8 @@ use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-use support::http::{Answer, free_port, get_port};
+use support::http::{Answer, get_port};
+use support::ports::free_port;
 use support::{Exit, Pilot};
 
 fn config(port: u16) -> String {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::ports::free_port;
 use super::{DEADLINE, LOOK_EVERY};
 
 /// How long an answer of the test's own Consul may take.
@@ -200,11 +201,6 @@ pub fn program() -> &'static Path {
         assert!(output.status.success(), "there is no Consul for the tests; see above");
         PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
     })
-}
-
-/// A port that nobody listens on.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// One HTTP request on a stream; HTTP/1.0, so that the answer ends with the stream.

@@ -1,7 +1,7 @@
 //! HTTP as tests speak it: whole requests, or bytes of the test's own choice.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -63,11 +63,6 @@ pub fn connect(socket: &Path) -> UnixStream {
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.set_write_timeout(Some(DEADLINE)).unwrap();
     stream
-}
-
-/// A port of this machine that nobody listens on.
-pub fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// Gets a path of a port of this machine.

@@ -15,6 +15,7 @@ pub mod consul;
 pub mod container;
 pub mod http;
 mod log;
+pub mod ports;
 mod processes;
 pub mod proxy;
 mod setup;
