@@ -76,6 +76,10 @@ pub trait Kernel {
     /// Our children, zombies aside: once nothing runs that we started, what jobs left behind elsewhere.
     fn children(&self) -> Vec<Pid>;
 
+    /// Whether we have children left, zombies that are not reaped included. Told at one moment, unlike the list: a
+    /// process that dies while the list is read hands us its children unseen.
+    fn has_children(&self) -> bool;
+
     /// Sends a signal to one child.
     fn signal_child(&self, child: Pid, signal: Signal);
 
@@ -187,6 +191,10 @@ impl Kernel for Linux {
 
     fn children(&self) -> Vec<Pid> {
         adopted::children()
+    }
+
+    fn has_children(&self) -> bool {
+        wait::has_children()
     }
 
     fn signal_child(&self, child: Pid, signal: Signal) {

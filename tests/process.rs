@@ -370,6 +370,20 @@ fn closes_on_exec(fd: BorrowedFd<'_>) -> bool {
     FdFlag::from_bits_truncate(fcntl(fd, FcntlArg::F_GETFD).unwrap()).contains(FdFlag::FD_CLOEXEC)
 }
 
+#[test]
+fn a_child_is_there_until_it_is_reaped() {
+    let mut children = Children::alone();
+    assert!(!Linux.has_children());
+    let child = spawn(&plain(), &["true"]).unwrap();
+    while Linux.peek_at(child.pid).unwrap().is_none() {
+        assert!(Linux.has_children());
+        thread::yield_now();
+    }
+    assert!(Linux.has_children(), "a zombie is one");
+    children.wait(child.pid);
+    assert!(!Linux.has_children());
+}
+
 /// Descriptors above 2 that this test program was given: what /proc says of their flags.
 fn inherited_descriptors() -> BTreeSet<u32> {
     let numbers = fs::read_dir("/proc/self/fd").unwrap();

@@ -246,7 +246,7 @@ impl Children {
 
     /// Whether we have children left, those that the kernel gave us included.
     pub fn has_adopted(&self) -> bool {
-        !self.0.kernel.children().is_empty()
+        self.0.kernel.has_children()
     }
 
     /// Sends a signal to every child that we have, those that the kernel gave us included.

@@ -4,6 +4,9 @@
 
 use std::{io, mem};
 
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+
 use super::Exited;
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
@@ -32,6 +35,11 @@ pub(super) fn reap(pid: Pid) -> io::Result<()> {
         Some(_) => Ok(()),
         None => Err(io::Error::other(format!("process {pid} is no child of ours that has ended"))),
     }
+}
+
+pub(super) fn has_children() -> bool {
+    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    waitid(Id::All, look) != Err(Errno::ECHILD)
 }
 
 /// What `waitid` tells about a child.

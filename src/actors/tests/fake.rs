@@ -219,6 +219,10 @@ impl Kernel for Fake {
         vec![]
     }
 
+    fn has_children(&self) -> bool {
+        false
+    }
+
     fn signal_child(&self, _: Pid, _: Signal) {}
 
     fn living_groups(&self, groups: &[Pid]) -> HashSet<Pid> {
