@@ -26,14 +26,14 @@ fn formats(criterion: &mut Criterion) {
         let chunk = line.repeat(64 * 1024 / line.len());
         group.throughput(Throughput::Bytes(chunk.len() as u64));
         for format in [LogFormat::Default, LogFormat::Text, LogFormat::Json] {
-            let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7 }, format);
+            let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7 });
             let mut time = TimeText::default();
             let mut out = Vec::new();
             group.bench_function(format!("{name}/{format:?}"), |bencher| {
                 bencher.iter(|| {
                     out.clear();
                     time.set(SystemTime::now());
-                    lines.feed(black_box(&chunk), &time, &mut out);
+                    lines.feed(black_box(&chunk), format, &time, &mut out);
                     black_box(&out);
                 });
             });

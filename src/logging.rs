@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use child::ChildStream;
+pub use child::{ChildOutput, ChildStream};
 pub use containerpilot_record::time;
 pub use lines::{Label, LineFormatter};
 pub use settings::Settings;

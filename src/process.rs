@@ -7,6 +7,7 @@
 //! None of our descriptors reach it, those that were given to us by our parent do, as without us.
 
 mod adopted;
+mod berth;
 mod birth;
 mod children;
 mod diagnosis;

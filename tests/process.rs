@@ -20,6 +20,7 @@ use containerpilot::process::{
     login_environment, reset_signals,
 };
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -366,7 +367,6 @@ fn both_pipes_are_non_blocking_and_closed_on_exec() {
 }
 
 fn closes_on_exec(fd: BorrowedFd<'_>) -> bool {
-    use nix::fcntl::{FcntlArg, FdFlag, fcntl};
     FdFlag::from_bits_truncate(fcntl(fd, FcntlArg::F_GETFD).unwrap()).contains(FdFlag::FD_CLOEXEC)
 }
 
@@ -412,6 +412,48 @@ fn no_descriptor_of_ours_leaks_into_a_child() {
     }
     Linux.signal_group(other.pid, Signal::KILL).unwrap();
     children.wait(other.pid);
+}
+
+/// So many descriptors that a new process does not get a copy of them.
+fn crowd() -> Vec<File> {
+    (0..300).map(|_| File::open("/dev/null").unwrap()).collect()
+}
+
+#[test]
+fn a_child_gets_its_streams_alone_however_many_descriptors_are_open() {
+    let mut children = Children::alone();
+    let _ours = crowd();
+    let own = || [0, 1, 2].map(|fd| fs::read_link(format!("/proc/self/fd/{fd}")).unwrap());
+    let before = own();
+    for execution in [plain(), slow(), plain()] {
+        let outcome = children.run(&execution, &["sh", "-c", "ls /proc/$$/fd; cat; echo problem >&2"]);
+        let listed: BTreeSet<u32> = outcome.stdout.lines().map(|line| line.parse().unwrap()).collect();
+        let mut expected = inherited_descriptors();
+        expected.extend([0, 1, 2]);
+        assert_eq!(listed, expected, "stdin is at its end, and nothing else is there");
+        assert_eq!(outcome.stderr, "problem\n");
+    }
+    assert_eq!(own(), before, "its streams did not become ours");
+    let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open();
+    for _ in 0..10 {
+        children.run(&plain(), &["true"]);
+        failure(&plain(), &["/no/such"]);
+        failure(&ExecutionSpec { cwd: Some("/no/such".into()), ..plain() }, &["true"]);
+    }
+    assert_eq!(open(), before);
+}
+
+#[test]
+fn what_our_parent_gave_us_reaches_a_child_however_many_descriptors_are_open() {
+    let mut children = Children::alone();
+    let _ours = crowd();
+    // As from a parent: without the flag that closes it.
+    let given = fcntl(io::stdin(), FcntlArg::F_DUPFD(500)).unwrap();
+    assert!(given >= 500);
+    let outcome = children.run(&plain(), &["ls", &format!("/proc/self/fd/{given}")]);
+    nix::unistd::close(given).unwrap();
+    assert_eq!(outcome.status, ExitStatus::Code(0), "{}", outcome.stderr);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 
+use super::append::append;
 use super::time::TimeText;
 use super::{json, logfmt};
 use crate::{LogFormat, LogLevel};
@@ -46,6 +47,9 @@ impl Value {
     }
 }
 
+/// What stands before the message of a text record.
+const MESSAGE_KEY: &[u8] = b" msg=";
+
 /// The name of a level, as logrus writes it.
 pub const fn level_name(level: LogLevel) -> &'static str {
     match level {
@@ -58,13 +62,15 @@ pub const fn level_name(level: LogLevel) -> &'static str {
     }
 }
 
-/// All bytes of a record but its time and message, in one of the formats.
+/// All bytes of a record but its message, in one of the formats. The time stands in its place and is written over for
+/// each record, so that a record is three copies.
 #[derive(Debug, Clone)]
 pub struct Frame {
     format: LogFormat,
-    head: Vec<u8>,
-    middle: Vec<u8>,
-    tail: Vec<u8>,
+    before: Vec<u8>,
+    after: Vec<u8>,
+    /// Where the time begins: in `after` for JSON, else in `before`.
+    time_at: usize,
 }
 
 impl Frame {
@@ -82,57 +88,67 @@ impl Frame {
         self.format
     }
 
+    /// Shows `time` in the records that are written from now on.
+    pub fn set_time(&mut self, time: &TimeText) {
+        let part = match self.format {
+            LogFormat::Default | LogFormat::Text => &mut self.before,
+            LogFormat::Json => &mut self.after,
+        };
+        if let Some(place) = part.get_mut(self.time_at..).and_then(|part| part.first_chunk_mut()) {
+            *place = *time.as_bytes();
+        }
+    }
+
     /// Appends one whole record, its newline included.
-    pub fn write(&self, time: &TimeText, message: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.head);
+    pub fn write(&self, message: &[u8], out: &mut Vec<u8>) {
         match self.format {
             LogFormat::Default => {
-                out.extend_from_slice(time.as_bytes());
-                out.extend_from_slice(&self.middle);
-                out.extend_from_slice(message);
+                append(&self.before, out);
+                append(message, out);
+            }
+            LogFormat::Text if message.is_empty() => {
+                // logrus leaves an empty message out.
+                append(self.before.strip_suffix(MESSAGE_KEY).unwrap_or(&self.before), out);
             }
             LogFormat::Text => {
-                out.extend_from_slice(time.as_bytes());
-                out.extend_from_slice(&self.middle);
-                // logrus leaves an empty message out.
-                if !message.is_empty() {
-                    out.extend_from_slice(b" msg=");
-                    logfmt::write_value(message, out);
-                }
+                append(&self.before, out);
+                logfmt::write_value(message, out);
             }
             LogFormat::Json => {
+                append(&self.before, out);
                 json::write_string(message, out);
-                out.extend_from_slice(&self.middle);
-                out.extend_from_slice(time.as_bytes());
             }
         }
-        out.extend_from_slice(&self.tail);
+        append(&self.after, out);
     }
 
     /// `TIME JOB PID MESSAGE key=value`
     fn plain(origin: &Origin<'_>) -> Self {
-        let mut middle = Vec::new();
-        write_into(&mut middle, format_args!(" {} {} ", origin.job, origin.pid));
-        let mut tail = Vec::new();
+        let mut before = TimeText::default().as_bytes().to_vec();
+        write_into(&mut before, format_args!(" {} {} ", origin.job, origin.pid));
+        let mut after = Vec::new();
         for field in origin.fields {
-            write_pair(field.key, field.value.as_bytes(), &mut tail);
+            write_pair(field.key, field.value.as_bytes(), &mut after);
         }
-        tail.push(b'\n');
-        Self { format: LogFormat::Default, head: Vec::new(), middle, tail }
+        after.push(b'\n');
+        Self { format: LogFormat::Default, before, after, time_at: 0 }
     }
 
     /// `time="TIME" level=LEVEL msg=MESSAGE job=JOB pid=PID key=value`
     fn text(origin: &Origin<'_>) -> Self {
-        let mut middle = Vec::new();
-        write_into(&mut middle, format_args!("\" level={}", level_name(origin.level)));
-        let mut tail = Vec::new();
-        write_pair("job", origin.job.as_bytes(), &mut tail);
-        write_into(&mut tail, format_args!(" pid={}", origin.pid));
+        let mut before = b"time=\"".to_vec();
+        let time_at = before.len();
+        before.extend_from_slice(TimeText::default().as_bytes());
+        write_into(&mut before, format_args!("\" level={}", level_name(origin.level)));
+        before.extend_from_slice(MESSAGE_KEY);
+        let mut after = Vec::new();
+        write_pair("job", origin.job.as_bytes(), &mut after);
+        write_into(&mut after, format_args!(" pid={}", origin.pid));
         for field in origin.fields {
-            write_pair(unclashed(field.key), field.value.as_bytes(), &mut tail);
+            write_pair(unclashed(field.key), field.value.as_bytes(), &mut after);
         }
-        tail.push(b'\n');
-        Self { format: LogFormat::Text, head: b"time=\"".to_vec(), middle, tail }
+        after.push(b'\n');
+        Self { format: LogFormat::Text, before, after, time_at }
     }
 
     /// `{"job":"JOB","level":"LEVEL","msg":"MESSAGE","pid":PID,"time":"TIME"}`, fields at their sorted place.
@@ -148,9 +164,8 @@ impl Frame {
         members.extend(origin.fields.iter().map(|field| (unclashed(field.key), Member::Value(&field.value))));
         members.sort_by_key(|(key, _)| *key);
 
-        let mut frame =
-            Self { format: LogFormat::Json, head: Vec::new(), middle: Vec::new(), tail: Vec::new() };
-        let mut part = &mut frame.head;
+        let (mut before, mut after, mut time_at) = (Vec::new(), Vec::new(), 0);
+        let mut part = &mut before;
         let mut separator = b'{';
         for (key, member) in members {
             part.push(separator);
@@ -161,16 +176,15 @@ impl Frame {
                 Member::Text(text) => json::write_string(text.as_bytes(), part),
                 Member::Value(Value::Text(text)) => json::write_string(text.as_bytes(), part),
                 Member::Value(Value::Literal(literal)) => part.extend_from_slice(literal.as_bytes()),
-                Member::Message => part = &mut frame.middle,
+                Member::Message => part = &mut after,
                 Member::Time => {
-                    part.push(b'"');
-                    part = &mut frame.tail;
-                    part.push(b'"');
+                    time_at = part.len() + 1;
+                    json::write_string(TimeText::default().as_bytes(), part);
                 }
             }
         }
-        frame.tail.extend_from_slice(b"}\n");
-        frame
+        after.extend_from_slice(b"}\n");
+        Self { format: LogFormat::Json, before, after, time_at }
     }
 }
 
@@ -215,7 +229,9 @@ mod tests {
     fn shown(format: LogFormat, origin: &Origin<'_>, message: impl AsRef<[u8]>) -> String {
         let time = TimeText::new(UNIX_EPOCH + Duration::new(1_794_710_580, 123_456_789));
         let mut out = Vec::new();
-        Frame::new(format, origin).write(&time, message.as_ref(), &mut out);
+        let mut frame = Frame::new(format, origin);
+        frame.set_time(&time);
+        frame.write(message.as_ref(), &mut out);
         String::from_utf8_lossy(&out).into_owned()
     }
 
@@ -298,9 +314,8 @@ mod tests {
     #[test]
     fn bytes_that_are_not_utf_8_pass_untouched_in_the_default_format_only() {
         let app = from_app(&[]);
-        let time = TimeText::default();
         let mut out = Vec::new();
-        Frame::new(LogFormat::Default, &app).write(&time, b"a\xff\x00\x1bb", &mut out);
+        Frame::new(LogFormat::Default, &app).write(b"a\xff\x00\x1bb", &mut out);
         assert!(out.ends_with(b" app 7 a\xff\x00\x1bb\n"));
         assert!(shown(LogFormat::Text, &app, b"a\xff").contains(r#"msg="a\xff""#));
         assert!(shown(LogFormat::Json, &app, b"a\xff").contains(r#""msg":"a\ufffd""#));

@@ -3,6 +3,7 @@
 //!
 //! A package of its own because all output goes through it: what is shipped is compiled for size, and this for speed.
 
+pub mod append;
 pub mod escape;
 pub mod format;
 pub mod json;

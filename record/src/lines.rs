@@ -35,103 +35,114 @@ pub struct Label {
 #[derive(Debug)]
 pub struct LineFormatter {
     label: Label,
-    frame: Frame,
+    /// Made for the first record: most streams stay silent.
+    frame: Option<Box<Frame>>,
     /// The start of a line whose end has not come yet.
     partial: Vec<u8>,
 }
 
 impl LineFormatter {
     /// A formatter for a new stream.
-    pub fn new(label: Label, format: LogFormat) -> Self {
-        let frame = frame_of(&label, format);
-        Self { label, frame, partial: Vec::new() }
-    }
-
-    /// Uses another format from the next record on.
-    pub fn set_format(&mut self, format: LogFormat) {
-        if self.frame.format() != format {
-            self.frame = frame_of(&self.label, format);
-        }
+    pub fn new(label: Label) -> Self {
+        Self { label, frame: None, partial: Vec::new() }
     }
 
     /// Appends the records of all lines that `chunk` completes, and keeps the rest.
-    pub fn feed(&mut self, chunk: &[u8], time: &TimeText, out: &mut Vec<u8>) {
-        let rest = if self.partial.is_empty() { chunk } else { self.complete_partial(chunk, time, out) };
+    pub fn feed(&mut self, chunk: &[u8], format: LogFormat, time: &TimeText, out: &mut Vec<u8>) {
+        let frame = framed(&mut self.frame, &self.label, format, time);
+        let partial = &mut self.partial;
+        let rest = if partial.is_empty() { chunk } else { complete(partial, chunk, frame, out) };
         let mut start = 0;
         for newline in memchr_iter(b'\n', rest) {
             let line = rest.get(start..newline).unwrap_or_default();
-            self.write_line(line, time, out);
+            write_line(line, frame, out);
             start = newline + 1;
         }
         let rest = rest.get(start..).unwrap_or_default();
         if !rest.is_empty() {
-            let cut = self.write_pieces(rest, time, out);
-            self.partial.extend_from_slice(rest.get(cut..).unwrap_or_default());
+            let cut = write_pieces(rest, frame, out);
+            partial.extend_from_slice(rest.get(cut..).unwrap_or_default());
         }
     }
 
     /// Appends the record of a last line without a line end.
-    pub fn finish(&mut self, time: &TimeText, out: &mut Vec<u8>) {
+    pub fn finish(&mut self, format: LogFormat, time: &TimeText, out: &mut Vec<u8>) {
         if !self.partial.is_empty() {
             let line = mem::take(&mut self.partial);
-            self.write_line(&line, time, out);
+            write_line(&line, framed(&mut self.frame, &self.label, format, time), out);
         }
+    }
+
+    /// Whether a line has begun whose end has not come yet.
+    pub fn has_partial(&self) -> bool {
+        !self.partial.is_empty()
     }
 
     /// Forgets a line whose end has not come yet.
     pub fn discard_partial(&mut self) {
         self.partial = Vec::new();
     }
+}
 
-    /// Adds the start of `chunk` to the kept line; what is left of the chunk begins a line.
-    fn complete_partial<'a>(&mut self, chunk: &'a [u8], time: &TimeText, out: &mut Vec<u8>) -> &'a [u8] {
-        let mut partial = mem::take(&mut self.partial);
-        let end = memchr(b'\n', chunk).unwrap_or(chunk.len());
-        let (line, rest) = chunk.split_at(end);
-        partial.extend_from_slice(line);
-        match rest.split_first() {
-            Some((_newline, rest)) => {
-                self.write_line(&partial, time, out);
-                if partial.capacity() <= KEPT_CAPACITY {
-                    partial.clear();
-                    self.partial = partial;
-                }
-                rest
-            }
-            None => {
-                let cut = self.write_pieces(&partial, time, out);
-                partial.drain(..cut);
-                self.partial = partial;
-                rest
-            }
-        }
+/// The frame of records in that format at that time.
+fn framed<'a>(
+    frame: &'a mut Option<Box<Frame>>,
+    label: &Label,
+    format: LogFormat,
+    time: &TimeText,
+) -> &'a Frame {
+    let new = || {
+        let origin = Origin { level: LEVEL, job: &label.job, pid: label.pid, fields: &[] };
+        Box::new(Frame::new(format, &origin))
+    };
+    let frame = frame.get_or_insert_with(new);
+    if frame.format() != format {
+        *frame = new();
     }
+    frame.set_time(time);
+    frame
+}
 
-    /// Writes a whole line, without its newline.
-    fn write_line(&self, line: &[u8], time: &TimeText, out: &mut Vec<u8>) {
-        let cut = if line.len() > LONGEST { self.write_pieces(line, time, out) } else { 0 };
-        let last = line.get(cut..).unwrap_or_default();
-        self.frame.write(time, last.strip_suffix(b"\r").unwrap_or(last), out);
-    }
-
-    /// Writes what of `line` must go into records that are continued; says how many bytes that was.
-    fn write_pieces(&self, line: &[u8], time: &TimeText, out: &mut Vec<u8>) -> usize {
-        // A carriage return at the end may belong to the line end: it does not make a line too long.
-        let length = line.strip_suffix(b"\r").unwrap_or(line).len();
-        let mut done = 0;
-        while length - done > LONGEST {
-            let rest = line.get(done..).unwrap_or_default();
-            let cut = cut_of(rest);
-            let piece = rest.get(..cut).unwrap_or_default();
-            self.frame.write(time, &[piece, CONTINUED].concat(), out);
-            done += cut;
+/// Adds the start of `chunk` to the kept line; what is left of the chunk begins a line.
+fn complete<'a>(partial: &mut Vec<u8>, chunk: &'a [u8], frame: &Frame, out: &mut Vec<u8>) -> &'a [u8] {
+    let end = memchr(b'\n', chunk).unwrap_or(chunk.len());
+    let (line, rest) = chunk.split_at(end);
+    partial.extend_from_slice(line);
+    match rest.split_first() {
+        Some((_newline, rest)) => {
+            write_line(partial, frame, out);
+            partial.clear();
+            partial.shrink_to(KEPT_CAPACITY);
+            rest
         }
-        done
+        None => {
+            let cut = write_pieces(partial, frame, out);
+            partial.drain(..cut);
+            rest
+        }
     }
 }
 
-fn frame_of(label: &Label, format: LogFormat) -> Frame {
-    Frame::new(format, &Origin { level: LEVEL, job: &label.job, pid: label.pid, fields: &[] })
+/// Writes a whole line, without its newline.
+fn write_line(line: &[u8], frame: &Frame, out: &mut Vec<u8>) {
+    let cut = if line.len() > LONGEST { write_pieces(line, frame, out) } else { 0 };
+    let last = line.get(cut..).unwrap_or_default();
+    frame.write(last.strip_suffix(b"\r").unwrap_or(last), out);
+}
+
+/// Writes what of `line` must go into records that are continued; says how many bytes that was.
+fn write_pieces(line: &[u8], frame: &Frame, out: &mut Vec<u8>) -> usize {
+    // A carriage return at the end may belong to the line end: it does not make a line too long.
+    let length = line.strip_suffix(b"\r").unwrap_or(line).len();
+    let mut done = 0;
+    while length - done > LONGEST {
+        let rest = line.get(done..).unwrap_or_default();
+        let cut = cut_of(rest);
+        let piece = rest.get(..cut).unwrap_or_default();
+        frame.write(&[piece, CONTINUED].concat(), out);
+        done += cut;
+    }
+    done
 }
 
 /// Where to cut a line of more than `LONGEST` bytes: not within a UTF-8 sequence, if it is UTF-8.

@@ -3,21 +3,21 @@
 
 use std::io::Write;
 
-use super::escape::{Escape, write_escaped};
+use super::append::append;
+use super::escape::{Bytes, Escape, write_escaped};
 
 /// Appends `value`, in quotes if it needs them. An empty value stays empty, as with logrus.
 pub fn write_value(value: &[u8], out: &mut Vec<u8>) {
-    if value.iter().all(|&byte| is_plain(byte)) {
-        out.extend_from_slice(value);
-    } else {
+    if NOT_PLAIN.meet(value) {
         write_quoted(value, out);
+    } else {
+        append(value, out);
     }
 }
 
-/// The characters that logrus leaves without quotes.
-const fn is_plain(byte: u8) -> bool {
-    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'/' | b'@' | b'^' | b'+')
-}
+/// All but the characters that logrus leaves without quotes: letters, digits and `-./@^_+`.
+static NOT_PLAIN: Bytes =
+    Bytes::of(b"\\]`[").and_range(0, b'*').and(b",").and_range(b':', b'?').and_range(b'{', 0xff);
 
 fn write_quoted(value: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
@@ -29,8 +29,9 @@ fn write_quoted(value: &[u8], out: &mut Vec<u8>) {
 struct Quoted;
 
 impl Escape for Quoted {
-    fn is_special(byte: u8) -> bool {
-        matches!(byte, 0..0x20 | 0x7f.. | b'"' | b'\\')
+    fn special() -> &'static Bytes {
+        static SPECIAL: Bytes = Bytes::of(b"\"\\").and_range(0, 0x1f).and_range(0x7f, 0xff);
+        &SPECIAL
     }
 
     fn write_character(character: char, out: &mut Vec<u8>) {
@@ -89,6 +90,10 @@ mod tests {
     fn harmless_values_stay_bare() {
         assert_eq!(shown("hello"), "hello");
         assert_eq!(shown("AZaz09-._/@^+"), "AZaz09-._/@^+");
+        for byte in 0..=255u8 {
+            let plain = byte.is_ascii_alphanumeric() || b"-._/@^+".contains(&byte);
+            assert_eq!(NOT_PLAIN.has(byte), !plain, "{byte}");
+        }
         assert_eq!(shown(""), "");
     }
 

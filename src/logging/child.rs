@@ -1,15 +1,19 @@
-//! Forwards what a child writes into the log: one task per stream on the program's own thread. A sink without
-//! room stops the reading, so that the child waits, never the program.
+//! Forwards what children write into the log: one task on the program's own thread, over one epoll(7) for the streams
+//! of all children, so that a silent one costs next to nothing. A sink without room stops the reading, so that
+//! children wait, never the program.
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::SystemTime;
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::unistd;
-use tokio::net::unix::pipe::Receiver;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::task::{spawn_local, yield_now};
 
 use super::lines::{Label, LineFormatter};
@@ -19,17 +23,15 @@ use super::{Log, lines};
 
 /// Bytes per read, the size of a pipe.
 const CHUNK: usize = 64 * 1024;
-/// Reads in a row before other tasks have their turn.
+/// Reads of one stream before the others have their turn.
 const READS_PER_TURN: u32 = 4;
+/// Streams that are read before other tasks have their turn.
+const STREAMS_PER_TURN: usize = 4;
 
-thread_local! {
-    /// Shared by all streams, so that an idle one costs no buffer.
-    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch { chunk: vec![0; CHUNK], time: TimeText::default() });
-}
-
-struct Scratch {
-    chunk: Vec<u8>,
-    time: TimeText,
+/// The output of all children on its way into a log; clones share it.
+#[derive(Debug, Clone)]
+pub struct ChildOutput {
+    forwarder: Rc<Forwarder>,
 }
 
 /// The stdout or stderr of a child, on its way into the log.
@@ -38,14 +40,40 @@ struct Scratch {
 #[derive(Debug)]
 pub struct ChildStream {
     stream: Rc<Stream>,
+    forwarder: Rc<Forwarder>,
+}
+
+#[derive(Debug)]
+struct Forwarder {
+    ready: AsyncFd<Descriptor>,
+    sink: LogSink,
+    /// The open streams, each at the number of its descriptor.
+    streams: RefCell<Vec<Option<Rc<Stream>>>>,
+    scratch: RefCell<Scratch>,
+}
+
+/// An epoll, as tokio wants to have it.
+#[derive(Debug)]
+struct Descriptor(Epoll);
+
+impl AsRawFd for Descriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.0.as_raw_fd()
+    }
 }
 
 #[derive(Debug)]
 struct Stream {
-    pipe: Receiver,
+    pipe: OwnedFd,
     lines: RefCell<LineFormatter>,
-    sink: LogSink,
     open: Cell<bool>,
+}
+
+/// Shared by all streams, so that an idle one costs no buffer.
+#[derive(Debug)]
+struct Scratch {
+    chunk: Vec<u8>,
+    time: TimeText,
 }
 
 /// What a read gave.
@@ -55,32 +83,47 @@ enum Outcome {
     End,
 }
 
-impl ChildStream {
-    /// Starts to forward from the read end of a pipe; to be called within a `LocalSet` or an actix system.
-    pub fn start(pipe: OwnedFd, label: Label, log: &Log) -> io::Result<Self> {
-        let sink = log.sink().clone();
-        let stream = Rc::new(Stream {
-            pipe: Receiver::from_owned_fd(pipe)?,
-            lines: RefCell::new(LineFormatter::new(label, sink.settings().format())),
-            sink,
-            open: Cell::new(true),
+impl ChildOutput {
+    /// Begins to forward into a log; to be called within a `LocalSet` or an actix system.
+    pub fn start(log: &Log) -> io::Result<Self> {
+        let forwarder = Rc::new(Forwarder {
+            ready: readiness_of(Descriptor(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))?,
+            sink: log.sink().clone(),
+            streams: RefCell::default(),
+            scratch: RefCell::new(Scratch { chunk: vec![0; CHUNK], time: TimeText::default() }),
         });
-        spawn_local(forward(Rc::clone(&stream)));
-        Ok(Self { stream })
+        spawn_local(forward(Rc::clone(&forwarder)));
+        Ok(Self { forwarder })
     }
 
+    /// Adds the read end of a pipe, which must not block.
+    pub fn add(&self, pipe: OwnedFd, label: Label) -> io::Result<ChildStream> {
+        let stream =
+            Rc::new(Stream { pipe, lines: RefCell::new(LineFormatter::new(label)), open: Cell::new(true) });
+        self.forwarder.enter(&stream)?;
+        Ok(ChildStream { stream, forwarder: Rc::clone(&self.forwarder) })
+    }
+}
+
+impl ChildStream {
     /// Puts everything that a process wrote before it died into the log, a last line without newline included,
     /// even if the sink has no room: to be called when its exit is known.
     ///
     /// Other processes may hold the pipe and go on writing: no more is read than a pipe can hold.
     pub fn drain(&self) {
-        let mut left = self.stream.pipe_size();
-        while left > 0 && self.stream.open.get() {
-            // Straight from the pipe: tokio has not necessarily noticed yet that there is something to read.
-            match self.stream.read(left, |chunk| Ok(unistd::read(self.stream.pipe.as_fd(), chunk)?)) {
-                Outcome::Bytes(length) => left -= length,
-                Outcome::Nothing => return self.stream.finish_line(),
-                Outcome::End => self.stream.close(),
+        let Self { stream, forwarder } = self;
+        let mut left = None;
+        while stream.open.get() {
+            match forwarder.read(stream, left.unwrap_or(CHUNK)) {
+                Outcome::Bytes(length) => {
+                    let limit = left.unwrap_or_else(|| stream.pipe_size());
+                    left = Some(limit.saturating_sub(length));
+                    if left == Some(0) {
+                        return;
+                    }
+                }
+                Outcome::Nothing => return forwarder.finish_line(stream),
+                Outcome::End => forwarder.close(stream),
             }
         }
     }
@@ -91,70 +134,126 @@ impl ChildStream {
     }
 }
 
-/// Forwards until end-of-file.
-async fn forward(stream: Rc<Stream>) {
-    let mut reads = 0;
-    while stream.open.get() {
-        if stream.pipe.readable().await.is_err() {
-            break;
-        }
-        stream.sink.room().await;
-        match stream.read(CHUNK, |chunk| stream.pipe.try_read(chunk)) {
-            Outcome::Bytes(_) | Outcome::Nothing => {}
-            Outcome::End => break,
-        }
-        reads += 1;
-        if reads == READS_PER_TURN {
-            reads = 0;
+#[allow(unsafe_code)]
+fn readiness_of(epoll: Descriptor) -> io::Result<AsyncFd<Descriptor>> {
+    // SAFETY: the epoll owns its descriptor, which is the same until the epoll is dropped.
+    Ok(unsafe { AsyncFd::register_with_interest(epoll, Interest::READABLE) }?)
+}
+
+/// Forwards for as long as there can be children.
+async fn forward(forwarder: Rc<Forwarder>) {
+    while let Ok(mut ready) = forwarder.ready.readable().await {
+        forwarder.sink.room().await;
+        if forwarder.read_ready() == 0 {
+            ready.clear_ready();
+        } else {
+            drop(ready);
             yield_now().await;
         }
     }
-    stream.close();
 }
 
-impl Stream {
-    /// Reads at most `limit` bytes once and logs them in one piece.
-    fn read(&self, limit: usize, read: impl Fn(&mut [u8]) -> io::Result<usize>) -> Outcome {
-        SCRATCH.with_borrow_mut(|Scratch { chunk, time }| {
-            let chunk = chunk.get_mut(..limit.min(CHUNK)).unwrap_or_default();
-            loop {
-                match read(chunk) {
-                    Ok(0) => return Outcome::End,
-                    Ok(length) => {
-                        time.set(SystemTime::now());
-                        self.log(chunk.get(..length).unwrap_or_default(), time);
-                        return Outcome::Bytes(length);
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Outcome::Nothing,
-                    // Nothing more can come from a pipe that cannot be read.
-                    Err(_) => return Outcome::End,
-                }
-            }
-        })
+impl Forwarder {
+    fn epoll(&self) -> &Epoll {
+        &self.ready.get_ref().0
     }
 
-    fn log(&self, bytes: &[u8], time: &TimeText) {
-        let mut lines = self.lines.borrow_mut();
-        if self.sink.settings().admits(lines::LEVEL) {
-            lines.set_format(self.sink.settings().format());
-            self.sink.append(|out| lines.feed(bytes, time, out));
+    fn enter(&self, stream: &Rc<Stream>) -> io::Result<()> {
+        let number = stream.pipe.as_raw_fd();
+        let index = usize::try_from(number).map_err(io::Error::other)?;
+        self.epoll().add(&stream.pipe, EpollEvent::new(EpollFlags::EPOLLIN, index as u64))?;
+        let mut streams = self.streams.borrow_mut();
+        if streams.len() <= index {
+            streams.resize(index + 1, None);
+        }
+        if let Some(place) = streams.get_mut(index) {
+            *place = Some(Rc::clone(stream));
+        }
+        Ok(())
+    }
+
+    /// Reads from streams that have something, or are over; how many there were.
+    fn read_ready(&self) -> usize {
+        let mut events = [EpollEvent::empty(); STREAMS_PER_TURN];
+        // Asked without waiting, this can only fail for reasons that the next turn will not have.
+        let count = self.epoll().wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+        for event in events.iter().take(count) {
+            let index = usize::try_from(event.data()).unwrap_or(usize::MAX);
+            // Not borrowed while we read. It may be another stream than the event is of, if one before it closed
+            // this one: then there is nothing to read.
+            let stream = self.streams.borrow().get(index).cloned().flatten();
+            if let Some(stream) = stream {
+                self.read_some(&stream);
+            }
+        }
+        count
+    }
+
+    /// Reads until there was less than a whole chunk, but not forever.
+    fn read_some(&self, stream: &Rc<Stream>) {
+        for _ in 0..READS_PER_TURN {
+            match self.read(stream, CHUNK) {
+                Outcome::Bytes(CHUNK) if self.sink.has_room() => {}
+                Outcome::Bytes(_) | Outcome::Nothing => return,
+                Outcome::End => return self.close(stream),
+            }
+        }
+    }
+
+    /// Reads at most `limit` bytes once and logs them in one piece.
+    fn read(&self, stream: &Stream, limit: usize) -> Outcome {
+        let Scratch { chunk, time } = &mut *self.scratch.borrow_mut();
+        let chunk = chunk.get_mut(..limit.min(CHUNK)).unwrap_or_default();
+        loop {
+            match unistd::read(stream.pipe.as_fd(), chunk) {
+                Ok(0) => return Outcome::End,
+                Ok(length) => {
+                    time.set(SystemTime::now());
+                    self.log(stream, chunk.get(..length).unwrap_or_default(), time);
+                    return Outcome::Bytes(length);
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Outcome::Nothing,
+                // Nothing more can come from a pipe that cannot be read.
+                Err(_) => return Outcome::End,
+            }
+        }
+    }
+
+    fn log(&self, stream: &Stream, bytes: &[u8], time: &TimeText) {
+        let mut lines = stream.lines.borrow_mut();
+        let settings = self.sink.settings();
+        if settings.admits(lines::LEVEL) {
+            self.sink.append(|out| lines.feed(bytes, settings.format(), time, out));
         } else {
             lines.discard_partial();
         }
     }
 
     /// Logs a line that no newline ended.
-    fn finish_line(&self) {
-        let time = TimeText::new(SystemTime::now());
-        self.sink.append(|out| self.lines.borrow_mut().finish(&time, out));
+    fn finish_line(&self, stream: &Stream) {
+        let mut lines = stream.lines.borrow_mut();
+        if lines.has_partial() {
+            let time = TimeText::new(SystemTime::now());
+            let format = self.sink.settings().format();
+            self.sink.append(|out| lines.finish(format, &time, out));
+        }
     }
 
-    fn close(&self) {
-        self.finish_line();
-        self.open.set(false);
+    /// Its descriptor is closed with the last who holds the stream; until then the kernel must not tell of it.
+    fn close(&self, stream: &Stream) {
+        self.finish_line(stream);
+        stream.open.set(false);
+        // Fails only if it is not there, which is what is wanted.
+        let _ = self.epoll().delete(&stream.pipe);
+        let index = usize::try_from(stream.pipe.as_raw_fd()).unwrap_or(usize::MAX);
+        if let Some(place) = self.streams.borrow_mut().get_mut(index) {
+            *place = None;
+        }
     }
+}
 
+impl Stream {
     /// The most that the pipe can hold.
     fn pipe_size(&self) -> usize {
         let size = fcntl(&self.pipe, FcntlArg::F_GETPIPE_SZ).ok();

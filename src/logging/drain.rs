@@ -65,11 +65,9 @@ impl LogDrain {
         };
         let mut bytes = Vec::new();
         let time = TimeText::new(SystemTime::now());
-        Frame::new(self.sink.settings().format(), &origin).write(
-            &time,
-            record.message.as_bytes(),
-            &mut bytes,
-        );
+        let mut frame = Frame::new(self.sink.settings().format(), &origin);
+        frame.set_time(&time);
+        frame.write(record.message.as_bytes(), &mut bytes);
         self.sink.push(&bytes);
     }
 }

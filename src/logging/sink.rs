@@ -334,8 +334,9 @@ impl Shared {
 
     fn write_report(&self, level: LogLevel, message: &str, out: &mut Vec<u8>) {
         let origin = Origin { level, job: super::OWN_NAME, pid: std::process::id(), fields: &[] };
-        let time = TimeText::new(SystemTime::now());
-        Frame::new(self.settings.format(), &origin).write(&time, message.as_bytes(), out);
+        let mut frame = Frame::new(self.settings.format(), &origin);
+        frame.set_time(&TimeText::new(SystemTime::now()));
+        frame.write(message.as_bytes(), out);
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Birth<'a> {
     pub(super) directory: Option<CString>,
     /// Its stdin, stdout and stderr; `None` where it keeps ours.
     pub(super) stdio: [Option<RawFd>; 3],
+    /// From where on it leaves our descriptors behind; `None`: it takes a copy of all.
+    pub(super) leave_from: Option<u32>,
     /// What it sets.
     pub(super) steps: &'a Steps,
 }
@@ -56,6 +58,8 @@ pub(super) struct Failure {
 /// What a new process does, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
+    /// To leave descriptors behind; nothing has happened then, and it can be born with a copy of them.
+    Descriptors,
     /// To come into being, with its group and streams.
     Creation,
     /// To enter its directory.
@@ -101,6 +105,7 @@ impl Birth<'_> {
         let report = unsafe { &*nursery.report };
         report.store(0, Ordering::SeqCst);
         let memory = if self.steps.change_user() { 0 } else { libc::CLONE_VM };
+        let descriptors = if self.leave_from.is_some() { libc::CLONE_FILES } else { 0 };
         // No handler of ours may run in the new process: it would run in our memory.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map_err(creation)?;
         let given = Given { birth: self, mask, report };
@@ -111,7 +116,7 @@ impl Birth<'_> {
             libc::clone(
                 enter,
                 top.cast(),
-                memory | libc::CLONE_VFORK | libc::SIGCHLD,
+                memory | descriptors | libc::CLONE_VFORK | libc::SIGCHLD,
                 (&raw const given).cast_mut().cast(),
             )
         };
@@ -130,6 +135,9 @@ impl Birth<'_> {
     /// Runs in the new process: system calls only, no allocation, no lock.
     fn become_program(&self, mask: &SigSet) -> Failure {
         let prepare = || -> Result<(), Failure> {
+            if let Some(first) = self.leave_from {
+                leave_behind(first).map_err(|errno| Failure { stage: Stage::Descriptors, errno })?;
+            }
             // SAFETY: takes and returns plain numbers.
             Errno::result(unsafe { libc::setpgid(0, 0) }).map_err(creation)?;
             for (target, source) in (0..).zip(self.stdio) {
@@ -186,7 +194,8 @@ impl Failure {
             Stage::Creation => 1,
             Stage::Directory => 2,
             Stage::Execution => 3,
-            Stage::Step(step) => 4 + step as u64,
+            Stage::Descriptors => 4,
+            Stage::Step(step) => 5 + step as u64,
         };
         (stage << 32) | u64::from(self.errno as u32)
     }
@@ -197,11 +206,19 @@ impl Failure {
             1 => Stage::Creation,
             2 => Stage::Directory,
             3 => Stage::Execution,
-            step => Stage::Step(usize::try_from(step - 4).unwrap_or_default()),
+            4 => Stage::Descriptors,
+            step => Stage::Step(usize::try_from(step - 5).unwrap_or_default()),
         };
         let errno = i32::try_from(report & 0xffff_ffff).unwrap_or_default();
         Some(Self { stage, errno: Errno::from_raw(errno) })
     }
+}
+
+/// Gives a process that shares our table of descriptors one of its own, with those below `first`.
+fn leave_behind(first: u32) -> Result<(), Errno> {
+    let unshare = libc::CLOSE_RANGE_UNSHARE;
+    // SAFETY: takes numbers. Not libc's function: musl and older glibc have none.
+    Errno::result(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, unshare) }).map(drop)
 }
 
 fn creation(errno: Errno) -> Failure {
@@ -223,7 +240,9 @@ mod tests {
     #[test]
     fn every_failure_survives_the_way_to_us() {
         assert_eq!(Failure::read(0), None);
-        for stage in [Stage::Creation, Stage::Directory, Stage::Execution, Stage::Step(0), Stage::Step(30)] {
+        let steps = [Stage::Step(0), Stage::Step(30)];
+        let stages = [Stage::Descriptors, Stage::Creation, Stage::Directory, Stage::Execution];
+        for stage in stages.into_iter().chain(steps) {
             let failed = Failure { stage, errno: Errno::EPERM };
             assert_eq!(Failure::read(failed.written()), Some(failed));
         }

@@ -2,7 +2,7 @@
 //!
 //! Spawning and the entry into the table are one synchronous call, so that no exit can come in between.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::memory::MemoryKills;
 use super::{Deaths, Exited, Kernel, Launch, Pipes, SpawnError};
-use crate::logging::{ChildStream, Label, Log};
+use crate::logging::{ChildOutput, ChildStream, Label, Log};
 use crate::messages::process::{GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 
@@ -42,6 +42,8 @@ pub struct Children(Rc<Shared>);
 struct Shared {
     kernel: Box<dyn Kernel>,
     log: Log,
+    /// Made for the first child that is piped.
+    output: OnceCell<ChildOutput>,
     table: RefCell<Table>,
     /// Counted from the first start on.
     memory: RefCell<Option<MemoryKills>>,
@@ -57,7 +59,8 @@ struct Table {
 
 struct Child {
     owner: Owner,
-    output: Vec<ChildStream>,
+    /// Its stdout and stderr, where they can be read.
+    output: [Option<ChildStream>; 2],
     /// Whether we sent it SIGKILL.
     killed: bool,
 }
@@ -73,7 +76,13 @@ struct Remains {
 impl Children {
     /// An empty table over a kernel; the output of children goes to `log`.
     pub fn new(kernel: Box<dyn Kernel>, log: Log) -> Self {
-        Self(Rc::new(Shared { kernel, log, table: RefCell::default(), memory: RefCell::default() }))
+        Self(Rc::new(Shared {
+            kernel,
+            log,
+            output: OnceCell::new(),
+            table: RefCell::default(),
+            memory: RefCell::default(),
+        }))
     }
 
     /// Wakes whenever children may have ended.
@@ -91,18 +100,23 @@ impl Children {
         Ok(spawned.pid)
     }
 
-    fn forward(&self, pipes: Pipes, name: &Arc<str>, pid: Pid) -> Vec<ChildStream> {
+    fn forward(&self, pipes: Pipes, name: &Arc<str>, pid: Pid) -> [Option<ChildStream>; 2] {
         let label = Label { job: Arc::clone(name), pid: u32::try_from(pid.number()).unwrap_or_default() };
-        let mut streams = Vec::with_capacity(2);
-        for pipe in [pipes.stdout, pipes.stderr] {
-            match ChildStream::start(pipe, label.clone(), &self.0.log) {
-                Ok(stream) => streams.push(stream),
-                Err(error) => {
-                    slog::error!(self.0.log.logger(), "cannot read its output: {error}"; "job" => &**name, "pid" => pid.number());
-                }
-            }
+        [pipes.stdout, pipes.stderr].map(|pipe| {
+            let added = self.output().and_then(|output| output.add(pipe, label.clone()));
+            let tell = |error: &io::Error| {
+                slog::error!(self.0.log.logger(), "cannot read its output: {error}"; "job" => &**name, "pid" => pid.number());
+            };
+            added.inspect_err(tell).ok()
+        })
+    }
+
+    fn output(&self) -> io::Result<&ChildOutput> {
+        if let Some(output) = self.0.output.get() {
+            return Ok(output);
         }
-        streams
+        let output = ChildOutput::start(&self.0.log)?;
+        Ok(self.0.output.get_or_init(|| output))
     }
 
     /// Whether the log holds so much that it cannot take the output of another process. What one wrote before it
@@ -170,7 +184,7 @@ impl Children {
             self.0.table.borrow_mut().orphans += 1;
             return self.0.kernel.reap(exited.pid);
         };
-        for stream in &child.output {
+        for stream in child.output.iter().flatten() {
             stream.drain();
         }
         // The leader is still a zombie: its number cannot belong to anybody else.

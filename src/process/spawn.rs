@@ -3,18 +3,20 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
+use super::berth::Berth;
 use super::birth::{Birth, Failure, Stage};
 use super::error::SpawnError;
 use super::execution::Steps;
 use super::image::Image;
 use super::{Launch, Output, Pipes, Spawned, diagnosis, resolve};
+use crate::messages::process::Pid;
 
 /// What processes read from stdin, opened once.
 static NULL: OnceLock<File> = OnceLock::new();
@@ -34,30 +36,52 @@ pub(super) fn spawn(launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
         }
         Output::Inherited => (None, None),
     };
-    let writer = |which: usize| writers.as_ref()?.get(which).map(AsRawFd::as_raw_fd);
-    let birth = Birth { image, directory, stdio: [Some(null()?), writer(0), writer(1)], steps: &steps };
-    match birth.begin() {
+    let birth = Birth { image, directory, stdio: [None; 3], leave_from: None, steps: &steps };
+    match bear(birth, null()?, writers.as_ref()) {
         Ok(pid) => Ok(Spawned { pid, pipes }),
         Err(failed) => Err(explain(failed, &steps, &path, cwd)),
     }
+}
+
+/// Starts the process, with as few of our descriptors as can be.
+fn bear(
+    mut birth: Birth<'_>,
+    stdin: BorrowedFd<'_>,
+    outputs: Option<&[PipeWriter; 2]>,
+) -> Result<Pid, Failure> {
+    let outputs = outputs.map(|writers| writers.each_ref().map(AsFd::as_fd));
+    let berth =
+        outputs.filter(|_| !birth.steps.change_user()).and_then(|outputs| Berth::take(stdin, outputs));
+    if let Some(berth) = berth {
+        birth.stdio = berth.streams.map(Some);
+        birth.leave_from = Some(berth.end);
+        match birth.begin() {
+            Err(Failure { stage: Stage::Descriptors, .. }) => Berth::give_up(),
+            born => return born,
+        }
+    }
+    let [stdout, stderr] = outputs.map_or([None; 2], |outputs| outputs.map(|fd| Some(fd.as_raw_fd())));
+    birth.stdio = [Some(stdin.as_raw_fd()), stdout, stderr];
+    birth.leave_from = None;
+    birth.begin()
 }
 
 fn explain(failed: Failure, steps: &Steps, path: &Path, cwd: Option<&Path>) -> SpawnError {
     let cwd = match failed.stage {
         Stage::Step(step) => return steps.failed(step, failed.errno),
         Stage::Directory => cwd,
-        Stage::Creation | Stage::Execution => None,
+        Stage::Descriptors | Stage::Creation | Stage::Execution => None,
     };
     diagnosis::execution_failed(path, cwd, failed.errno.into())
 }
 
-fn null() -> Result<RawFd, SpawnError> {
+fn null() -> Result<BorrowedFd<'static>, SpawnError> {
     if let Some(file) = NULL.get() {
-        return Ok(file.as_raw_fd());
+        return Ok(file.as_fd());
     }
     let file = File::open("/dev/null");
     let file = file.map_err(|error| SpawnError::new("open \"/dev/null\"".to_owned(), error))?;
-    Ok(NULL.get_or_init(|| file).as_raw_fd())
+    Ok(NULL.get_or_init(|| file).as_fd())
 }
 
 fn pipes() -> Result<(Pipes, [PipeWriter; 2]), SpawnError> {

@@ -27,6 +27,12 @@ struct Story {
     child: File,
 }
 
+/// A stream of a child whose pipe is that.
+fn stream_from(pipe: OwnedFd, log: &Log) -> ChildStream {
+    fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+    ChildOutput::start(log).unwrap().add(pipe, label()).unwrap()
+}
+
 fn label() -> Label {
     Label { job: Arc::from("app"), pid: 7 }
 }
@@ -38,7 +44,7 @@ impl Story {
         let output = LogOutput::File(path.clone());
         let log = Log::open(&LoggingSpec { level, format: LogFormat::Default, output }).unwrap();
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
-        let stream = ChildStream::start(reader, label(), &log).unwrap();
+        let stream = stream_from(reader, &log);
         Self { _folder: folder, path, log, stream, child: writer.into() }
     }
 
@@ -178,11 +184,11 @@ async fn a_dropped_stream_is_forwarded_to_its_end() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_slow_log_slows_the_child_and_loses_nothing() {
     const LINES: usize = 40_000;
-    told(async {
+    let log_lines = told(async {
         let (log_reader, log_writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
         let log = Log::to_descriptor(log_writer, &LoggingSpec::default(), 64 * 1024).unwrap();
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
-        let stream = ChildStream::start(reader, label(), &log).unwrap();
+        let stream = stream_from(reader, &log);
         let written = Arc::new(AtomicUsize::new(0));
         let child = thread::spawn({
             let written = Arc::clone(&written);
@@ -208,33 +214,33 @@ async fn a_slow_log_slows_the_child_and_loses_nothing() {
         until("the end", || !stream.is_open()).await;
         child.join().unwrap();
         assert!(log.flush(LONG));
-        drop((stream, log));
-        until("all lines", || log_lines.is_finished()).await;
-        assert!(log_lines.join().unwrap().into_iter().eq(0..LINES), "all lines, in order");
+        log_lines
     })
     .await;
+    until("all lines", || log_lines.is_finished()).await;
+    assert!(log_lines.join().unwrap().into_iter().eq(0..LINES), "all lines, in order");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_drain_does_not_wait_for_room() {
-    told(async {
+    let text = told(async {
         let (log_reader, log_writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
         let log = Log::to_descriptor(log_writer, &LoggingSpec::default(), 4096).unwrap();
         while log.sink().has_room() {
             log.sink().append(|out| out.extend_from_slice(&[b'x'; 4096]));
         }
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
-        let stream = ChildStream::start(reader, label(), &log).unwrap();
+        let stream = stream_from(reader, &log);
         File::from(writer).write_all(b"last words").unwrap();
         stream.drain();
         let text = thread::spawn(move || io::read_to_string(File::from(log_reader)).unwrap());
         assert!(log.flush(LONG));
         until("the end", || !stream.is_open()).await;
-        drop((stream, log));
-        until("the whole log", || text.is_finished()).await;
-        assert!(text.join().unwrap().ends_with(" app 7 last words\n"));
+        text
     })
     .await;
+    until("the whole log", || text.is_finished()).await;
+    assert!(text.join().unwrap().ends_with(" app 7 last words\n"));
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -244,7 +250,7 @@ async fn a_chatty_child_starves_nobody() {
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
         let null = File::options().write(true).open("/dev/null").unwrap();
         let other_log = Log::to_descriptor(null.into(), &LoggingSpec::default(), 1 << 20).unwrap();
-        let _chatty = ChildStream::start(reader, label(), &other_log).unwrap();
+        let _chatty = stream_from(reader, &other_log);
         let over = Arc::new(AtomicBool::new(false));
         let flood = thread::spawn({
             let over = Arc::clone(&over);
@@ -295,6 +301,41 @@ async fn a_changed_format_holds_for_later_lines_of_a_running_child() {
             text.contains(" app 7 one\n") && text.ends_with(" level=info msg=two job=app pid=7\n"),
             "{text}"
         );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn streams_of_many_children_share_one_output_and_their_numbers_are_used_again() {
+    told(async {
+        let Story { _folder, path, log, stream, child } = Story::new(LogLevel::Info);
+        drop((stream, child));
+        let output = ChildOutput::start(&log).unwrap();
+        for round in 0..3 {
+            let mut children = Vec::new();
+            for number in 0..50 {
+                let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+                fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+                let label = Label { job: Arc::from(format!("job{round}-{number}")), pid: 7 };
+                children.push((output.add(reader, label).unwrap(), File::from(writer)));
+            }
+            for (_, child) in &mut children {
+                child.write_all(b"whole\npartial").unwrap();
+            }
+            let streams: Vec<ChildStream> = children.into_iter().map(|(stream, _)| stream).collect();
+            until("all ends", || streams.iter().all(|stream| !stream.is_open())).await;
+        }
+        assert!(output.forwarder.streams.borrow().iter().all(Option::is_none), "nothing is left of them");
+        assert!(log.flush(LONG));
+        let text = fs::read_to_string(&path).unwrap();
+        for round in 0..3 {
+            for number in 0..50 {
+                for message in ["whole", "partial"] {
+                    let record = format!(" job{round}-{number} 7 {message}\n");
+                    assert_eq!(text.matches(&record).count(), 1, "{record}");
+                }
+            }
+        }
     })
     .await;
 }
