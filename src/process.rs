@@ -43,7 +43,7 @@ pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset
 pub use jitter::random_share;
 pub use launcher::{Launcher, Order};
 pub use pace::{Pace, Turn};
-pub use variables::{Variable, Variables};
+pub use variables::{Layered, Variable, Variables};
 
 /// The seam to the kernel; tests put a fake here.
 ///
@@ -110,7 +110,7 @@ pub struct Launch<'a> {
     /// Directory, user, limits and so on; its `env` is not read here.
     pub execution: &'a ExecutionSpec,
     /// The whole environment of the process.
-    pub environment: &'a Variables,
+    pub environment: &'a Layered<'a>,
     /// Where stdout and stderr go.
     pub output: Output,
 }

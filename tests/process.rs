@@ -16,7 +16,7 @@ use containerpilot::config::spec::{CommandLine, ExecutionSpec, Resource, Resourc
 use containerpilot::messages::process::{ExitStatus, Pid};
 use containerpilot::messages::signal::Signal;
 use containerpilot::process::{
-    Delivery, Exited, Kernel, Launch, Linux, Output, SpawnError, Spawned, become_subreaper,
+    Delivery, Exited, Kernel, Launch, Layered, Linux, Output, SpawnError, Spawned, become_subreaper,
     login_environment, reset_signals,
 };
 use nix::errno::Errno;
@@ -109,8 +109,9 @@ fn launch(
     variables: &[(&str, &str)],
     output: Output,
 ) -> Result<Spawned, SpawnError> {
-    let (command, environment) = (words(command), variables.iter().copied().collect());
-    Linux.spawn(&Launch { command: &command, execution, environment: &environment, output })
+    let (command, variables) = (words(command), variables.iter().copied().collect());
+    let environment = &Layered::over(&variables);
+    Linux.spawn(&Launch { command: &command, execution, environment, output })
 }
 
 fn spawn(execution: &ExecutionSpec, command: &[&str]) -> Result<Spawned, SpawnError> {

@@ -131,6 +131,20 @@ class Bare(Adapter):
         return []
 
 
+class Piped(Bare):
+    """No supervisor, but all that one asks of the kernel for each job: a group, pipes, the variables that tell of others."""
+    name = "nothing, with pipes"
+
+    def one(self, argv):
+        raise Cannot("for many")
+
+    def many(self, run, jobs):
+        job = jobs[0]
+        if job.restart:
+            raise Cannot("restarts nothing")
+        return [self.helper("bare"), "piped", str(len(jobs)), *job.argv()]
+
+
 class OneProcess(Adapter):
     """An init for one command."""
     flags = []
@@ -264,4 +278,4 @@ PEERS = [Tini, DumbInit, Catatonit, S6, Runit, Horust, Supervisor, Monit]
 
 def adapters(peers, binary):
     """Ours, nothing at all, then the field."""
-    return [Us(peers, binary), UsFull(peers, binary), Bare(peers), *(kind(peers) for kind in PEERS)]
+    return [Us(peers, binary), UsFull(peers, binary), Bare(peers), Piped(peers), *(kind(peers) for kind in PEERS)]

@@ -40,7 +40,9 @@ LIMITS = [
     Limit("b", "", "wall_ms", "≤ 2 × tini", peer("tini", 2)),
     *[limit for case in ("100", "1000") for limit in (
         Limit("c", case, "wall_ms", "≤ 0.9 × the better of runit and s6", best(["runit", "s6"], 0.9)),
-        Limit("c", case, "wall_ms", "≤ 1.1 × a bare spawn loop", peer("nothing", 1.1)))],
+        Limit("c", case, "wall_ms", "≤ 1.1 × a bare spawn loop", peer("nothing", 1.1)),
+        Limit("c", case, "wall_ms", "≤ 1.1 × a bare spawn loop with groups, pipes and variables",
+              peer("nothing, with pipes", 1.1)))],
     Limit("c", "1", "pss_mb", "≤ 4.5 MB (static build)", fixed(4.5)),
     Limit("c", "100", "pss_mb", "≤ 5 MB (static build)", fixed(5)),
     Limit("c", "1000", "pss_mb", "≤ 9 MB (static build)", fixed(9)),
@@ -56,6 +58,7 @@ LIMITS = [
     Limit("g", "1000", "wall_ms", "≤ 150 ms", fixed(150)),
     Limit("h", "", "zombies", "0 zombies 100 ms after the last death", fixed(0)),
     Limit("h", "", "lateness_max_ms", "no exit status of ours late by more than 5 ms", fixed(5)),
+    Limit("h", "", "lateness_max_ms", "… beyond that of a bare wait loop", lambda medians, metric: medians["nothing"][metric] + 5),
     Limit("i", "http", "core_percent", "≤ 1 % of a core", fixed(1)),
     Limit("i", "tcp", "core_percent", "≤ 1 % of a core", fixed(1)),
     Limit("i", "exec", "core_percent", "≤ 1.2 × a bare spawn loop", peer("nothing", 1.2)),

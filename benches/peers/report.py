@@ -35,7 +35,7 @@ NOTES = {
     "a": "`stamp` notes the time and becomes the supervisor; the job's first act is to read the same clock. Peers get the cheapest "
          "form there is: run scripts without a shell, and for runit a folder that did not just change.",
     "b": "CPU is that of the supervisor and of `/bin/true`.",
-    "c": "CPU is that of the supervisor's own living processes when all jobs run; `nothing` is a loop of `posix_spawn`.",
+    "c": "CPU is that of the supervisor's own living processes when all jobs run; `nothing` is a loop of `posix_spawn`; `nothing, with pipes` also does what a supervisor must ask of the kernel for each job: a process group, two watched pipes, and the variables `CONTAINERPILOT_*_PID` of the jobs before it.",
     "d": "Wake-ups are context switches of all threads of all its processes. Inits of one process have one job.",
     "e": "The log is a file in memory. The writer writes 64 KiB at a time; CPU includes the writer. Every line is read back: whole, in order, "
          "none missing. supervisord and horust add no time stamp. `nothing` is the writer alone. s6 and runit have one logger process for each job.",

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import machine
-from adapters import Job, Us
+from adapters import Bare, Job, Piped, Us, UsFull
 from running import Cannot, Run, TooSlow
 
 
@@ -26,7 +26,7 @@ class Work:
         return asked
 
     def takes_part(self, case, adapter):
-        return adapter.name != "containerpilot, telemetry + Consul"
+        return not isinstance(adapter, (UsFull, Piped))
 
     def measure(self, bench, case, adapter):
         raise NotImplementedError
@@ -115,10 +115,10 @@ class Scale(Work):
             run.start(adapter.many(run, [Job(bench.helper("probe"), argument)] * number))
             stamps = run.await_stamps(number, 120)
             wall = (stamps[number - 1] - run.started_ns()) / 1e6
-            if adapter.name != "nothing":
+            if not isinstance(adapter, Bare):
                 settle(run)
             figures = {"wall_ms": wall, **own_figures(run)}
-            if adapter.name == "nothing":
+            if isinstance(adapter, Bare):
                 figures = {"wall_ms": wall, "cpu_ms": machine.cpu_ms(run.process.pid)}
             before = time.monotonic_ns()
             os.kill(run.process.pid, adapter.stop_signal())
@@ -166,7 +166,7 @@ class Restarts(Work):
             stamps = [stamp for stamp in run.times() if start <= stamp < end]
             figures = {"per_s": len(stamps) / ((end - start) / 1e9),
                        "cpu_ms_per_s": (after["cpu_ms"] - before["cpu_ms"]) / ((end - start) / 1e9)}
-            if adapter.name != "nothing":
+            if not isinstance(adapter, Bare):
                 figures |= {"rss_before_mb": before["rss_mb"], "rss_after_mb": after["rss_mb"]}
             return figures
 
@@ -179,7 +179,7 @@ class Idle(Work):
         return min(asked, 3 if isinstance(adapter, Us) else 1)
 
     def measure(self, bench, case, adapter):
-        if adapter.name == "nothing":
+        if isinstance(adapter, Bare):
             raise Cannot("nothing to wake up")
         number = 100
         with Run(bench.helper) as run:

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import machine
-from adapters import Job, Us
+from adapters import Bare, Job, Us
 from running import Cannot, Run, wait_until
 from works import Work
 
@@ -26,23 +26,25 @@ class Orphans(Work):
         return min(asked, 5)
 
     def measure(self, bench, case, adapter):
-        if adapter.name == "nothing":
-            raise Cannot("nobody to reap")
         if subprocess.run([*as_init(), "true"], stderr=subprocess.DEVNULL).returncode != 0:
             raise Cannot("this machine lets nobody make a PID namespace")
         with Run(bench.helper) as run:
             done, beats = run.path("done"), run.path("beats")
-            jobs = [Job(bench.helper("orphans"), f"{self.orphans},{done}")]
-            if isinstance(adapter, Us):
-                # A job of ours that ends all the time meanwhile: how late is it started again?
-                jobs.append(Job(bench.helper("beat"), beats, restart=True))
-            run.start(adapter.many(run, jobs), prefix=as_init())
+            orphans = Job(bench.helper("orphans"), f"{self.orphans},{done}")
+            # A job that ends all the time meanwhile: how late is it started again?
+            beat = Job(bench.helper("beat"), beats, restart=True)
+            beats_too = isinstance(adapter, (Us, Bare))
+            if isinstance(adapter, Bare):
+                command = [bench.helper("bare"), "init", *beat.argv(), "--", *orphans.argv()]
+            else:
+                command = adapter.many(run, [orphans, beat] if beats_too else [orphans])
+            run.start(command, prefix=as_init())
             wait_until(lambda: run.count(done), 120, "10,000 dead orphans")
             last = run.times(done)[0]
             time.sleep(max(0, last + 100_000_000 - time.monotonic_ns()) / 1e9)
             zombies = self.zombies(run)
             figures = {"zombies": zombies, "wall_ms": (last - run.started_ns()) / 1e6}
-            if isinstance(adapter, Us):
+            if beats_too:
                 times = [moment for moment in run.times(beats) if moment <= last]
                 # start, end, start, end, …: the supervisor's part is from an end to the next start.
                 gaps = [(times[index + 1] - times[index]) / 1e6 for index in range(1, len(times) - 1, 2)]

@@ -6,10 +6,10 @@
 use std::cell::RefCell;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::dup3;
 
 /// From this descriptor on, to copy all below it costs more than to go around that.
@@ -72,10 +72,13 @@ impl Drop for Berth {
 
 impl Places {
     fn reserve(stdin: BorrowedFd<'_>) -> io::Result<Self> {
-        let place = || stdin.try_clone_to_owned();
-        let mut places = Self { stdin: place()?, outputs: [place()?, place()?], usable: false };
-        places.usable = highest_inherited()? < places.end();
-        Ok(places)
+        let lowest = highest_inherited()? + 1;
+        let place = || {
+            let place = fcntl(stdin, FcntlArg::F_DUPFD_CLOEXEC(lowest))?;
+            // SAFETY: new, and nobody else's.
+            io::Result::Ok(unsafe { OwnedFd::from_raw_fd(place) })
+        };
+        Ok(Self { stdin: place()?, outputs: [place()?, place()?], usable: true })
     }
 
     fn fill(&mut self, outputs: [BorrowedFd<'_>; 2]) -> Option<Berth> {
@@ -112,7 +115,7 @@ fn put(source: BorrowedFd<'_>, place: &mut OwnedFd) -> Result<(), Errno> {
 }
 
 /// The highest descriptor that our parent gave us for the processes that we start: what is ours closes on exec.
-fn highest_inherited() -> io::Result<u32> {
+fn highest_inherited() -> io::Result<RawFd> {
     let mut highest = 0;
     for entry in fs::read_dir("/proc/self/fd")? {
         let name = entry?.file_name();
@@ -120,7 +123,7 @@ fn highest_inherited() -> io::Result<u32> {
         // SAFETY: takes numbers; one that is not open any more is an error.
         let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
         if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
-            highest = highest.max(number.unsigned_abs());
+            highest = highest.max(number);
         }
     }
     Ok(highest)

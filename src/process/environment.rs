@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::process;
 
-use super::variables::{Variable, Variables};
+use super::variables::{Layered, Variable, Variables};
 use crate::config::spec::Environment;
 use crate::messages::event::EventKey;
 use crate::messages::process::Pid;
@@ -52,7 +52,12 @@ impl Environ {
 
     /// Sets variables, or unsets them where `None`, for processes started from now on.
     pub fn change(&mut self, changes: &Environment) {
-        apply(&mut self.inherited, changes);
+        for (name, change) in changes {
+            match change {
+                Some(value) => self.inherited.extend([(name, value)]),
+                None => self.inherited.unset(OsStr::new(name)),
+            }
+        }
         self.unite();
     }
 
@@ -88,15 +93,21 @@ impl Environ {
         login: &[(OsString, OsString)],
         own: &Environment,
         occasion: Option<&EventKey>,
-    ) -> Variables {
-        let mut all = self.common.clone();
-        all.extend(login.iter().map(|(name, value)| (name, value)));
-        if let Some(key) = occasion {
-            all.extend([("CONTAINERPILOT_EVENT_CODE", key.code.config_name())]);
-            all.extend([("CONTAINERPILOT_EVENT_SOURCE", key.source.to_string())]);
+    ) -> Layered<'_> {
+        let mut all = Layered::over(&self.common);
+        for (name, value) in login {
+            all.set(name, value);
         }
-        apply(&mut all, &self.configured);
-        apply(&mut all, own);
+        if let Some(key) = occasion {
+            all.set(OsStr::new("CONTAINERPILOT_EVENT_CODE"), OsStr::new(key.code.config_name()));
+            all.set(OsStr::new("CONTAINERPILOT_EVENT_SOURCE"), OsStr::new(&key.source.to_string()));
+        }
+        for (name, change) in self.configured.iter().chain(own) {
+            match change {
+                Some(value) => all.set(OsStr::new(name), OsStr::new(value)),
+                None => all.unset(OsStr::new(name)),
+            }
+        }
         all
     }
 
@@ -104,16 +115,6 @@ impl Environ {
         self.common = self.inherited.clone();
         for variable in self.addresses.iter().chain(self.told.iter()) {
             self.common.set(variable.clone());
-        }
-    }
-}
-
-/// Sets variables, or unsets them where `None`.
-fn apply(variables: &mut Variables, changes: &Environment) {
-    for (name, change) in changes {
-        match change {
-            Some(value) => variables.extend([(name, value)]),
-            None => variables.unset(OsStr::new(name)),
         }
     }
 }
@@ -137,7 +138,7 @@ mod tests {
         )
     }
 
-    fn get(all: &Variables, name: &str) -> Option<String> {
+    fn get(all: &Layered<'_>, name: &str) -> Option<String> {
         all.get(OsStr::new(name)).map(|value| value.to_string_lossy().into_owned())
     }
 
@@ -153,7 +154,8 @@ mod tests {
 
     #[test]
     fn null_unsets() {
-        let all = environ().build(&[], &vec![("A".into(), None)], None);
+        let environ = environ();
+        let all = environ.build(&[], &vec![("A".into(), None)], None);
         assert_eq!(get(&all, "A"), None);
     }
 
@@ -193,7 +195,8 @@ mod tests {
     #[test]
     fn a_process_is_told_the_event_that_started_it() {
         let key = EventKey { code: EventCode::Changed, source: Source::Watch(Arc::from("db")) };
-        let all = environ().build(&[], &vec![], Some(&key));
+        let environ = environ();
+        let all = environ.build(&[], &vec![], Some(&key));
         assert_eq!(get(&all, "CONTAINERPILOT_EVENT_CODE").as_deref(), Some("changed"));
         assert_eq!(get(&all, "CONTAINERPILOT_EVENT_SOURCE").as_deref(), Some("watch.db"));
     }

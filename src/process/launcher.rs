@@ -47,7 +47,8 @@ impl Launcher {
     pub fn launch(&self, turn: Turn, order: &Order<'_>, owner: Owner) -> Result<Pid, SpawnError> {
         turn.pass_on();
         let login = order.execution.user.as_ref().map(login_environment).unwrap_or_default();
-        let environment = self.environ.borrow().build(&login, &order.execution.env, order.occasion);
+        let environ = self.environ.borrow();
+        let environment = environ.build(&login, &order.execution.env, order.occasion);
         let launch = Launch {
             command: order.command,
             execution: order.execution,

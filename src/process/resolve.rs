@@ -10,7 +10,7 @@ use nix::unistd::{AccessFlags, eaccess};
 
 use super::diagnosis;
 use super::error::SpawnError;
-use super::variables::Variables;
+use super::variables::Layered;
 
 /// Where programs are looked for if the child has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -18,7 +18,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// The file to execute; a path that holds a slash.
 pub(super) fn executable(
     program: &str,
-    environment: &Variables,
+    environment: &Layered<'_>,
     cwd: Option<&Path>,
 ) -> Result<PathBuf, SpawnError> {
     // Absolute, so that it means the same before and after the child has entered its directory.
@@ -76,6 +76,7 @@ fn look_at(file: &Path) -> Candidate {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use super::super::variables::Variables;
     use super::*;
 
     fn put(folder: &Path, name: &str, mode: u32) -> PathBuf {
@@ -84,6 +85,10 @@ mod tests {
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
         file
+    }
+
+    fn executable(program: &str, variables: &Variables, cwd: Option<&Path>) -> Result<PathBuf, SpawnError> {
+        super::executable(program, &Layered::over(variables), cwd)
     }
 
     fn path_of(folders: &[&Path]) -> Variables {

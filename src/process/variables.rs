@@ -1,8 +1,12 @@
 //! Environment variables in the kernel's form, shared rather than copied: with a thousand jobs every process is told
 //! a thousand process numbers.
 
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
+use std::ptr;
 use std::rc::Rc;
 
 /// One `NAME=VALUE`; clones share the text.
@@ -35,47 +39,106 @@ impl Variable {
     }
 }
 
+/// Compared by name: of one name there is one variable.
+impl Ord for Variable {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name().cmp(other.name())
+    }
+}
+
+impl PartialOrd for Variable {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Variable {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Variable {}
+
+impl Borrow<OsStr> for Variable {
+    fn borrow(&self) -> &OsStr {
+        self.name()
+    }
+}
+
 /// Variables in the order of their names, no name twice.
 #[derive(Debug, Clone, Default)]
-pub struct Variables(Vec<Variable>);
+pub struct Variables(BTreeSet<Variable>);
 
 impl Variables {
-    /// The value of a variable.
-    pub fn get(&self, name: &OsStr) -> Option<&OsStr> {
-        self.find(name).map(Variable::value)
-    }
-
     /// The variable of that name.
     pub fn find(&self, name: &OsStr) -> Option<&Variable> {
-        self.place(name).ok().and_then(|place| self.0.get(place))
+        self.0.get(name)
     }
 
     /// Sets a variable, in the place of one of the same name.
     pub fn set(&mut self, variable: Variable) {
-        match self.place(variable.name()) {
-            Ok(place) => {
-                if let Some(old) = self.0.get_mut(place) {
-                    *old = variable;
-                }
-            }
-            Err(place) => self.0.insert(place, variable),
-        }
+        self.0.replace(variable);
     }
 
     /// Removes a variable, if there is one of that name.
     pub fn unset(&mut self, name: &OsStr) {
-        if let Ok(place) = self.place(name) {
-            self.0.remove(place);
-        }
+        self.0.remove(name);
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Variable> {
         self.0.iter()
     }
+}
 
-    fn place(&self, name: &OsStr) -> Result<usize, usize> {
-        self.0.binary_search_by(|variable| variable.name().cmp(name))
+/// The variables of one process: a few of its own over those that all have.
+#[derive(Debug)]
+pub struct Layered<'a> {
+    common: &'a Variables,
+    own: Variables,
+    /// Those of `common` that do not show.
+    hidden: Vec<&'a Variable>,
+}
+
+impl<'a> Layered<'a> {
+    /// Those that all have, and none of its own so far.
+    pub fn over(common: &'a Variables) -> Self {
+        Self { common, own: Variables::default(), hidden: Vec::new() }
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &OsStr) -> Option<&OsStr> {
+        let common = || self.common.find(name).filter(|variable| self.shows(variable));
+        self.own.find(name).or_else(common).map(Variable::value)
+    }
+
+    /// Sets a variable; what the kernel cannot hold is left out.
+    pub fn set(&mut self, name: &OsStr, value: &OsStr) {
+        if let Some(variable) = Variable::new(name, value) {
+            self.hide(name);
+            self.own.set(variable);
+        }
+    }
+
+    /// Removes a variable, if there is one of that name.
+    pub fn unset(&mut self, name: &OsStr) {
+        self.hide(name);
+        self.own.unset(name);
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Variable> {
+        self.common.iter().filter(|variable| self.shows(variable)).chain(self.own.iter())
+    }
+
+    fn hide(&mut self, name: &OsStr) {
+        let hidden = self.common.find(name).filter(|variable| self.shows(variable));
+        self.hidden.extend(hidden);
+    }
+
+    fn shows(&self, variable: &Variable) -> bool {
+        !self.hidden.iter().any(|hidden| ptr::eq(*hidden, variable))
     }
 }
 
@@ -102,16 +165,16 @@ impl<N: AsRef<OsStr>, V: AsRef<OsStr>> FromIterator<(N, V)> for Variables {
 mod tests {
     use super::*;
 
-    fn texts(variables: &Variables) -> Vec<&str> {
-        variables.iter().map(|variable| variable.text().to_str().unwrap()).collect()
+    fn texts<'a>(variables: impl Iterator<Item = &'a Variable>) -> Vec<&'a str> {
+        variables.map(|variable| variable.text().to_str().unwrap()).collect()
     }
 
     #[test]
     fn the_last_of_two_equal_names_wins_and_names_are_in_order() {
         let variables: Variables = [("B", "1"), ("A", "x=y"), ("B", "2"), ("AB", "")].into_iter().collect();
-        assert_eq!(texts(&variables), ["A=x=y", "AB=", "B=2"]);
-        assert_eq!(variables.get(OsStr::new("A")), Some(OsStr::new("x=y")));
-        assert_eq!(variables.get(OsStr::new("C")), None);
+        assert_eq!(texts(variables.iter()), ["A=x=y", "AB=", "B=2"]);
+        assert_eq!(variables.find(OsStr::new("A")).map(Variable::value), Some(OsStr::new("x=y")));
+        assert!(variables.find(OsStr::new("C")).is_none());
     }
 
     #[test]
@@ -119,12 +182,34 @@ mod tests {
         let mut variables: Variables = [("A", "1"), ("B", "2")].into_iter().collect();
         variables.unset(OsStr::new("A"));
         variables.unset(OsStr::new("A"));
-        assert_eq!(texts(&variables), ["B=2"]);
+        assert_eq!(texts(variables.iter()), ["B=2"]);
     }
 
     #[test]
     fn what_holds_a_nul_is_left_out() {
         let variables: Variables = [("A", "1\0"), ("B\0", "2")].into_iter().collect();
-        assert_eq!(texts(&variables), [""; 0]);
+        assert_eq!(texts(variables.iter()), [""; 0]);
+        let mut layered = Layered::over(&variables);
+        layered.set(OsStr::new("A"), OsStr::new("1\0"));
+        assert_eq!(texts(layered.iter()), [""; 0]);
+    }
+
+    #[test]
+    fn own_variables_hide_those_of_all_and_can_be_unset_again() {
+        let common: Variables = [("A", "1"), ("B", "1"), ("C", "1")].into_iter().collect();
+        let mut layered = Layered::over(&common);
+        let (a, b, d) = (OsStr::new("A"), OsStr::new("B"), OsStr::new("D"));
+        for value in ["2", "3"] {
+            layered.set(b, OsStr::new(value));
+            layered.set(d, OsStr::new(value));
+        }
+        layered.unset(a);
+        assert_eq!(texts(layered.iter()), ["C=1", "B=3", "D=3"]);
+        assert_eq!((layered.get(a), layered.get(b)), (None, Some(OsStr::new("3"))));
+        layered.unset(b);
+        layered.unset(d);
+        assert_eq!(texts(layered.iter()), ["C=1"]);
+        assert_eq!((layered.get(b), layered.get(OsStr::new("C"))), (None, Some(OsStr::new("1"))));
+        assert_eq!(texts(common.iter()), ["A=1", "B=1", "C=1"]);
     }
 }
