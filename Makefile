@@ -41,10 +41,9 @@ test: deps ## everything that must hold: format, lints, tests, documentation
 fmt: ## format the code
 	$(CARGO) fmt --all
 
-bench: ## measure our parts, then the program beside its peers: docs/benchmarks
+bench: dist ## measure our parts, then what we ship beside its peers: docs/benchmarks
 	$(CARGO) bench --bench config --bench lifecycle --bench logging --bench metrics --bench registry -- \
 		--warm-up-time 0.5 --measurement-time 1
-	$(CARGO) build --release
 	./benches/peers/run.py $(BENCH_FLAGS)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS each (needs nightly Rust and cargo-fuzz)

@@ -76,7 +76,8 @@ fn without_capabilities_and_new_privileges_jobs_run_are_stopped_and_reaped() {
 fn at_the_limit_of_processes_starts_lookups_and_reloads_fail_by_name_and_work_again_later() {
     let config = r#"{ telemetry: { port: 9090, interfaces: ["lo"] }, jobs: [
         { name: "hog", when: { source: "SIGUSR2" },
-          exec: ["perl", "-e", "for (1..60) { my $pid = fork; last if defined $pid && $pid == 0 } sleep 1000"] },
+          // Takes every place that becomes free, too.
+          exec: ["perl", "-e", "while (1) { my $p = fork; defined $p ? $p || last : select(undef, undef, undef, 0.01) } sleep 1000"] },
         { name: "late", exec: "echo here", when: { source: "SIGHUP" } },
         { name: "app", exec: "sleep 1000",
           health: { http: "http://localhost:9090/healthz", interval: "300ms", ttl: 60 } },
@@ -141,5 +142,28 @@ fn without_a_network_everything_but_the_network_works() {
     container.wait_for_events("task exitSuccess", 3);
     container.wait_for_event("app unhealthy");
     container.ask(&["-ping"]);
+    assert_eq!(container.stop().0, Exit::Code(0));
+}
+
+#[test]
+fn many_jobs_start_though_a_filter_forbids_what_makes_that_cheap() {
+    // As filters do that are older than the call.
+    let filter = r#"{ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+        { "names": ["close_range"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1 } ] }"#;
+    let job = |number: usize| {
+        format!(
+            r#"{{ name: "job{number}", exec: ["sh", "-c", "ls /proc/$$/fd | xargs; echo problem >&2; exec sleep 1000"] }}"#
+        )
+    };
+    let jobs = (0..60).map(job).collect::<Vec<_>>().join(", ");
+    let Some(container) = Container::start_with(&["--security-opt", "seccomp={dir}/filter.json"], |setup| {
+        setup.file("filter.json", filter).config(&format!("{{ jobs: [{jobs}] }}"))
+    }) else {
+        return;
+    };
+    for number in 0..60 {
+        container.wait_for_line(&format!("job{number}"), "0 1 2");
+        container.wait_for_line(&format!("job{number}"), "problem");
+    }
     assert_eq!(container.stop().0, Exit::Code(0));
 }
