@@ -192,6 +192,25 @@ fn a_configuration_without_jobs_is_warned_about_unless_there_is_a_main_command()
 }
 
 #[test]
+fn jobs_can_wait_for_the_main_command_and_none_can_have_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let jobs =
+        |jobs: &str| written(&directory, &format!("{{ control: {{ socket: {socket:?} }}, jobs: [{jobs}] }}"));
+    let path = jobs(r#"{ name: "after", exec: "echo the end", when: { source: "main", once: "stopping" } }"#);
+    let run = outcome(program().arg("-config").arg(&path).args(["--", "sh", "-c", "exit 3"]));
+    assert_eq!(run.status, 3, "{}", run.stderr);
+    assert!(run.stdout.contains("the end"), "{}", run.stdout);
+    let alone = outcome(program().arg("-config").arg(&path));
+    assert_eq!(alone.status, 1);
+    assert!(alone.stderr.contains("the command after `--` has this name"), "{}", alone.stderr);
+    let path = jobs(r#"{ name: "main", exec: "true" }"#);
+    let twice = outcome(program().arg("-config").arg(&path).args(["--", "true"]));
+    assert_eq!(twice.status, 1);
+    assert!(twice.stderr.contains("so is the command after `--` named"), "{}", twice.stderr);
+}
+
+#[test]
 fn the_variable_names_the_configuration_and_may_be_a_url() {
     let directory = tempfile::tempdir().unwrap();
     let path = written(&directory, GOOD);

@@ -93,15 +93,14 @@ fn configuration(
     main: Option<CommandLine>,
     environment: &BTreeMap<String, String>,
 ) -> Result<Loaded, Failure> {
-    let loaded = match found(path) {
-        Ok(path) => config::load(&path, environment, &System::current())
-            .map_err(|report| Failure::Refused(path, report))?,
-        Err(_) if main.is_some() => Loaded { spec: Spec::default(), warnings: Report::default() },
-        Err(error) => return Err(Failure::Other(error)),
-    };
-    let Some(main) = main else { return Ok(loaded) };
-    let spec =
-        loaded.spec.with_main(main).map_err(|error| Failure::Other(CommandError::new(error.to_string())))?;
-    // There is `main`.
-    Ok(Loaded { spec, warnings: loaded.warnings.without(config::NOTHING_TO_RUN) })
+    match (found(path), main) {
+        (Ok(path), main) => config::load_beside(main, &path, environment, &System::current())
+            .map_err(|report| Failure::Refused(path, report)),
+        (Err(_), Some(main)) => {
+            let mut spec = Spec::default();
+            spec.add_main(main);
+            Ok(Loaded { spec, warnings: Report::default() })
+        }
+        (Err(error), None) => Err(Failure::Other(error)),
+    }
 }

@@ -4,14 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::spec::{
-    BackoffSpec, CommandLine, ControlSpec, ExecutionSpec, JobKind, JobSpec, Limit, LoggingSpec, Spec,
+    BackoffSpec, CommandLine, ControlSpec, ExecutionSpec, JobKind, JobSpec, Limit, LoggingSpec, MAIN, Spec,
     StopSpec, Trigger, When,
 };
 use super::validate::{DEFAULT_MODE, DEFAULT_SOCKET, DEFAULT_STOP_BUDGET, PRE_START, after, startup};
 use crate::messages::signal::Signal;
-
-/// The job that a command line names.
-const MAIN: &str = "main";
 
 impl Default for Spec {
     /// The configuration of a program that was given none.
@@ -68,24 +65,9 @@ impl JobSpec {
     }
 }
 
-/// The configuration has a job `main` already.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MainExists;
-
-impl std::fmt::Display for MainExists {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the configuration defines a job \"main\", and so does the command after `--`; remove one of them")
-    }
-}
-
-impl std::error::Error for MainExists {}
-
 impl Spec {
-    /// Adds a command as the essential job `main`.
-    pub fn with_main(mut self, command: CommandLine) -> Result<Self, MainExists> {
-        if self.jobs.iter().any(|job| &*job.name == MAIN) {
-            return Err(MainExists);
-        }
+    /// Adds a command as the essential job `main`, of which there must be none.
+    pub fn add_main(&mut self, command: CommandLine) {
         let mut main = JobSpec::new(MAIN.into(), Some(command));
         main.essential = true;
         let has_coprocess = self.jobs.iter().any(|job| job.kind == JobKind::Coprocess);
@@ -94,7 +76,6 @@ impl Spec {
             main.when.trigger = after(&pre_start.name);
         }
         self.jobs.push(Arc::new(main));
-        Ok(self)
     }
 }
 
@@ -108,10 +89,10 @@ mod tests {
 
     #[test]
     fn a_command_becomes_the_essential_job_main() {
-        let spec = Spec::default().with_main(sleep()).unwrap();
+        let mut spec = Spec::default();
+        spec.add_main(sleep());
         assert_eq!(&*spec.jobs[0].name, "main");
         assert!(spec.jobs[0].essential);
-        assert_eq!(spec.with_main(sleep()), Err(MainExists));
     }
 
     #[test]
@@ -120,7 +101,7 @@ mod tests {
         let agent = JobSpec::new("agent".into(), Some(sleep()));
         spec.jobs.push(Arc::new(JobSpec { kind: JobKind::Coprocess, ..agent }));
         spec.jobs.push(Arc::new(JobSpec::new("preStart".into(), Some(sleep()))));
-        let spec = spec.with_main(sleep()).unwrap();
+        spec.add_main(sleep());
         assert!(matches!(spec.jobs[2].when.trigger, Trigger::Any(_)));
     }
 }

@@ -201,13 +201,6 @@ impl Report {
         self
     }
 
-    /// The same report without the problems of one kind.
-    #[must_use]
-    pub fn without(mut self, code: &str) -> Self {
-        self.problems.retain(|problem| problem.code != code);
-        self
-    }
-
     /// One line that says how many problems there are, such as `2 errors, 1 warning`.
     pub fn summary(&self) -> String {
         let count = |severity: Severity| match self.count(severity) {

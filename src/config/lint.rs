@@ -25,9 +25,6 @@ pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
     }
 }
 
-/// The code of the warning that there is no job.
-pub const NOTHING_TO_RUN: &str = "nothing-to-run";
-
 fn nothing_to_run(spec: &Spec, problems: &mut Problems) {
     if spec.jobs.iter().any(|job| job.kind == JobKind::Job) {
         return;
@@ -38,7 +35,7 @@ fn nothing_to_run(spec: &Spec, problems: &mut Problems) {
         "there are coprocesses but no jobs, and coprocesses alone keep nothing going"
     };
     let message = format!("there is nothing to run: {why}");
-    problems.add(Problem::warning(NOTHING_TO_RUN, Place::File(FileId::default()), message));
+    problems.add(Problem::warning("nothing-to-run", Place::File(FileId::default()), message));
 }
 
 /// Entries that a later file replaced.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::decode;
 use super::diagnostic::{Place, Problem, Problems, Report};
@@ -13,10 +14,10 @@ use super::merge::{self, Merged};
 use super::raw::RawConfig;
 use super::secret::secrets;
 use super::source::{FileId, Rendered, SourceFile, Sources, Span};
-use super::spec::Spec;
+use super::spec::{CommandLine, JobSpec, MAIN, Spec};
 use super::system::System;
 use super::template;
-use super::validate::{self, Validated};
+use super::validate::{self, JobPlaces, Validated};
 
 /// Larger files are refused: no configuration is, but a wrong path may be anything.
 const LARGEST_FILE: u64 = 16 << 20;
@@ -32,7 +33,17 @@ pub struct Loaded {
 
 /// Loads and validates a file or a directory of files.
 pub fn load(path: &Path, env: &BTreeMap<String, String>, system: &System) -> Result<Loaded, Report> {
-    let (loader, validated) = load_and_lint(path, env, system);
+    load_beside(None, path, env, system)
+}
+
+/// The same, where a command of the command line is one more job, `main`.
+pub fn load_beside(
+    main: Option<CommandLine>,
+    path: &Path,
+    env: &BTreeMap<String, String>,
+    system: &System,
+) -> Result<Loaded, Report> {
+    let (loader, validated) = load_and_lint(main, path, env, system);
     let has_errors = loader.problems.has_errors();
     let report = Report::new(loader.sources, loader.problems);
     if has_errors { Err(report) } else { Ok(Loaded { spec: validated.spec, warnings: report }) }
@@ -40,7 +51,7 @@ pub fn load(path: &Path, env: &BTreeMap<String, String>, system: &System) -> Res
 
 /// Everything that `check` says about a file or directory.
 pub fn check(path: &Path, env: &BTreeMap<String, String>, system: &System) -> Report {
-    let (mut loader, Validated { spec, places }) = load_and_lint(path, env, system);
+    let (mut loader, Validated { spec, places }) = load_and_lint(None, path, env, system);
     if !loader.problems.has_errors() {
         lint::lint_machine(&spec, &places, env, &mut loader.problems);
     }
@@ -89,8 +100,13 @@ pub(super) fn readable_texts(path: &Path) -> Vec<String> {
     bytes.filter_map(|bytes| String::from_utf8(bytes).ok()).collect()
 }
 
-fn load_and_lint(path: &Path, env: &BTreeMap<String, String>, system: &System) -> (Loader, Validated) {
-    let mut loader = Loader::default();
+fn load_and_lint(
+    main: Option<CommandLine>,
+    path: &Path,
+    env: &BTreeMap<String, String>,
+    system: &System,
+) -> (Loader, Validated) {
+    let mut loader = Loader { main, ..Loader::default() };
     let paths = loader.paths(path);
     let files = paths.iter().filter_map(|path| loader.read(path)).collect();
     let validated = loader.finish(files, env, system);
@@ -101,6 +117,8 @@ fn load_and_lint(path: &Path, env: &BTreeMap<String, String>, system: &System) -
 struct Loader {
     sources: Sources,
     problems: Problems,
+    /// The command that is one more job.
+    main: Option<CommandLine>,
 }
 
 impl Loader {
@@ -216,12 +234,32 @@ impl Loader {
                 None => incomplete = true,
             }
         }
-        let validated = validate::validate(&merged.config, env, system, incomplete, &mut self.problems);
+        let added = self.main.as_ref().map(|_| MAIN);
+        let mut validated =
+            validate::validate(&merged.config, added, env, system, incomplete, &mut self.problems);
+        if let Some(main) = self.main.take() {
+            self.add_main(main, &mut validated);
+        }
         lint::lint_shadowed(&merged.shadowed, &mut self.problems);
         if !self.problems.has_errors() {
             lint::lint(&validated.spec, &validated.places, &mut self.problems);
         }
         validated
+    }
+
+    fn add_main(&mut self, main: CommandLine, validated: &mut Validated) {
+        let Validated { spec, places } = validated;
+        let name = |(job, places): (&Arc<JobSpec>, &JobPlaces)| (&*job.name == MAIN).then_some(places.name);
+        match spec.jobs.iter().zip(&places.jobs).find_map(name) {
+            Some(place) => {
+                let message = "job \"main\": so is the command after `--` named; remove one of them";
+                self.problems.add(Problem::error("duplicate-name", place, message));
+            }
+            None => {
+                spec.add_main(main);
+                places.jobs.push(JobPlaces::default());
+            }
+        }
     }
 
     fn decode(&mut self, file: FileId, env: &BTreeMap<String, String>) -> Option<RawConfig> {

@@ -18,6 +18,9 @@ pub use consul::{
 pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
 pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec};
 
+/// The job that a command after `--` becomes.
+pub const MAIN: &str = "main";
+
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {

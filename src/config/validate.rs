@@ -79,16 +79,17 @@ pub struct Validated {
     pub places: Places,
 }
 
-/// Validates a whole configuration. `incomplete` says that a part of it could not be read, so that a
+/// Validates a whole configuration; `added` is a job that the command line adds to it. `incomplete` says that a part of it could not be read, so that a
 /// name that nothing defines may well be defined there.
 pub fn validate(
     config: &RawConfig,
+    added: Option<&str>,
     env: &BTreeMap<String, String>,
     system: &System,
     incomplete: bool,
     problems: &mut Problems,
 ) -> Validated {
-    let names = Names::collect(config, problems);
+    let names = Names::collect(config, added, problems);
     let has_consul = config.consul.is_some() || env.get("CONSUL_HTTP_ADDR").is_some_and(|it| !it.is_empty());
     let mut context = Context::new(env, system, has_consul, problems);
     let mut places = Places::default();

@@ -12,6 +12,8 @@ use crate::config::source::Span;
 #[derive(Debug, Default)]
 pub(super) struct Names {
     jobs: HashMap<String, (Arc<str>, Use)>,
+    /// The job that the command line adds.
+    added: Option<Arc<str>>,
     watches: HashMap<String, (Arc<str>, Use)>,
     /// A name could not be read, so that nobody can say that a job or watch does not exist.
     pub(super) incomplete: bool,
@@ -19,8 +21,8 @@ pub(super) struct Names {
 
 impl Names {
     /// Collects the names and reports those that jobs and coprocesses share.
-    pub(super) fn collect(config: &RawConfig, problems: &mut Problems) -> Self {
-        let mut names = Self::default();
+    pub(super) fn collect(config: &RawConfig, added: Option<&str>, problems: &mut Problems) -> Self {
+        let mut names = Self { added: added.map(Arc::from), ..Self::default() };
         names.add_all(config.jobs.as_ref(), problems);
         names.add_all(config.coprocesses.as_ref(), problems);
         for (name, place) in list(config.watches.as_ref(), &mut names.incomplete) {
@@ -46,7 +48,8 @@ impl Names {
     }
 
     pub(super) fn job(&self, name: &str) -> Option<Arc<str>> {
-        self.jobs.get(name).map(|(name, _)| Arc::clone(name))
+        let added = || self.added.clone().filter(|added| **added == *name);
+        self.jobs.get(name).map(|(name, _)| Arc::clone(name)).or_else(added)
     }
 
     pub(super) fn watch(&self, name: &str) -> Option<Arc<str>> {
@@ -56,6 +59,7 @@ impl Names {
     /// Everything that a `source` may say, in alphabetical order.
     pub(super) fn sources(&self) -> Vec<String> {
         let mut sources: Vec<String> = self.jobs.keys().cloned().collect();
+        sources.extend(self.added.iter().map(ToString::to_string));
         sources.extend(self.watches.keys().map(|name| format!("watch.{name}")));
         sources.sort();
         sources

@@ -7,7 +7,7 @@ use super::names::Names;
 use crate::config::diagnostic::Problem;
 use crate::config::raw::{EventName, Field, Opt, RawTerm, RawWhen, RawWhenRule};
 use crate::config::source::Span;
-use crate::config::spec::{Trigger, When};
+use crate::config::spec::{MAIN, Trigger, When};
 use crate::config::suggest;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
@@ -301,6 +301,7 @@ impl Resolver<'_, '_> {
         let sources = self.names.sources();
         let help = match suggest::nearest(text, sources.iter().map(String::as_str)) {
             _ if is_signal => "the signals that a job can wait for are SIGHUP and SIGUSR2".to_owned(),
+            _ if text == MAIN => "the command after `--` has this name; there is none here".to_owned(),
             Some(source) => format!("did you mean {source:?}?"),
             None => format!("there are {}", sources.join(", ")),
         };
