@@ -81,7 +81,7 @@ fn hang_ups_right_after_startup_collapse_and_disturb_nothing() {
         ["app", "two"].iter().all(|job| pilot.status_of(job)["state"] == "running")
     });
     assert_eq!(pilot.count("app stopping"), 0);
-    assert_eq!(pilot.processes().len(), 3);
+    pilot.eventually("each has one process", || pilot.processes().len() == 3);
 }
 
 #[test]

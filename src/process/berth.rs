@@ -16,14 +16,22 @@ use nix::unistd::dup3;
 const MANY: RawFd = 96;
 
 thread_local! {
-    static PLACES: RefCell<Option<Places>> = const { RefCell::new(None) };
+    static PLACES: RefCell<Places> = const { RefCell::new(Places::Untried) };
+}
+
+enum Places {
+    /// There were never so many descriptors.
+    Untried,
+    /// They cannot be had, or the kernel, or what guards it, does not let us use them.
+    Useless,
+    /// They are there.
+    Reserved(Reserved),
 }
 
 /// What stdout and stderr are put into, and stdin, which stays.
-struct Places {
+struct Reserved {
     stdin: OwnedFd,
     outputs: [OwnedFd; 2],
-    usable: bool,
 }
 
 /// Streams at their places, for one birth.
@@ -41,21 +49,19 @@ impl Berth {
             return None;
         }
         PLACES.with_borrow_mut(|places| {
-            let places = match places {
-                Some(places) => places,
-                None => places.insert(Places::reserve(stdin).ok()?),
-            };
-            places.usable.then(|| places.fill(outputs)).flatten()
+            if let Places::Untried = places {
+                *places = Reserved::make(stdin).map_or(Places::Useless, Places::Reserved);
+            }
+            match places {
+                Places::Reserved(reserved) => reserved.fill(outputs),
+                Places::Untried | Places::Useless => None,
+            }
         })
     }
 
-    /// Has it never tried again: the kernel, or what guards it, does not let us.
+    /// Has it never tried again.
     pub(super) fn give_up() {
-        PLACES.with_borrow_mut(|places| {
-            if let Some(places) = places {
-                places.usable = false;
-            }
-        });
+        PLACES.set(Places::Useless);
     }
 }
 
@@ -63,22 +69,22 @@ impl Drop for Berth {
     /// Whoever reads from the pipes must see their end: the places let go of them.
     fn drop(&mut self) {
         PLACES.with_borrow_mut(|places| {
-            if let Some(places) = places {
-                places.clear();
+            if let Places::Reserved(reserved) = places {
+                reserved.clear();
             }
         });
     }
 }
 
-impl Places {
-    fn reserve(stdin: BorrowedFd<'_>) -> io::Result<Self> {
+impl Reserved {
+    fn make(stdin: BorrowedFd<'_>) -> io::Result<Self> {
         let lowest = highest_inherited()? + 1;
         let place = || {
             let place = fcntl(stdin, FcntlArg::F_DUPFD_CLOEXEC(lowest))?;
             // SAFETY: new, and nobody else's.
             io::Result::Ok(unsafe { OwnedFd::from_raw_fd(place) })
         };
-        Ok(Self { stdin: place()?, outputs: [place()?, place()?], usable: true })
+        Ok(Self { stdin: place()?, outputs: [place()?, place()?] })
     }
 
     fn fill(&mut self, outputs: [BorrowedFd<'_>; 2]) -> Option<Berth> {
