@@ -14,22 +14,30 @@ use support::consul::{Consul, exchange, program};
 struct Namespace {
     name: String,
     link: String,
+    /// Of our end of the link.
+    ours: String,
+    /// Of the end within.
+    theirs: String,
 }
 
 impl Namespace {
-    const OURS: &str = "10.213.97.1";
-    const THEIRS: &str = "10.213.97.2";
-
     /// `None` where this user cannot make one.
     fn new() -> Option<Self> {
         let number = std::process::id();
-        let namespace = Self { name: format!("pilot{number}"), link: format!("p{number}") };
-        let (name, link) = (&namespace.name, &namespace.link);
+        // A network of four addresses that no other run has at the same time.
+        let (network, first) = (number / 64 % 256, number % 64 * 4);
+        let namespace = Self {
+            name: format!("pilot{number}"),
+            link: format!("p{number}"),
+            ours: format!("10.213.{network}.{}", first + 1),
+            theirs: format!("10.213.{network}.{}", first + 2),
+        };
+        let Self { name, link, ours, theirs } = &namespace;
         let made = ip(&format!("netns add {name}"))
             && ip(&format!("link add {link} type veth peer name inner netns {name}"))
-            && ip(&format!("addr add {}/30 dev {link}", Self::OURS))
+            && ip(&format!("addr add {ours}/30 dev {link}"))
             && ip(&format!("link set {link} up"))
-            && ip(&format!("-n {name} addr add {}/30 dev inner", Self::THEIRS))
+            && ip(&format!("-n {name} addr add {theirs}/30 dev inner"))
             && ip(&format!("-n {name} link set inner up"))
             && ip(&format!("-n {name} link set lo up"));
         if !made {
@@ -65,8 +73,7 @@ impl Agent {
             r#"{{ "node_name": "inner", "data_dir": "{place}/data", "bind_addr": "{}", "retry_join": ["{}:{gossip}"],
                 "retry_interval": "1s", "addresses": {{ "http": "unix://{place}/http.socket" }},
                 "ports": {{ "dns": -1, "serf_lan": {gossip} }} }}"#,
-            Namespace::THEIRS,
-            Namespace::OURS
+            namespace.theirs, namespace.ours
         );
         let file = directory.join("agent.json");
         fs::write(&file, settings).unwrap();
@@ -88,7 +95,7 @@ impl Drop for Agent {
 #[test]
 fn a_partition_is_no_change_and_its_end_brings_the_news() {
     let Some(namespace) = Namespace::new() else { return };
-    let settings = format!(r#"{{ "advertise_addr": "{}", "bind_addr": "0.0.0.0" }}"#, Namespace::OURS);
+    let settings = format!(r#"{{ "advertise_addr": "{}", "bind_addr": "0.0.0.0" }}"#, namespace.ours);
     let server = Consul::reachable(&settings);
     let directory = tempfile::tempdir().unwrap();
     let _agent = Agent::start(&namespace, directory.path(), server.gossip_port());
@@ -116,7 +123,7 @@ fn a_partition_is_no_change_and_its_end_brings_the_news() {
     server.register("db", "db-2", 2, &[]);
     assert_eq!(pilot.events_of("watch.db"), ["changed", "healthy"], "a partition is no change");
     namespace.cut(false);
-    server.put(&format!("/v1/agent/join/{}:{}", Namespace::THEIRS, server.gossip_port()), "");
+    server.put(&format!("/v1/agent/join/{}:{}", namespace.theirs, server.gossip_port()), "");
     server.wait_for_status("app", "critical");
     pilot.wait_for_events("watch.db changed", 2);
     pilot.wait_for_message("Consul is back");
