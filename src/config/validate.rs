@@ -79,8 +79,8 @@ pub struct Validated {
     pub places: Places,
 }
 
-/// Validates a whole configuration; `added` is a job that the command line adds to it. `incomplete` says that a part of it could not be read, so that a
-/// name that nothing defines may well be defined there.
+/// Validates a whole configuration; `added` is a job that the command line adds to it. `incomplete` says that a
+/// part of it could not be read, so that a name that nothing defines may well be defined there.
 pub fn validate(
     config: &RawConfig,
     added: Option<&str>,
