@@ -12,5 +12,6 @@ mod tls;
 
 pub use blocking::{Cursor, wait};
 pub use calls::{Client, Scope};
-pub use connect::web_client;
+pub use connect::encryption;
 pub use error::{CallError, SetupError};
+pub use stream::{Stream, Target, Tls, open};

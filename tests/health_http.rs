@@ -4,7 +4,9 @@
 mod support;
 
 use std::net::TcpListener;
+use std::path::Path;
 
+use support::ports::free_port;
 use support::tls::{Certificates, serve};
 use support::{Exit, Pilot, Setup};
 
@@ -133,6 +135,89 @@ fn a_renewed_authority_is_read_at_the_next_try() {
     pilot.wait_for_event("app unhealthy");
     std::fs::rename(certificates.path("authority.pem"), certificates.path("ca.pem")).unwrap();
     pilot.wait_for_event("app healthy");
+}
+
+/// Where Debian has it.
+const NGINX: &str = "/usr/sbin/nginx";
+
+/// An nginx with a place for each kind of answer; `PORT` stands for its port.
+const NGINX_CONFIG: &str = r#"
+daemon off; master_process off; error_log {dir}/error.log; pid {dir}/nginx.pid;
+events {}
+http {
+    log_format asked '$request|$http_user_agent'; access_log {dir}/access.log asked;
+    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
+    uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
+    server {
+        listen 127.0.0.1:PORT; root {dir};
+        location = /well { return 200 "all is well"; }
+        location = /café { return 204; }
+        location = /posted { if ($request_method = POST) { return 201; } return 405; }
+        location = /moved { return 302 /well; }
+        location = /pieces.txt { ssi on; ssi_types *; }
+        location = /secret.txt { auth_basic here; auth_basic_user_file {dir}/users; }
+    }
+    server { listen 127.0.0.1:PORT; server_name app.example; location / { return 200 "the app"; } }
+}
+"#;
+
+#[test]
+fn a_real_server_is_asked_for_what_the_check_says() {
+    if !Path::new(NGINX).exists() {
+        eprintln!("skipped: there is no {NGINX}");
+        return;
+    }
+    let port = free_port();
+    let url = |path: &str| format!(r#"url: "http://127.0.0.1:{port}/{path}""#);
+    let healthy = [
+        ("plain", url("well")),
+        ("contains", format!(r#"{}, contains: "is well""#, url("well"))),
+        // nginx sends what it puts together itself in chunks.
+        ("pieces", format!(r#"{}, contains: "asked with GET.""#, url("pieces.txt"))),
+        ("head", format!(r#"{}, method: "head""#, url("well?head"))),
+        ("posted", format!(r#"{}, method: "POST", status: 201"#, url("posted"))),
+        ("no-content", url("café")),
+        ("expected", format!("{}, status: 302", url("moved"))),
+        ("host", format!(r#"{}, headers: {{ Host: "app.example" }}, contains: "the app""#, url("well"))),
+        ("login", format!(r#"url: "http://me:p%40ss@127.0.0.1:{port}/secret.txt", contains: "42""#)),
+    ];
+    let unhealthy = [
+        ("missing", url("nowhere"), "answered 404 Not Found"),
+        ("moved", url("moved"), "answered 302 Found"),
+        ("stranger", url("secret.txt"), "answered 401 Unauthorized"),
+        ("ill", format!(r#"{}, contains: "ill""#, url("well")), "the answer does not contain"),
+    ];
+    let checks: String = healthy
+        .iter()
+        .map(|(name, request)| (name, request))
+        .chain(unhealthy.iter().map(|(name, request, _)| (name, request)))
+        .map(|(name, request)| {
+            job(name, &format!("http: {{ {request} }}"))
+                .replace("exec:", "when: { source: \"nginx\", once: \"healthy\" }, exec:")
+        })
+        .collect();
+    let nginx = format!(
+        r#"{{ name: "nginx", exec: ["{NGINX}", "-p", "{{dir}}", "-c", "{{dir}}/nginx.conf"],
+              health: {{ tcp: "127.0.0.1:{port}", interval: "10s" }} }},"#
+    );
+    let setup = Setup::new()
+        .file("nginx.conf", &NGINX_CONFIG.replace("PORT", &port.to_string()))
+        .file("users", "me:{PLAIN}p@ss\n")
+        .file("secret.txt", "42")
+        .file("pieces.txt", r#"asked with <!--# echo var="request_method" -->."#);
+    let pilot = setup.config(&format!("{{ jobs: [{nginx}{checks}] }}")).start();
+    for (name, _) in &healthy {
+        pilot.wait_for_event(&format!("{name} healthy"));
+    }
+    for (name, _, reason) in &unhealthy {
+        pilot.wait_for_event(&format!("{name} unhealthy"));
+        pilot.wait_for_message(reason);
+    }
+    let asked = pilot.text("access.log");
+    for wanted in ["GET /well HTTP/1.1|containerpilot/", "HEAD /well?head HTTP/1.1|containerpilot/"] {
+        assert!(asked.contains(wanted), "{wanted} is not in {asked}");
+    }
+    assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 """The work about orphans: (h)."""
 
+import contextlib
 import os
 import statistics
 import subprocess
@@ -8,6 +9,7 @@ import time
 import machine
 from adapters import Bare, Job, Us
 from running import Cannot, Run, wait_until
+from tracing import Tracing
 from works import Work
 
 
@@ -28,12 +30,14 @@ class Orphans(Work):
     def measure(self, bench, case, adapter):
         if subprocess.run([*as_init(), "true"], stderr=subprocess.DEVNULL).returncode != 0:
             raise Cannot("this machine lets nobody make a PID namespace")
-        with Run(bench.helper) as run:
+        beats_too = isinstance(adapter, (Us, Bare))
+        program = bench.binary if isinstance(adapter, Us) else "bare"
+        tracing = Tracing(program) if beats_too and Tracing.is_possible() else contextlib.nullcontext()
+        with Run(bench.helper) as run, tracing:
             done, beats = run.path("done"), run.path("beats")
             orphans = Job(bench.helper("orphans"), f"{self.orphans},{done}")
-            # A job that ends all the time meanwhile: how late is it started again?
+            # A job that ends all the time meanwhile: how late is that seen?
             beat = Job(bench.helper("beat"), beats, restart=True)
-            beats_too = isinstance(adapter, (Us, Bare))
             if isinstance(adapter, Bare):
                 command = [bench.helper("bare"), "init", *beat.argv(), "--", *orphans.argv()]
             else:
@@ -46,9 +50,14 @@ class Orphans(Work):
             figures = {"zombies": zombies, "wall_ms": (last - run.started_ns()) / 1e6}
             if beats_too:
                 times = [moment for moment in run.times(beats) if moment <= last]
-                # start, end, start, end, …: the supervisor's part is from an end to the next start.
+                # start, end, start, end, …
                 gaps = [(times[index + 1] - times[index]) / 1e6 for index in range(1, len(times) - 1, 2)]
-                figures |= {"lateness_median_ms": statistics.median(gaps), "lateness_max_ms": max(gaps), "exits": len(gaps)}
+                figures |= {"gap_median_ms": statistics.median(gaps), "gap_max_ms": max(gaps), "exits": len(gaps)}
+            if isinstance(tracing, Tracing):
+                # The first below `unshare`.
+                late = tracing.lateness_ms(machine.descendants(run.process.pid)[0])
+                figures |= {"lateness_median_ms": statistics.median(all for all, _ in late),
+                            "lateness_max_ms": max(all for all, _ in late), "own_max_ms": max(own for _, own in late)}
             return figures
 
     @staticmethod

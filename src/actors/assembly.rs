@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::consul_agent::ConsulAgent;
-use super::health_check::{HealthCheck, http};
+use super::health_check::http::Http;
+use super::health_check::{HealthCheck, Means};
 use super::job::advertisement::Discovery;
 use super::job::{Job, Surroundings};
 use super::pilot::crew::Hand;
@@ -111,7 +112,12 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let discovering =
         Rc::new(Discovering::new(&spec, bus.clone(), (&board, &recorder), &registry, log.logger())?);
     let consul = discovering.agent.clone();
-    let http = http::Http::default();
+    let means = Rc::new(Means {
+        launcher: launcher.clone(),
+        http: Http::default(),
+        recorder: recorder.clone(),
+        beginning: Instant::now(),
+    });
     let around = Rc::new(Surroundings {
         bus: bus.clone(),
         launcher: launcher.clone(),
@@ -147,7 +153,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         load,
         hire: Box::new({
             let registry = registry.clone();
-            move |spec, generation| hire(spec, generation, &around, &http, &registry)
+            move |spec, generation| hire(spec, generation, &around, &means, &registry)
         }),
         dismiss: Box::new({
             let registry = registry.clone();
@@ -180,7 +186,7 @@ fn hire(
     spec: &Arc<JobSpec>,
     generation: u64,
     around: &Rc<Surroundings>,
-    http: &http::Http,
+    means: &Rc<Means>,
     registry: &Addr<Registry>,
 ) -> Hand {
     let interests = Job::interests(spec);
@@ -188,8 +194,7 @@ fn hire(
     let job = Job::create(|ctx| {
         let check = |(index, check): (usize, &CheckSpec)| {
             let verdicts = ctx.address().recipient();
-            let means = (around.launcher.clone(), http.clone(), around.recorder.clone());
-            HealthCheck::new(Arc::clone(spec), index, check.clone(), verdicts, means, &around.log)
+            HealthCheck::new(Arc::clone(spec), index, check.clone(), verdicts, Rc::clone(means), &around.log)
                 .start()
                 .recipient()
         };

@@ -1,6 +1,7 @@
 //! The HealthCheck actor: tries one check of one job, one try at a time. When it tries and what the tries mean
 //! is decided in [`schedule`].
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,18 @@ pub mod schedule;
 use http::Http;
 use schedule::{Progress, first_try};
 
+/// What all checks share.
+pub struct Means {
+    /// Starts the processes of exec checks.
+    pub launcher: Launcher,
+    /// Sends the requests of http checks.
+    pub http: Http,
+    /// Takes down how long tries last.
+    pub recorder: Recorder,
+    /// The moment that the beat of their tries is counted from.
+    pub beginning: Instant,
+}
+
 /// One check of a job.
 pub struct HealthCheck {
     job: Arc<JobSpec>,
@@ -29,10 +42,7 @@ pub struct HealthCheck {
     /// Its place among the job's checks.
     index: usize,
     verdicts: Recipient<CheckChanged>,
-    launcher: Launcher,
-    /// Sends the requests of http checks.
-    http: Http,
-    recorder: Recorder,
+    means: Rc<Means>,
     log: Logger,
     /// The name that its output is logged under.
     label: Arc<str>,
@@ -63,7 +73,7 @@ impl HealthCheck {
         index: usize,
         spec: CheckSpec,
         verdicts: Recipient<CheckChanged>,
-        (launcher, http, recorder): (Launcher, Http, Recorder),
+        means: Rc<Means>,
         log: &Logger,
     ) -> Self {
         let label: Arc<str> = format!("check.{}", job.name).into();
@@ -73,9 +83,7 @@ impl HealthCheck {
             spec,
             index,
             verdicts,
-            launcher,
-            http,
-            recorder,
+            means,
             log,
             label,
             round: 0,
@@ -106,14 +114,14 @@ impl HealthCheck {
 
     fn attempt_exec(&mut self, command: &CommandLine, ctx: &mut Context<Self>) {
         let began = Instant::now();
-        if !self.spec.raw_output && self.launcher.children.log_is_flooded() {
+        if !self.spec.raw_output && self.means.launcher.children.log_is_flooded() {
             return self.schedule_after(began, ctx); // what it writes would find no place
         }
-        if let Some(turn) = self.launcher.pace.try_turn() {
+        if let Some(turn) = self.means.launcher.pace.try_turn() {
             return self.execute(turn, command, ctx);
         }
         let command = command.clone();
-        let turn = fut::wrap_future(self.launcher.pace.turn());
+        let turn = fut::wrap_future(self.means.launcher.pace.turn());
         let task = ctx.spawn(turn.map(move |turn, check: &mut Self, ctx| {
             check.attempt = None;
             if let Some(turn) = turn {
@@ -133,7 +141,7 @@ impl HealthCheck {
             occasion: None,
         };
         let owner = Owner { ended: ctx.address().recipient(), gone: ctx.address().recipient() };
-        match self.launcher.launch(turn, &order, owner) {
+        match self.means.launcher.launch(turn, &order, owner) {
             Ok(pid) => {
                 let task = ctx.run_later(self.spec.timeout, |check, _| check.time_out());
                 self.attempt = Some(Attempt { began, task, process: Some(pid), over: false });
@@ -158,7 +166,7 @@ impl HealthCheck {
     }
 
     fn attempt_http(&mut self, probe: HttpProbe, ctx: &mut Context<Self>) {
-        let http = self.http.clone();
+        let http = self.means.http.clone();
         self.attempt_here(async move { http::attempt(&http, &probe).await }, ctx);
     }
 
@@ -187,7 +195,7 @@ impl HealthCheck {
             debug!(self.log, "{name}: {reason}");
         }
         let Some(since) = self.since.filter(|since| began >= *since) else { return };
-        self.recorder.metrics().check_took(&self.job.name, name, began.elapsed());
+        self.means.recorder.metrics().check_took(&self.job.name, name, began.elapsed());
         let before = self.progress.verdict;
         self.progress = self.progress.after(&self.spec, outcome.is_ok(), since.elapsed());
         let verdict = self.progress.verdict;
@@ -204,7 +212,8 @@ impl HealthCheck {
     fn schedule_after(&mut self, began: Instant, ctx: &mut Context<Self>) {
         let Some(since) = self.since else { return };
         let wait = if began >= since {
-            self.progress.until_next(&self.spec, began - since, since.elapsed())
+            let start = since - self.means.beginning;
+            self.progress.until_next(&self.spec, began - since, since.elapsed(), start)
         } else {
             first_try(&self.spec).saturating_sub(since.elapsed()) // it was a try of an earlier round
         };
@@ -213,7 +222,7 @@ impl HealthCheck {
 
     fn kill(&self) {
         let Some(pid) = self.attempt.as_ref().and_then(|attempt| attempt.process) else { return };
-        if let Err(error) = self.launcher.children.signal(pid, Signal::KILL) {
+        if let Err(error) = self.means.launcher.children.signal(pid, Signal::KILL) {
             error!(self.log, "cannot kill the check's process: {error}"; "pid" => pid.number());
         }
     }

@@ -1,6 +1,5 @@
-//! HTTP clients: of a Consul, and of the services that http checks ask.
-//!
-//! TLS is made beneath HTTP, by our own [`stream`](super::stream): for awc every URL is a plain one.
+//! The HTTP client of a Consul. TLS is made beneath HTTP, by our own [`stream`](super::stream): for awc every URL is
+//! a plain one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,21 +32,11 @@ pub fn consul_client(spec: &ConsulSpec) -> Result<(Client, String), SetupError> 
             (Target::Tcp(host.as_str().into(), *port, tls), format!("http://{}:{port}", in_url(host)))
         }
     };
-    Ok((client(move |_| Some(target.clone())), base))
+    Ok((client(target), base))
 }
 
-/// An HTTP client for whatever a URL names, with TLS if there are settings for it; the URL itself begins with
-/// `http:` either way.
-pub fn web_client(tls: Option<&TlsSpec>) -> Result<Client, SetupError> {
-    let tls = tls.map(encryption).transpose()?;
-    let usual = if tls.is_some() { 443 } else { 80 };
-    Ok(client(move |url| {
-        let host = url.host()?.trim_start_matches('[').trim_end_matches(']');
-        Some(Target::Tcp(host.into(), url.port_u16().unwrap_or(usual), tls.clone()))
-    }))
-}
-
-fn encryption(spec: &TlsSpec) -> Result<Tls, SetupError> {
+/// How to encrypt what the settings are for; reads the certificates.
+pub fn encryption(spec: &TlsSpec) -> Result<Tls, SetupError> {
     let config = Arc::new(tls::client_config(spec)?);
     Ok(Tls { config, server_name: spec.server_name.as_deref().map(Into::into) })
 }
@@ -56,16 +45,13 @@ fn in_url(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
-fn client(target: impl Fn(&Uri) -> Option<Target> + 'static) -> Client {
-    let target = Arc::new(target);
+fn client(target: Target) -> Client {
     let connector = Connector::new()
         .connector(fn_service(move |request: ConnectInfo<Uri>| {
-            let target = Arc::clone(&target);
+            let target = target.clone();
             async move {
-                let url = request.request().clone();
-                let target = target(&url).ok_or(ConnectError::Unresolved)?;
                 let stream = open(target).await.map_err(ConnectError::Io)?;
-                Ok::<_, ConnectError>(Connection::new(url, stream))
+                Ok::<_, ConnectError>(Connection::new(request.request().clone(), stream))
             }
         }))
         .timeout(NO_LIMIT)

@@ -1,5 +1,4 @@
-// beat TIMES: a job that lives for 2 ms. It appends the time of its start and, as its last act, that of its end:
-// from there to the start of the next one is how late its supervisor is.
+// beat TIMES: a job that lives for 2 ms. It appends the time of its start and, as its last act, that of its end.
 #include "common.h"
 
 int main(int count, char **arguments) {

@@ -2,94 +2,228 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::rc::Rc;
 
-use awc::Client;
-use awc::error::{ConnectError, SendRequestError};
-use awc::http::{Method, StatusCode};
+use awc::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use tokio::io::AsyncWriteExt;
 
 use crate::config::spec::{HttpProbe, TlsSpec};
-use crate::consul::{SetupError, web_client};
+use crate::consul::{SetupError, Stream, Target, Tls, encryption, open};
 
-/// Of a body that must contain something, this much is read.
-const LONGEST_BODY: usize = 4 << 20;
+mod answer;
 
-/// What all http checks send with: a client for each kind of TLS, and one without, made when it is first needed.
+use answer::Answer;
+
+/// What a path takes as it is: all but what is not ASCII.
+const AS_IT_IS: &AsciiSet = CONTROLS;
+
+/// What all http checks share: the settings of TLS, read when they are first needed.
 #[derive(Clone, Default)]
-pub struct Http(Rc<RefCell<HashMap<Option<TlsSpec>, Client>>>);
+pub struct Http(Rc<RefCell<HashMap<TlsSpec, Tls>>>);
 
 impl Http {
-    fn client(&self, tls: Option<&TlsSpec>) -> Result<Client, SetupError> {
-        if let Some(client) = self.0.borrow().get(&tls.cloned()) {
-            return Ok(client.clone());
+    fn encryption(&self, spec: &TlsSpec) -> Result<Tls, SetupError> {
+        if let Some(tls) = self.0.borrow().get(spec) {
+            return Ok(tls.clone());
         }
-        let client = web_client(tls)?;
-        self.0.borrow_mut().insert(tls.cloned(), client.clone());
-        Ok(client)
+        let tls = encryption(spec)?;
+        self.0.borrow_mut().insert(spec.clone(), tls.clone());
+        Ok(tls)
     }
 
     /// The next try reads the certificates anew: they may have been renewed.
-    fn forget(&self, tls: &TlsSpec) {
-        self.0.borrow_mut().remove(&Some(tls.clone()));
+    fn forget(&self, spec: &TlsSpec) {
+        self.0.borrow_mut().remove(spec);
     }
 }
 
 /// Tries once; the reason if it does not pass. Whoever calls bounds the time.
 pub async fn attempt(http: &Http, probe: &HttpProbe) -> Result<(), String> {
-    let (url, tls) = split(probe);
-    let client = http.client(tls).map_err(|error| error.to_string())?;
-    let method = Method::from_bytes(probe.method.as_bytes()).map_err(|error| error.to_string())?;
-    let mut request = client.request(method, url).force_close();
-    for (name, value) in &probe.headers {
-        request = request.append_header((name.as_str(), value.as_str()));
-    }
-    let mut response = request.send().await.map_err(|error| {
-        tls.into_iter().for_each(|tls| http.forget(tls));
-        not_sent(&error)
+    let url = Url::split(&probe.url);
+    let tls = url.is_encrypted.then(|| http.encryption(&probe.tls)).transpose();
+    let tls = tls.map_err(|error| error.to_string())?;
+    let answer = exchange(&url, tls, probe).await.inspect_err(|_| {
+        if url.is_encrypted {
+            http.forget(&probe.tls);
+        }
     })?;
-    let status = response.status();
-    if !is_expected(status, probe.status) {
-        return Err(format!("answered {status}"));
+    if !is_expected(answer.status, probe.status) {
+        return Err(format!("answered {}", describe(answer.status)));
     }
     let Some(wanted) = &probe.contains else { return Ok(()) };
-    let body = response.body().limit(LONGEST_BODY).await.map_err(|error| error.to_string())?;
-    if memchr::memmem::find(&body, wanted.as_bytes()).is_none() {
-        return Err(format!("the answer does not contain {wanted:?}"));
+    if answer.contains(wanted.as_bytes()).await? {
+        return Ok(());
     }
-    Ok(())
+    Err(format!("the answer does not contain {wanted:?}"))
 }
 
-/// TLS is made beneath HTTP: what is asked for is a plain URL, and the settings of TLS if there are to be any.
-fn split(probe: &HttpProbe) -> (String, Option<&TlsSpec>) {
-    match probe.url.split_at_checked(6) {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https:") => {
-            (format!("http:{rest}"), Some(&probe.tls))
+async fn exchange(url: &Url<'_>, tls: Option<Tls>, probe: &HttpProbe) -> Result<Answer<Stream>, String> {
+    let target = Target::Tcp(url.host.into(), url.port, tls);
+    let mut stream = open(target).await.map_err(|error| error.to_string())?;
+    let sent = async {
+        stream.write_all(request(url, probe).as_bytes()).await?;
+        stream.flush().await
+    };
+    sent.await.map_err(|error| error.to_string())?;
+    Answer::read(stream, &probe.method).await
+}
+
+/// The parts of a URL that was found to be one.
+#[derive(Debug, PartialEq, Eq)]
+struct Url<'a> {
+    is_encrypted: bool,
+    /// `NAME:PASSWORD`
+    credentials: Option<&'a str>,
+    /// Host and port as they are written.
+    authority: &'a str,
+    /// Without brackets.
+    host: &'a str,
+    port: u16,
+    /// Path and query; may lack the slash.
+    path: &'a str,
+}
+
+impl<'a> Url<'a> {
+    fn split(url: &'a str) -> Self {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+        let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (credentials, authority) = match authority.rsplit_once('@') {
+            Some((credentials, authority)) => (Some(credentials), authority),
+            None => (None, authority),
+        };
+        let is_encrypted = scheme.eq_ignore_ascii_case("https");
+        let usual = if is_encrypted { 443 } else { 80 };
+        // The last colon, unless it is one of an IPv6 address.
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, port.parse().unwrap_or(usual)),
+            Some(_) | None => (authority, usual),
+        };
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        Self { is_encrypted, credentials, authority, host, port, path }
+    }
+}
+
+/// The request; a header that is asked for takes the place of the one that we would send.
+fn request(url: &Url<'_>, probe: &HttpProbe) -> String {
+    let method = &probe.method;
+    let slash = if url.path.starts_with('/') { "" } else { "/" };
+    let path = utf8_percent_encode(url.path, AS_IT_IS);
+    let mut request = format!("{method} {slash}{path} HTTP/1.1\r\n");
+    let mut add = |name: &str, value: &str| {
+        if !probe.headers.iter().any(|(asked, _)| asked.eq_ignore_ascii_case(name)) {
+            push(&mut request, name, value);
         }
-        Some(_) | None => (probe.url.clone(), None),
+    };
+    add("host", url.authority);
+    add("user-agent", concat!("containerpilot/", env!("CARGO_PKG_VERSION")));
+    add("accept", "*/*");
+    add("connection", "close");
+    if !matches!(method.as_str(), "GET" | "HEAD") {
+        add("content-length", "0");
     }
+    if let Some(credentials) = url.credentials {
+        let plain: Vec<u8> = percent_decode_str(credentials).collect();
+        add("authorization", &format!("Basic {}", BASE64.encode(plain)));
+    }
+    for (name, value) in &probe.headers {
+        push(&mut request, name, value);
+    }
+    request.push_str("\r\n");
+    request
 }
 
-/// awc's words for errors can be poor: the cause is what helps.
-fn not_sent(error: &SendRequestError) -> String {
-    if let SendRequestError::Connect(ConnectError::Io(error)) = error {
-        return error.to_string();
-    }
-    error.to_string()
+fn push(request: &mut String, name: &str, value: &str) {
+    // Cannot fail: a string takes all.
+    let _ = write!(request, "{name}: {value}\r\n");
 }
 
-fn is_expected(status: StatusCode, wanted: Option<u16>) -> bool {
-    wanted.map_or(status.is_success(), |wanted| status.as_u16() == wanted)
+fn is_expected(status: u16, wanted: Option<u16>) -> bool {
+    wanted.map_or((200..300).contains(&status), |wanted| status == wanted)
+}
+
+fn describe(status: u16) -> String {
+    StatusCode::from_u16(status).map_or_else(|_| status.to_string(), |status| status.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn probe(url: &str, method: &str, headers: &[(&str, &str)]) -> HttpProbe {
+        HttpProbe {
+            url: url.to_owned(),
+            method: method.to_owned(),
+            status: None,
+            headers: headers.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            contains: None,
+            tls: TlsSpec {
+                ca_file: None,
+                ca_path: None,
+                client_cert: None,
+                client_key: None,
+                server_name: None,
+                verify: true,
+            },
+        }
+    }
+
+    fn sent(url: &str, method: &str, headers: &[(&str, &str)]) -> Vec<String> {
+        let probe = probe(url, method, headers);
+        let request = request(&Url::split(url), &probe);
+        let request = request.strip_suffix("\r\n\r\n").unwrap();
+        request.split("\r\n").map(str::to_owned).collect()
+    }
+
     #[test]
     fn any_2xx_passes_unless_a_status_is_asked_for() {
-        assert!(is_expected(StatusCode::NO_CONTENT, None));
-        assert!(!is_expected(StatusCode::FOUND, None));
-        assert!(is_expected(StatusCode::FOUND, Some(302)));
-        assert!(!is_expected(StatusCode::OK, Some(302)));
+        assert!(is_expected(204, None));
+        assert!(!is_expected(302, None) && !is_expected(199, None));
+        assert!(is_expected(302, Some(302)));
+        assert!(!is_expected(200, Some(302)));
+    }
+
+    #[test]
+    fn a_url_is_split_into_where_to_connect_and_what_to_ask_for() {
+        for (url, host, port, path) in [
+            ("http://db", "db", 80, ""),
+            ("HTTPS://db?x#y", "db", 443, "?x"),
+            ("http://10.0.0.1:8080/a/b?c=http://d:1@e", "10.0.0.1", 8080, "/a/b?c=http://d:1@e"),
+            ("http://[::1]/", "::1", 80, "/"),
+            ("https://me:secret@[::1]:8443/", "::1", 8443, "/"),
+        ] {
+            let split = Url::split(url);
+            assert_eq!((split.host, split.port, split.path), (host, port, path), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_request_names_the_host_and_keeps_nothing_open() {
+        let user_agent = concat!("user-agent: containerpilot/", env!("CARGO_PKG_VERSION"));
+        assert_eq!(
+            sent("http://db:81/x?y=1", "GET", &[]),
+            ["GET /x?y=1 HTTP/1.1", "host: db:81", user_agent, "accept: */*", "connection: close"],
+        );
+        assert_eq!(sent("http://[::1]:81", "GET", &[])[..2], ["GET / HTTP/1.1", "host: [::1]:81"]);
+        assert_eq!(sent("http://db?café", "GET", &[])[0], "GET /?caf%C3%A9 HTTP/1.1");
+        assert!(sent("http://db", "POST", &[]).contains(&"content-length: 0".to_owned()));
+    }
+
+    #[test]
+    fn a_header_of_the_user_takes_the_place_of_ours() {
+        let lines = sent("http://db", "GET", &[("Host", "other"), ("X-A", "1"), ("X-A", "2")]);
+        assert_eq!(lines.iter().filter(|line| line.to_lowercase().starts_with("host:")).count(), 1);
+        assert_eq!(lines[lines.len() - 3..], ["Host: other", "X-A: 1", "X-A: 2"]);
+    }
+
+    #[test]
+    fn name_and_password_of_a_url_are_sent_as_such() {
+        let lines = sent("http://me:p%40ss@db", "GET", &[]);
+        assert!(lines.contains(&"authorization: Basic bWU6cEBzcw==".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"host: db".to_owned()));
     }
 }

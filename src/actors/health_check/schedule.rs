@@ -8,6 +8,12 @@ use crate::messages::health::Verdict;
 /// The shortest time between tries of a job that has just started.
 const SOONEST: Duration = Duration::from_millis(50);
 
+/// Tries that are due between two beats begin together at the first: to wake up costs several times as much as the
+/// try of a check over HTTP or TCP itself.
+const BEAT: Duration = Duration::from_millis(10);
+/// Below this interval a beat would be noticed.
+const UNHURRIED: Duration = Duration::from_secs(1);
+
 /// What the tries of one execution have shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
@@ -45,8 +51,8 @@ impl Progress {
     }
 
     /// How long to wait for the next try after one that began at `began` and is over at `age`, both counted
-    /// from the start of the job's process.
-    pub fn until_next(self, spec: &CheckSpec, began: Duration, age: Duration) -> Duration {
+    /// from the start of the job's process, which was `start` after a moment that all checks share.
+    pub fn until_next(self, spec: &CheckSpec, began: Duration, age: Duration, start: Duration) -> Duration {
         if self.is_new(spec, age) {
             let step = (spec.interval / 10).max(SOONEST);
             // The last try of the first window is at its end, so that there is a verdict then.
@@ -54,11 +60,12 @@ impl Progress {
         }
         let due = began + spec.interval;
         if due > age {
-            return due - age;
+            return on_the_beat(spec, due - age, start + age);
         }
         // Longer than an interval: the ticks that found it at work are skipped.
         let late = (age - began).as_nanos() % spec.interval.as_nanos().max(1);
-        spec.interval - Duration::from_nanos(u64::try_from(late).unwrap_or(0))
+        let wait = spec.interval - Duration::from_nanos(u64::try_from(late).unwrap_or(0));
+        on_the_beat(spec, wait, start + age)
     }
 }
 
@@ -66,6 +73,13 @@ impl Default for Progress {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Shortens a wait that begins `now` so that it ends with those of others.
+fn on_the_beat(spec: &CheckSpec, wait: Duration, now: Duration) -> Duration {
+    let due = (now + wait).as_nanos();
+    let early = u64::try_from(due % BEAT.as_nanos()).map_or(Duration::ZERO, Duration::from_nanos);
+    if spec.interval < UNHURRIED || wait <= early { wait } else { wait - early }
 }
 
 /// How long after the start of the job's process the first try is.
@@ -104,15 +118,15 @@ mod tests {
     fn a_new_job_is_tried_every_tenth_of_the_interval_until_it_passes() {
         let check = spec(5000, 1);
         let new = Progress::new();
-        assert_eq!(new.until_next(&check, ms(50), ms(60)), ms(490));
-        assert_eq!(new.until_next(&spec(200, 1), ms(50), ms(50)), ms(50));
+        assert_eq!(new.until_next(&check, ms(50), ms(60), Duration::ZERO), ms(490));
+        assert_eq!(new.until_next(&spec(200, 1), ms(50), ms(50), Duration::ZERO), ms(50));
         let passed = new.after(&check, true, ms(60));
-        assert_eq!(passed.until_next(&check, ms(50), ms(60)), ms(4990));
+        assert_eq!(passed.until_next(&check, ms(50), ms(60), Duration::ZERO), ms(4990));
     }
 
     #[test]
     fn the_last_try_of_the_first_window_is_at_its_end() {
-        assert_eq!(Progress::new().until_next(&spec(5000, 1), ms(4900), ms(4910)), ms(90));
+        assert_eq!(Progress::new().until_next(&spec(5000, 1), ms(4900), ms(4910), Duration::ZERO), ms(90));
     }
 
     #[test]
@@ -151,10 +165,22 @@ mod tests {
     }
 
     #[test]
+    fn tries_that_are_due_soon_after_each_other_begin_together() {
+        let check = spec(1000, 1);
+        for now in [0, 3, 9] {
+            assert_eq!(ms(now) + on_the_beat(&check, ms(1000), ms(now)), ms(1000));
+        }
+        assert_eq!(on_the_beat(&check, ms(1000), ms(10)), ms(1000));
+        assert_eq!(on_the_beat(&check, ms(3), ms(18)), ms(2));
+        assert_eq!(on_the_beat(&check, ms(3), ms(15)), ms(3), "never at once: a beat is not tried twice");
+        assert_eq!(on_the_beat(&spec(999, 1), ms(999), ms(3)), ms(999));
+    }
+
+    #[test]
     fn tries_keep_their_rhythm_and_skip_what_a_slow_one_missed() {
         let check = spec(1000, 1);
         let old = Progress { passed: true, ..Progress::new() };
-        assert_eq!(old.until_next(&check, ms(3000), ms(3200)), ms(800));
-        assert_eq!(old.until_next(&check, ms(3000), ms(5300)), ms(700));
+        assert_eq!(old.until_next(&check, ms(3000), ms(3200), Duration::ZERO), ms(800));
+        assert_eq!(old.until_next(&check, ms(3000), ms(5300), Duration::ZERO), ms(700));
     }
 }
