@@ -27,7 +27,7 @@ use schedule::{Progress, first_try};
 pub struct Means {
     /// Starts the processes of exec checks.
     pub launcher: Launcher,
-    /// Sends the requests of http checks.
+    /// Whom http checks trust.
     pub http: Http,
     /// Takes down how long tries last.
     pub recorder: Recorder,

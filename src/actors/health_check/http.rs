@@ -18,8 +18,20 @@ mod answer;
 
 use answer::Answer;
 
-/// What a path takes as it is: all but what is not ASCII.
-const AS_IT_IS: &AsciiSet = CONTROLS;
+/// What a path cannot hold as it is, besides what is not ASCII.
+const ENCODED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+/// A request of ours has no body, whatever a check says.
+const ABOUT_THE_BODY: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// What all http checks share: the settings of TLS, read when they are first needed.
 #[derive(Clone, Default)]
@@ -46,11 +58,19 @@ pub async fn attempt(http: &Http, probe: &HttpProbe) -> Result<(), String> {
     let url = Url::split(&probe.url);
     let tls = url.is_encrypted.then(|| http.encryption(&probe.tls)).transpose();
     let tls = tls.map_err(|error| error.to_string())?;
-    let answer = exchange(&url, tls, probe).await.inspect_err(|_| {
+    let mut answer = exchange(&url, tls, probe).await.inspect_err(|_| {
         if url.is_encrypted {
             http.forget(&probe.tls);
         }
     })?;
+    let verdict = judge(&mut answer, probe).await;
+    if url.is_encrypted {
+        answer.close().await;
+    }
+    verdict
+}
+
+async fn judge(answer: &mut Answer<Stream>, probe: &HttpProbe) -> Result<(), String> {
     if !is_expected(answer.status, probe.status) {
         return Err(format!("answered {}", describe(answer.status)));
     }
@@ -76,9 +96,9 @@ async fn exchange(url: &Url<'_>, tls: Option<Tls>, probe: &HttpProbe) -> Result<
 #[derive(Debug, PartialEq, Eq)]
 struct Url<'a> {
     is_encrypted: bool,
-    /// `NAME:PASSWORD`
-    credentials: Option<&'a str>,
-    /// Host and port as they are written.
+    /// `NAME` or `NAME:PASSWORD`, percent-encoded; may be empty.
+    credentials: &'a str,
+    /// Host and port as servers like to be named: without the usual port.
     authority: &'a str,
     /// Without brackets.
     host: &'a str,
@@ -92,10 +112,7 @@ impl<'a> Url<'a> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
         let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        let (credentials, authority) = match authority.rsplit_once('@') {
-            Some((credentials, authority)) => (Some(credentials), authority),
-            None => (None, authority),
-        };
+        let (credentials, authority) = authority.rsplit_once('@').unwrap_or(("", authority));
         let is_encrypted = scheme.eq_ignore_ascii_case("https");
         let usual = if is_encrypted { 443 } else { 80 };
         // The last colon, unless it is one of an IPv6 address.
@@ -103,6 +120,7 @@ impl<'a> Url<'a> {
             Some((host, port)) if !port.contains(']') => (host, port.parse().unwrap_or(usual)),
             Some(_) | None => (authority, usual),
         };
+        let authority = if port == usual { host } else { authority };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         Self { is_encrypted, credentials, authority, host, port, path }
     }
@@ -112,7 +130,7 @@ impl<'a> Url<'a> {
 fn request(url: &Url<'_>, probe: &HttpProbe) -> String {
     let method = &probe.method;
     let slash = if url.path.starts_with('/') { "" } else { "/" };
-    let path = utf8_percent_encode(url.path, AS_IT_IS);
+    let path = utf8_percent_encode(url.path, ENCODED);
     let mut request = format!("{method} {slash}{path} HTTP/1.1\r\n");
     let mut add = |name: &str, value: &str| {
         if !probe.headers.iter().any(|(asked, _)| asked.eq_ignore_ascii_case(name)) {
@@ -123,15 +141,19 @@ fn request(url: &Url<'_>, probe: &HttpProbe) -> String {
     add("user-agent", concat!("containerpilot/", env!("CARGO_PKG_VERSION")));
     add("accept", "*/*");
     add("connection", "close");
-    if !matches!(method.as_str(), "GET" | "HEAD") {
-        add("content-length", "0");
-    }
-    if let Some(credentials) = url.credentials {
-        let plain: Vec<u8> = percent_decode_str(credentials).collect();
+    if !url.credentials.is_empty() {
+        let (name, password) = url.credentials.split_once(':').unwrap_or((url.credentials, ""));
+        let plain: Vec<u8> =
+            percent_decode_str(name).chain([b':']).chain(percent_decode_str(password)).collect();
         add("authorization", &format!("Basic {}", BASE64.encode(plain)));
     }
     for (name, value) in &probe.headers {
-        push(&mut request, name, value);
+        if !ABOUT_THE_BODY.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+            push(&mut request, name, value);
+        }
+    }
+    if !matches!(method.as_str(), "GET" | "HEAD") {
+        push(&mut request, "content-length", "0");
     }
     request.push_str("\r\n");
     request
@@ -210,7 +232,25 @@ mod tests {
         );
         assert_eq!(sent("http://[::1]:81", "GET", &[])[..2], ["GET / HTTP/1.1", "host: [::1]:81"]);
         assert_eq!(sent("http://db?café", "GET", &[])[0], "GET /?caf%C3%A9 HTTP/1.1");
-        assert!(sent("http://db", "POST", &[]).contains(&"content-length: 0".to_owned()));
+        assert_eq!(sent("http://db/a<b>?%20=\"{}", "GET", &[])[0], "GET /a%3Cb%3E?%20=%22%7B%7D HTTP/1.1");
+        for (url, host) in
+            [("http://db:80", "db"), ("https://db:80", "db:80"), ("https://[::1]:443", "[::1]")]
+        {
+            assert_eq!(sent(url, "GET", &[])[1], format!("host: {host}"));
+        }
+    }
+
+    #[test]
+    fn a_request_says_that_it_has_no_body() {
+        let headers = [("Content-Length", "5"), ("Transfer-Encoding", "chunked")];
+        for (method, wanted) in [("POST", ["content-length: 0"].as_slice()), ("GET", &[])] {
+            let lines = sent("http://db", method, &headers);
+            let about: Vec<_> = lines
+                .iter()
+                .filter(|line| ABOUT_THE_BODY.iter().any(|name| line.to_lowercase().starts_with(name)))
+                .collect();
+            assert_eq!(about, wanted);
+        }
     }
 
     #[test]
@@ -225,5 +265,9 @@ mod tests {
         let lines = sent("http://me:p%40ss@db", "GET", &[]);
         assert!(lines.contains(&"authorization: Basic bWU6cEBzcw==".to_owned()), "{lines:?}");
         assert!(lines.contains(&"host: db".to_owned()));
+        let lines = sent("http://token@db", "GET", &[]);
+        assert!(lines.contains(&"authorization: Basic dG9rZW46".to_owned()), "{lines:?}");
+        let lines = sent("http://@db", "GET", &[]);
+        assert!(!lines.iter().any(|line| line.starts_with("authorization")), "{lines:?}");
     }
 }

@@ -75,11 +75,13 @@ impl Default for Progress {
     }
 }
 
-/// Shortens a wait that begins `now` so that it ends with those of others.
+/// Shortens a wait that begins `now` so that it ends with those of others, if the interval is a number of beats: then
+/// it happens once.
 fn on_the_beat(spec: &CheckSpec, wait: Duration, now: Duration) -> Duration {
     let due = (now + wait).as_nanos();
     let early = u64::try_from(due % BEAT.as_nanos()).map_or(Duration::ZERO, Duration::from_nanos);
-    if spec.interval < UNHURRIED || wait <= early { wait } else { wait - early }
+    let has_beats = spec.interval >= UNHURRIED && spec.interval.as_nanos().is_multiple_of(BEAT.as_nanos());
+    if has_beats && wait > early { wait - early } else { wait }
 }
 
 /// How long after the start of the job's process the first try is.
@@ -173,7 +175,9 @@ mod tests {
         assert_eq!(on_the_beat(&check, ms(1000), ms(10)), ms(1000));
         assert_eq!(on_the_beat(&check, ms(3), ms(18)), ms(2));
         assert_eq!(on_the_beat(&check, ms(3), ms(15)), ms(3), "never at once: a beat is not tried twice");
-        assert_eq!(on_the_beat(&spec(999, 1), ms(999), ms(3)), ms(999));
+        for other in [990, 1005] {
+            assert_eq!(on_the_beat(&spec(other, 1), ms(other), ms(3)), ms(other), "it would be noticed");
+        }
     }
 
     #[test]

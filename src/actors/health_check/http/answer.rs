@@ -3,9 +3,9 @@
 
 use std::io;
 
-use httparse::{EMPTY_HEADER, Header, Response, Status};
+use httparse::{EMPTY_HEADER, Header, ParserConfig, Response, Status};
 use memchr::memmem;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// All that comes before the body may be this long.
 const LONGEST_HEAD: usize = 64 << 10;
@@ -44,25 +44,26 @@ enum Chunk {
     BeforeLineEnd,
 }
 
-impl<S: AsyncRead + Unpin> Answer<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Answer<S> {
     /// Reads the head of the answer to a request with this method.
     pub async fn read(mut stream: S, method: &str) -> Result<Self, String> {
-        let mut input = Vec::new();
+        let (mut input, mut length) = (Vec::new(), 0);
         loop {
-            if fill(&mut stream, &mut input).await? == 0 {
-                return Err("the connection ended before an answer".to_owned());
+            match fill(&mut stream, &mut input).await? {
+                0 => return Err("the connection ended before an answer".to_owned()),
+                more => length += more,
             }
             if let Some((status, body)) = take_head(&mut input, method)? {
                 return Ok(Self { status, stream, input, body });
             }
-            if input.len() > LONGEST_HEAD {
+            if length > LONGEST_HEAD {
                 return Err(format!("the headers of the answer are longer than {LONGEST_HEAD} bytes"));
             }
         }
     }
 
     /// Whether the body contains a text. Reads no further than that.
-    pub async fn contains(mut self, wanted: &[u8]) -> Result<bool, String> {
+    pub async fn contains(&mut self, wanted: &[u8]) -> Result<bool, String> {
         // The end of what was searched, in which the text may begin, and what came after it.
         let mut text = Vec::new();
         let mut searched = 0;
@@ -77,7 +78,7 @@ impl<S: AsyncRead + Unpin> Answer<S> {
                 return Ok(false);
             }
             if searched > LONGEST_BODY {
-                return Err(format!("the first {LONGEST_BODY} bytes of the answer do not contain it"));
+                return Err(format!("the first {LONGEST_BODY} bytes of the answer do not contain the text"));
             }
             text.drain(..text.len().saturating_sub(wanted.len().saturating_sub(1)));
             if fill(&mut self.stream, &mut self.input).await? == 0 {
@@ -89,6 +90,11 @@ impl<S: AsyncRead + Unpin> Answer<S> {
                 };
             }
         }
+    }
+
+    /// Says goodbye, which servers expect with TLS.
+    pub async fn close(mut self) {
+        let _ = self.stream.shutdown().await; // one that is gone needs no goodbye
     }
 }
 
@@ -103,15 +109,27 @@ fn take_head(input: &mut Vec<u8>, method: &str) -> Result<Option<(u16, Body)>, S
     loop {
         let mut headers = [EMPTY_HEADER; MOST_HEADERS];
         let mut response = Response::new(&mut headers);
-        let parsed = response.parse(input).map_err(|error| format!("the answer is not HTTP: {error}"))?;
+        let parsed = lenient().parse_response(&mut response, input);
+        let parsed = parsed.map_err(|error| format!("the answer is not HTTP: {error}"))?;
         let (Status::Complete(length), Some(status)) = (parsed, response.code) else { return Ok(None) };
         let body = body_of(method, status, response.headers)?;
         input.drain(..length);
         // What comes before the answer itself, such as `100 Continue`.
-        if !(100..200).contains(&status) {
+        let is_interim = (100..200).contains(&status) && status != 101;
+        if !is_interim {
             return Ok(Some((status, body)));
         }
     }
+}
+
+/// A service is not ill because its headers have blanks where they should not.
+fn lenient() -> ParserConfig {
+    let mut config = ParserConfig::default();
+    config
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .ignore_invalid_headers_in_responses(true);
+    config
 }
 
 fn body_of(method: &str, status: u16, headers: &[Header<'_>]) -> Result<Body, String> {
@@ -121,12 +139,15 @@ fn body_of(method: &str, status: u16, headers: &[Header<'_>]) -> Result<Body, St
     let named = |name: &'static str| {
         headers.iter().filter(move |header: &&Header<'_>| header.name.eq_ignore_ascii_case(name))
     };
-    if let Some(encoding) = named("transfer-encoding").next_back() {
-        let is_chunked = encoding.value.trim_ascii().to_ascii_lowercase().ends_with(b"chunked");
+    if let Some(encodings) = named("transfer-encoding").next_back() {
+        let last = encodings.value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
+        let is_chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
         return Ok(if is_chunked { Body::Chunks(Chunk::BeforeSize) } else { Body::UntilEnd });
     }
     let Some(length) = named("content-length").next() else { return Ok(Body::UntilEnd) };
-    let length = str::from_utf8(length.value).ok().and_then(|text| text.trim().parse().ok());
+    let digits = length.value.trim_ascii();
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    let length = str::from_utf8(digits).ok().filter(|_| is_number).and_then(|digits| digits.parse().ok());
     length.map(Body::Bytes).ok_or_else(|| "the answer's content-length is not a number".to_owned())
 }
 
@@ -190,23 +211,26 @@ mod tests {
 
     use super::*;
 
-    /// The status of an answer and whether its body contains a text, however the answer is cut into pieces.
+    /// The status of an answer and whether its body contains a text, when it comes in pieces of this size.
+    async fn receive(answer: &str, piece: usize, method: &str, wanted: &str) -> Result<(u16, bool), String> {
+        let (stream, mut server) = tokio::io::duplex(piece);
+        let bytes = answer.to_owned();
+        let send = async move {
+            let _ = server.write_all(bytes.as_bytes()).await;
+        };
+        let receive = async {
+            let mut answer = Answer::read(stream, method).await?;
+            Ok((answer.status, answer.contains(wanted.as_bytes()).await?))
+        };
+        tokio::join!(send, receive).1
+    }
+
+    /// The same however the answer is cut into pieces.
     async fn read(answer: &str, method: &str, wanted: &str) -> Result<(u16, bool), String> {
-        let mut seen = Vec::new();
-        for piece in [1, 2, 3, 7, answer.len().max(1)] {
-            let (stream, mut server) = tokio::io::duplex(piece);
-            let bytes = answer.to_owned();
-            let send = async move {
-                let _ = server.write_all(bytes.as_bytes()).await;
-            };
-            let receive = async {
-                let answer = Answer::read(stream, method).await?;
-                Ok((answer.status, answer.contains(wanted.as_bytes()).await?))
-            };
-            seen.push(tokio::join!(send, receive).1);
+        let first = receive(answer, 1, method, wanted).await;
+        for piece in [2, 3, 7, answer.len().max(1)] {
+            assert_eq!(receive(answer, piece, method, wanted).await, first, "in pieces of {piece}");
         }
-        let first = seen.remove(0);
-        assert!(seen.iter().all(|other| *other == first), "{first:?} {seen:?}");
         first
     }
 
@@ -240,8 +264,18 @@ mod tests {
 
     #[tokio::test]
     async fn what_comes_before_the_answer_is_skipped() {
+        let switched = "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\nwhatever";
+        assert_eq!(read(switched, "GET", "whatever").await, Ok((101, false)), "that is the answer");
         let answer = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.0 200 OK\r\n\r\nyes";
         assert_eq!(read(answer, "GET", "yes").await, Ok((200, true)));
+    }
+
+    #[tokio::test]
+    async fn headers_may_be_untidy() {
+        let head = "HTTP/1.1 200\r\nServer : x\r\nfolded: a\r\n b\r\nnone\r\nContent-Length : 3\r\n\r\n";
+        assert_eq!(read(&format!("{head}yes and more"), "GET", "more").await, Ok((200, false)));
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n";
+        assert_eq!(read(&format!("{head}3\r\nyes\r\n0\r\n\r\n"), "GET", "yes").await, Ok((200, true)));
     }
 
     #[tokio::test]
@@ -250,7 +284,7 @@ mod tests {
             ("", "the connection ended before an answer"),
             ("HTTP/1.1 200 OK\r\n", "the connection ended before an answer"),
             ("SSH-2.0-OpenSSH_9.2\r\n", "the answer is not HTTP: invalid HTTP version"),
-            ("HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", "the answer's content-length is not a number"),
+            ("HTTP/1.1 200 OK\r\ncontent-length: +1\r\n\r\n", "the answer's content-length is not a number"),
             ("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nyes", "the connection ended within the answer"),
             (
                 "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nx\r\n",
@@ -267,16 +301,14 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_without_end_is_given_up() {
-        let endless = "x: y\r\n".repeat(LONGEST_HEAD);
-        let head = format!("HTTP/1.1 200 OK\r\n{endless}");
-        let refused = Answer::read(head.as_bytes(), "GET").await.err();
-        assert!(refused.is_some(), "too many headers");
+        let refused = async |answer: &str| receive(answer, 1 << 20, "GET", "none").await.unwrap_err();
+        let too_long = "the headers of the answer are longer than 65536 bytes";
+        let many = format!("HTTP/1.1 200 OK\r\n{}", "x: y\r\n".repeat(LONGEST_HEAD));
+        assert_eq!(refused(&many).await, "the answer is not HTTP: too many headers");
         let long = format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(2 * LONGEST_HEAD));
-        let refused = Answer::read(long.as_bytes(), "GET").await.err();
-        assert_eq!(refused.as_deref(), Some("the headers of the answer are longer than 65536 bytes"));
+        assert_eq!(refused(&long).await, too_long);
+        assert_eq!(refused(&"HTTP/1.1 100 Continue\r\n\r\n".repeat(LONGEST_HEAD)).await, too_long);
         let body = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(LONGEST_BODY + ROOM));
-        let answer = Answer::read(body.as_bytes(), "GET").await.ok().unwrap();
-        let refused = answer.contains(b"y").await.unwrap_err();
-        assert_eq!(refused, "the first 4194304 bytes of the answer do not contain it");
+        assert_eq!(refused(&body).await, "the first 4194304 bytes of the answer do not contain the text");
     }
 }
