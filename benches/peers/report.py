@@ -87,13 +87,13 @@ def limits(figures):
     for limit in LIMITS:
         case = medians(figures, limit.letter, limit.case)
         ours = case.get("containerpilot", {}).get(limit.metric)
-        if ours is None:
+        if not case:
             continue
         bound = limit.bound(case, limit.metric)
-        verdict = "not measured" if bound is None else "yes" if limit.reached(ours, bound) else "**no**"
+        verdict = "not measured" if bound is None or ours is None else "yes" if limit.reached(ours, bound) else "**no**"
         missed += verdict == "**no**"
         shown = "" if bound is None else plot.figure(bound)
-        rows.append(f"| ({limit.letter}) | {limit.case} | {COLUMNS[limit.metric]} | {plot.figure(ours)} | {limit.text} | {shown} | {verdict} |")
+        rows.append(f"| ({limit.letter}) | {limit.case} | {COLUMNS[limit.metric]} | {'' if ours is None else plot.figure(ours)} | {limit.text} | {shown} | {verdict} |")
     return rows, missed
 
 

@@ -22,12 +22,19 @@ class Tracing:
 
     def __enter__(self):
         os.mkdir(self.place)
+        try:
+            self.begin()
+        except OSError:
+            os.rmdir(self.place)
+            raise
+        return self
+
+    def begin(self):
         self.write("buffer_size_kb", "8192")
         self.note("signal/signal_generate", f'sig == 17 && comm == "{self.name}"')
         self.note("sched/sched_process_fork", f'parent_comm == "{self.name}"')
         self.note("sched/sched_waking", f'comm == "{self.name}"')
         self.note("sched/sched_switch", f'prev_comm == "{self.name}" || next_comm == "{self.name}"')
-        return self
 
     def __exit__(self, *_):
         os.rmdir(self.place)
@@ -57,18 +64,19 @@ class Life:
     def __init__(self, pid):
         self.pid = pid
         self.deaths, self.starts = {}, []
-        self.waited, self.waits_since = 0, None
+        self.runs, self.waited, self.waits_since = False, 0, None
 
     def follow(self, event, moment, actor, fields):
         if event == "signal_generate" and fields["pid"] == self.pid:
             self.deaths[actor] = (moment, self.waited_until(moment))
         elif event == "sched_process_fork" and actor == self.pid:
             self.starts.append((moment, self.waited_until(moment), fields["child_pid"]))
-        elif event == "sched_waking" and fields["pid"] == self.pid or \
-                event == "sched_switch" and fields["prev_pid"] == self.pid and fields["prev_state"].startswith("R"):
+        elif event == "sched_waking" and fields["pid"] == self.pid and not self.runs:
             self.waits_since = self.waits_since or moment
+        elif event == "sched_switch" and fields["prev_pid"] == self.pid:
+            self.runs, self.waits_since = False, moment if fields["prev_state"].startswith("R") else None
         elif event == "sched_switch" and fields["next_pid"] == self.pid:
-            self.waited, self.waits_since = self.waited_until(moment), None
+            self.runs, self.waited, self.waits_since = True, self.waited_until(moment), None
 
     def waited_until(self, moment):
         return self.waited + (moment - self.waits_since if self.waits_since else 0)

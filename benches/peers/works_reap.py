@@ -53,11 +53,11 @@ class Orphans(Work):
                 # start, end, start, end, …
                 gaps = [(times[index + 1] - times[index]) / 1e6 for index in range(1, len(times) - 1, 2)]
                 figures |= {"gap_median_ms": statistics.median(gaps), "gap_max_ms": max(gaps), "exits": len(gaps)}
-            if isinstance(tracing, Tracing):
-                # The first below `unshare`.
-                late = tracing.lateness_ms(machine.descendants(run.process.pid)[0])
-                figures |= {"lateness_median_ms": statistics.median(all for all, _ in late),
-                            "lateness_max_ms": max(all for all, _ in late), "own_max_ms": max(own for _, own in late)}
+            # The supervisor is the first below `unshare`. Within a container, the kernel's notes have other numbers.
+            traced = isinstance(tracing, Tracing) and tracing.lateness_ms(machine.descendants(run.process.pid)[0])
+            if traced:
+                late, own = zip(*traced)
+                figures |= {"lateness_median_ms": statistics.median(late), "lateness_max_ms": max(late), "own_max_ms": max(own)}
             return figures
 
     @staticmethod
