@@ -9,7 +9,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo demo-down test deps fmt bench fuzz dist image clean
+.PHONY: help build run demo demo-down test test-dist deps fmt bench fuzz dist image clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: deps ## everything that must hold: format, lints, tests, documentation
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test --workspace
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+
+test-dist: deps dist ## the black-box tests with what is shipped instead of a debug build
+	CONTAINERPILOT_TESTED="$(CURDIR)/target/dist/containerpilot" $(CARGO) test --test '*'
 
 fmt: ## format the code
 	$(CARGO) fmt --all

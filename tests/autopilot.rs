@@ -126,7 +126,7 @@ impl Demo {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/autopilot/demo.sh");
         let mut command = Command::new(script);
         command.args(arguments).env("DEMO", &self.name).env("DEMO_PUBLISH", "");
-        command.env("CONTAINERPILOT_PROGRAM", env!("CARGO_BIN_EXE_containerpilot"));
+        command.env("CONTAINERPILOT_PROGRAM", support::program());
         command.output().unwrap()
     }
 

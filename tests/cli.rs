@@ -1,6 +1,8 @@
 //! The command line of the real program: what it prints and the status it exits with.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
+mod support;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +14,7 @@ struct Outcome {
 }
 
 fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+    let mut command = Command::new(support::program());
     command.env_remove("CONTAINERPILOT").env_remove("NO_COLOR").stdin(Stdio::null());
     command
 }

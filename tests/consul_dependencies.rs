@@ -59,7 +59,7 @@ fn an_application_waits_for_the_consul_agent_in_its_own_container_which_stops_la
 #[test]
 fn an_application_gets_the_environment_that_a_setup_job_has_set() {
     let consul = Consul::start();
-    let itself = env!("CARGO_BIN_EXE_containerpilot");
+    let itself = support::program();
     let config = format!(
         r#"{{ consul: "{}", jobs: [
             {{ name: "setup", exec: ["{itself}", "-config", "{{dir}}/containerpilot.json5", "-putenv", "DB=there=1"] }},

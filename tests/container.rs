@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::Exit;
-use support::container::{Container, PROGRAM};
+use support::container::Container;
 
 const SERVER: &str = r#"{ name: "app", exec: "sleep 1000" }"#;
 
@@ -149,7 +149,7 @@ fn docker_exec_reaches_the_program_through_its_own_client() {
 
 #[test]
 fn the_engine_knows_the_container_healthy_by_a_ping() {
-    let command = format!("{PROGRAM} -config {{dir}}/containerpilot.json5 -ping");
+    let command = format!("{} -config {{dir}}/containerpilot.json5 -ping", support::program());
     let options = ["--health-cmd", &command, "--health-interval", "1s", "--health-timeout", "20s"];
     let Some(container) = Container::start(&options, &format!("{{ jobs: [{SERVER}] }}")) else { return };
     container.eventually("the container is healthy", || container.state()["Health"]["Status"] == "healthy");

@@ -58,11 +58,7 @@ fn a_stale_socket_is_replaced_and_a_live_one_refused() {
     drop(UnixListener::bind(setup.dir().join("control.socket")).unwrap());
     let pilot = setup.start();
     pilot.tell(&["-ping"]);
-    let second = Command::new(env!("CARGO_BIN_EXE_containerpilot"))
-        .arg("-config")
-        .arg(pilot.config())
-        .output()
-        .unwrap();
+    let second = Command::new(support::program()).arg("-config").arg(pilot.config()).output().unwrap();
     assert_eq!(second.status.code(), Some(1));
     let said =
         String::from_utf8_lossy(&second.stdout).into_owned() + &String::from_utf8_lossy(&second.stderr);
@@ -180,7 +176,7 @@ fn a_client_without_a_server_says_so() {
     let config = directory.path().join("c.json5");
     fs::write(&config, format!("{{ control: {{ socket: {socket:?} }}, jobs: [ broken ] }}")).unwrap();
     let ping = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+        let mut command = Command::new(support::program());
         let output = command.arg("-config").arg(&config).arg("-ping").output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
@@ -328,7 +324,7 @@ fn events_are_replayed_and_followed_to_the_very_end() {
     let pilot = Pilot::start(TWO);
     let text = pilot.tell(&["events"]);
     assert!(text.contains(" 1 global startup\n"), "{text}");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+    let mut command = Command::new(support::program());
     command.arg("-config").arg(pilot.config()).args(["events", "-f", "--since", "0"]).stdout(Stdio::piped());
     let mut follower = command.spawn().unwrap();
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);

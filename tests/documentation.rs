@@ -47,7 +47,7 @@ fn pages() -> Vec<String> {
 }
 
 fn said(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_containerpilot"))
+    let output = Command::new(support::program())
         .args(arguments)
         .env_remove("CONTAINERPILOT")
         .stdin(Stdio::null())
@@ -340,7 +340,7 @@ fn the_report_in_the_readme_is_what_check_says() {
     let (_, report) = blocks.iter().find(|(_, text)| text.starts_with("error[")).unwrap();
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("web.json5"), text.replacen("exitSuccess", "exitSucess", 1)).unwrap();
-    let mut check = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+    let mut check = Command::new(support::program());
     let output = check.args(["check", "-config", "web.json5"]).current_dir(&directory).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains(report.as_str()), "{said}");

@@ -31,7 +31,7 @@ fn examples() -> PathBuf {
 
 /// The PATH of someone who has installed the program; with the Consul of the tests, and where Debian has nginx.
 fn search_path() -> String {
-    let own = Path::new(env!("CARGO_BIN_EXE_containerpilot")).parent().unwrap();
+    let own = Path::new(support::program()).parent().unwrap();
     let consul = program().parent().unwrap();
     format!("{}:{}:{}:/usr/sbin", own.display(), consul.display(), std::env::var("PATH").unwrap())
 }
@@ -57,7 +57,7 @@ fn prepared(name: &str) -> Setup {
 /// Runs the program as a client of an example.
 fn tell(pilot: &Pilot, arguments: &[&str]) {
     pilot.wait_for_event("global startup");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+    let mut command = Command::new(support::program());
     command.env("TMPDIR", pilot.dir()).env("CONTAINERPILOT", pilot.path("configuration"));
     let output = command.args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -97,7 +97,7 @@ fn every_example_passes_the_check_and_is_in_the_index() {
             _ => vec![path],
         };
         for configuration in configurations {
-            let output = Command::new(env!("CARGO_BIN_EXE_containerpilot"))
+            let output = Command::new(support::program())
                 .args(["check", "-config"])
                 .arg(&configuration)
                 .output()

@@ -12,7 +12,7 @@ use support::ports::free_port;
 use support::{Exit, Pilot, Setup};
 
 fn program(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+    let mut command = Command::new(support::program());
     command.env_remove("CONTAINERPILOT").stdin(Stdio::null()).args(arguments).output().unwrap()
 }
 
@@ -51,7 +51,7 @@ fn real_files_pass_the_check_once_migrated() {
         let (migrated, _) = migrated(&testdata(name), main);
         fs::write(&new, &migrated).unwrap();
         for agent in ["", "1"] {
-            let mut check = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+            let mut check = Command::new(support::program());
             check.args(["check", "-config"]).arg(&new).env("CONSUL_AGENT", agent).env("FAST", agent);
             let output = check.output().unwrap();
             assert_eq!(output.status.code(), Some(0), "{name}: {}\n{migrated}", text(&output.stdout));
@@ -120,7 +120,7 @@ fn what_cannot_be_migrated_is_refused_and_writes_nothing() {
 /// Starts what became of an old file; each of its commands notes what it does in `order`.
 fn start(old: &str, main: &str) -> Pilot {
     let path = std::env::var("PATH").unwrap_or_default();
-    let program = Path::new(env!("CARGO_BIN_EXE_containerpilot")).parent().unwrap().display();
+    let program = Path::new(support::program()).parent().unwrap().display();
     let new = migrated_text(old, &["--", "sh", "-c", main]);
     Setup::new()
         .config(&new)

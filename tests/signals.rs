@@ -129,10 +129,7 @@ fn sigusr1_reopens_the_log_file_and_nothing_is_lost() {
 #[test]
 fn jobs_do_not_inherit_that_our_caller_ignores_signals() {
     // As a shell does for what it runs in the background.
-    let script = format!(
-        "trap '' INT QUIT; exec {} -- grep SigIgn /proc/self/status",
-        env!("CARGO_BIN_EXE_containerpilot")
-    );
+    let script = format!("trap '' INT QUIT; exec {} -- grep SigIgn /proc/self/status", support::program());
     let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mask = text.split("SigIgn:").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();

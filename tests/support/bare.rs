@@ -44,7 +44,7 @@ impl Bare {
         let filled: Vec<String> = words
             .iter()
             .map(|word| {
-                word.replace("{program}", env!("CARGO_BIN_EXE_containerpilot"))
+                word.replace("{program}", super::program())
                     .replace("{config}", path.to_str().unwrap())
                     .replace("{dir}", here)
             })

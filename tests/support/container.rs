@@ -12,10 +12,7 @@ use serde_json::Value;
 
 use super::processes::VARIABLE;
 pub use super::setup::SOCKET;
-use super::{Exit, Pilot, Setup};
-
-/// The program, as it is within a container.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_containerpilot");
+use super::{Exit, Pilot, Setup, program};
 
 /// The name of an image to run in; `None` if there can be none here, which is told once.
 pub fn image() -> Option<&'static str> {
@@ -59,7 +56,7 @@ impl Container {
         let setup = adjust(Setup::new());
         let dir = setup.dir().to_str().unwrap().to_owned();
         let (mark, folder) = (format!("{VARIABLE}={dir}"), format!("{dir}:{dir}"));
-        let program = format!("{PROGRAM}:{PROGRAM}:ro");
+        let program = format!("{0}:{0}:ro", program());
         let id = setup.dir().join("container-id");
         let mut words = vec!["docker", "run", "--name", &name.0, "--cidfile", id.to_str().unwrap()];
         words.extend(["--env", &mark]);
@@ -88,7 +85,7 @@ impl Container {
     /// Runs the program in the container, as its client, with the run's configuration.
     pub fn ask(&self, words: &[&str]) -> String {
         let config = self.path("containerpilot.json5");
-        self.exec(&[&[PROGRAM, "-config", config.to_str().unwrap()], words].concat())
+        self.exec(&[&[program(), "-config", config.to_str().unwrap()], words].concat())
     }
 
     fn checked(&self, first: &[&str], last: &[&str]) -> String {

@@ -115,7 +115,7 @@ impl Pilot {
     /// Runs the program as a client of this one.
     pub fn client(&self, arguments: &[&str]) -> Output {
         self.wait_for_event("global startup");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_containerpilot"));
+        let mut command = Command::new(super::program());
         command.arg("-config").arg(self.config()).args(arguments).output().unwrap()
     }
 

@@ -25,7 +25,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, ExitStatus};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,15 @@ use tempfile::TempDir;
 pub use self::log::{Log, Record, Waited};
 pub use self::processes::{Mark, children, state, zombies};
 pub use self::setup::{Setup, can_be_pid_one};
+
+/// The program that is tested: the one that Cargo has just built, or the one that `CONTAINERPILOT_TESTED` names.
+pub fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        std::env::var("CONTAINERPILOT_TESTED")
+            .unwrap_or_else(|_| env!("CARGO_BIN_EXE_containerpilot").to_owned())
+    })
+}
 
 /// How long a fact may take to come true: long enough for a busy machine, since only a failing test waits for it.
 pub const DEADLINE: Duration = Duration::from_secs(30);

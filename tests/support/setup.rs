@@ -111,7 +111,7 @@ impl Setup {
     }
 
     fn command(&self) -> Command {
-        let program = env!("CARGO_BIN_EXE_containerpilot");
+        let program = super::program();
         let mut command = match self.within.split_first() {
             Some((first, rest)) => {
                 let mut command = Command::new(first);
