@@ -64,19 +64,27 @@ class Life:
     def __init__(self, pid):
         self.pid = pid
         self.deaths, self.starts = {}, []
-        self.runs, self.waited, self.waits_since = False, 0, None
+        # Running, sleeping until something happens, waiting for a core, or waiting for something else.
+        self.state, self.waited, self.waits_since = "runs", 0, None
 
     def follow(self, event, moment, actor, fields):
         if event == "signal_generate" and fields["pid"] == self.pid:
+            # Whoever only sleeps is woken, whether or not the kernel notes that besides.
+            self.wake(moment, {"sleeps"})
             self.deaths[actor] = (moment, self.waited_until(moment))
         elif event == "sched_process_fork" and actor == self.pid:
             self.starts.append((moment, self.waited_until(moment), fields["child_pid"]))
-        elif event == "sched_waking" and fields["pid"] == self.pid and not self.runs:
-            self.waits_since = self.waits_since or moment
+        elif event == "sched_waking" and fields["pid"] == self.pid:
+            self.wake(moment, {"sleeps", "blocks"})
         elif event == "sched_switch" and fields["prev_pid"] == self.pid:
-            self.runs, self.waits_since = False, moment if fields["prev_state"].startswith("R") else None
+            self.state = {"R": "waits", "S": "sleeps"}.get(fields["prev_state"][0], "blocks")
+            self.waits_since = moment if self.state == "waits" else None
         elif event == "sched_switch" and fields["next_pid"] == self.pid:
-            self.runs, self.waited, self.waits_since = True, self.waited_until(moment), None
+            self.state, self.waited, self.waits_since = "runs", self.waited_until(moment), None
+
+    def wake(self, moment, states):
+        if self.state in states:
+            self.state, self.waits_since = "waits", moment
 
     def waited_until(self, moment):
         return self.waited + (moment - self.waits_since if self.waits_since else 0)

@@ -9,7 +9,7 @@ use slog::{Logger, error};
 use crate::process::{Children, Deaths};
 
 /// Children reaped before other actors have their turn.
-const PER_TURN: usize = 16;
+const PER_TURN: usize = 4;
 /// How often the remains of a group are looked at: a member whose parent lives elsewhere ends silently.
 const SWEEP_EVERY: Duration = Duration::from_millis(25);
 
@@ -18,6 +18,8 @@ pub struct Reaper {
     children: Children,
     log: Logger,
     deaths: Option<Deaths>,
+    /// What is left to reap is reaped in the next turn.
+    reaping: bool,
     sweeping: bool,
 }
 
@@ -30,7 +32,7 @@ impl Reaper {
     /// A reaper that hears of every child that ends from now on: to be made before the first one is started.
     pub fn new(children: Children, log: Logger) -> std::io::Result<Self> {
         let deaths = Some(children.deaths()?);
-        Ok(Self { children, log, deaths, sweeping: false })
+        Ok(Self { children, log, deaths, reaping: false, sweeping: false })
     }
 
     fn reap(&mut self, ctx: &mut Context<Self>) {
@@ -44,10 +46,12 @@ impl Reaper {
         }
     }
 
-    fn reap_in_next_turn(&self, ctx: &mut Context<Self>) {
-        ctx.spawn(
-            fut::wrap_future(tokio::task::yield_now()).map(|(), reaper: &mut Self, ctx| reaper.reap(ctx)),
-        );
+    fn reap_in_next_turn(&mut self, ctx: &mut Context<Self>) {
+        self.reaping = true;
+        ctx.spawn(fut::wrap_future(tokio::task::yield_now()).map(|(), reaper: &mut Self, ctx| {
+            reaper.reaping = false;
+            reaper.reap(ctx);
+        }));
     }
 
     fn sweep_later(&mut self, ctx: &mut Context<Self>) {
@@ -83,6 +87,8 @@ impl Handler<ChildrenDied> for Reaper {
     type Result = ();
 
     fn handle(&mut self, _: ChildrenDied, ctx: &mut Context<Self>) {
-        self.reap(ctx);
+        if !self.reaping {
+            self.reap(ctx);
+        }
     }
 }

@@ -23,8 +23,10 @@ pub const SWEEP_GRACE: Duration = Duration::from_secs(1);
 /// How long after SIGKILL a group is waited for: only a process stuck in the kernel survives that.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
 
-/// Orphans that are reaped before our own children are looked at.
-const ORPHANS_AT_ONCE: usize = 64;
+/// Orphans that are reaped before our own children are looked at, if there are few of those.
+const ORPHANS_AT_ONCE: usize = 4;
+/// To reap an orphan takes as long as to look at so many children.
+const LOOKS_PER_ORPHAN: usize = 32;
 
 /// Who is told about a process.
 #[derive(Clone)]
@@ -164,7 +166,7 @@ impl Children {
 
     fn is_time_for_our_own(&self) -> bool {
         let table = self.0.table.borrow();
-        table.orphans >= table.live.len().max(ORPHANS_AT_ONCE)
+        table.orphans >= (table.live.len() / LOOKS_PER_ORPHAN).max(ORPHANS_AT_ONCE)
     }
 
     fn reap_our_own(&self) -> io::Result<()> {

@@ -39,6 +39,8 @@ pub struct Started {
     pub name: String,
     pub at: Instant,
     pub environment: BTreeMap<OsString, OsString>,
+    /// The dead that were not reaped yet.
+    pub dead: usize,
 }
 
 #[derive(Default)]
@@ -48,12 +50,23 @@ struct World {
     live: HashMap<Pid, Manner>,
     remains: HashMap<Pid, u64>,
     dead: VecDeque<Exited>,
+    orphans: i32,
     waker: Option<Waker>,
     news: bool,
     started: Vec<Started>,
     signals: Vec<(Pid, Signal)>,
     most: usize,
     memory_kills: u64,
+}
+
+impl World {
+    /// As SIGCHLD does.
+    fn tell(&mut self) {
+        self.news = true;
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
 }
 
 /// Shared by the test and the program.
@@ -110,6 +123,21 @@ impl Fake {
         self.end(self.pid_of(name).unwrap(), killed(Signal::KILL));
     }
 
+    /// The dead that were not reaped yet.
+    pub fn dead(&self) -> usize {
+        self.0.borrow().dead.len()
+    }
+
+    /// So many processes die that others had left to us.
+    pub fn orphans_die(&self, number: i32) {
+        let mut world = self.0.borrow_mut();
+        let first = 1_000_000 + world.orphans;
+        world.orphans += number;
+        let orphans = (first..first + number).filter_map(Pid::new);
+        world.dead.extend(orphans.map(|pid| Exited { pid, status: ExitStatus::Code(0) }));
+        world.tell();
+    }
+
     fn end(&self, pid: Pid, status: ExitStatus) {
         let mut world = self.0.borrow_mut();
         let Some(manner) = world.live.remove(&pid) else { return };
@@ -120,10 +148,7 @@ impl Fake {
             world.memory_kills += 1;
         }
         world.dead.push_back(Exited { pid, status });
-        world.news = true;
-        if let Some(waker) = world.waker.take() {
-            waker.wake();
-        }
+        world.tell();
     }
 
     fn end_later(&self, pid: Pid, status: ExitStatus, milliseconds: u64) {
@@ -146,7 +171,8 @@ impl Kernel for Fake {
         let manner = world.manners.get(&name).copied().unwrap_or(Manner::Serves);
         let owned = |variable: &Variable| (variable.name().to_owned(), variable.value().to_owned());
         let environment = launch.environment.iter().map(owned).collect();
-        world.started.push(Started { name, at: Instant::now(), environment });
+        let dead = world.dead.len();
+        world.started.push(Started { name, at: Instant::now(), environment, dead });
         let pid = Pid::new(world.next).unwrap();
         world.next += 1;
         if let Manner::Missing = manner {
