@@ -106,21 +106,20 @@ impl HealthCheck {
             return; // what is left of the last one still ends; its end schedules the next
         }
         match self.spec.probe.clone() {
-            Probe::Exec(command) => self.attempt_exec(&command, ctx),
+            Probe::Exec(command) => self.attempt_exec(command, ctx),
             Probe::Tcp(address) => self.attempt_tcp(address, ctx),
             Probe::Http(probe) => self.attempt_http(probe, ctx),
         }
     }
 
-    fn attempt_exec(&mut self, command: &CommandLine, ctx: &mut Context<Self>) {
+    fn attempt_exec(&mut self, command: Arc<CommandLine>, ctx: &mut Context<Self>) {
         let began = Instant::now();
         if !self.spec.raw_output && self.means.launcher.children.log_is_flooded() {
             return self.schedule_after(began, ctx); // what it writes would find no place
         }
         if let Some(turn) = self.means.launcher.pace.try_turn() {
-            return self.execute(turn, command, ctx);
+            return self.execute(turn, &command, ctx);
         }
-        let command = command.clone();
         let turn = fut::wrap_future(self.means.launcher.pace.turn());
         let task = ctx.spawn(turn.map(move |turn, check: &mut Self, ctx| {
             check.attempt = None;
@@ -159,13 +158,13 @@ impl HealthCheck {
         self.kill();
     }
 
-    fn attempt_tcp(&mut self, address: String, ctx: &mut Context<Self>) {
+    fn attempt_tcp(&mut self, address: Arc<str>, ctx: &mut Context<Self>) {
         let connect =
             async move { offload::connect_to(&address).await.map(drop).map_err(|error| error.to_string()) };
         self.attempt_here(connect, ctx);
     }
 
-    fn attempt_http(&mut self, probe: HttpProbe, ctx: &mut Context<Self>) {
+    fn attempt_http(&mut self, probe: Arc<HttpProbe>, ctx: &mut Context<Self>) {
         let http = self.means.http.clone();
         self.attempt_here(async move { http::attempt(&http, &probe).await }, ctx);
     }

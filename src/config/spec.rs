@@ -196,11 +196,11 @@ pub struct CheckSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Probe {
     /// Passes when the process exits with 0.
-    Exec(CommandLine),
+    Exec(Arc<CommandLine>),
     /// Passes when the answer is as expected.
-    Http(HttpProbe),
+    Http(Arc<HttpProbe>),
     /// Passes when `host:port` accepts a connection.
-    Tcp(String),
+    Tcp(Arc<str>),
 }
 
 /// An HTTP request and the answer it should get.

@@ -131,7 +131,9 @@ fn request(url: &Url<'_>, probe: &HttpProbe) -> String {
     let method = &probe.method;
     let slash = if url.path.starts_with('/') { "" } else { "/" };
     let path = utf8_percent_encode(url.path, ENCODED);
-    let mut request = format!("{method} {slash}{path} HTTP/1.1\r\n");
+    let mut request = String::with_capacity(256);
+    // Cannot fail: a string takes all.
+    let _ = write!(request, "{method} {slash}{path} HTTP/1.1\r\n");
     let mut add = |name: &str, value: &str| {
         if !probe.headers.iter().any(|(asked, _)| asked.eq_ignore_ascii_case(name)) {
             push(&mut request, name, value);
@@ -160,7 +162,6 @@ fn request(url: &Url<'_>, probe: &HttpProbe) -> String {
 }
 
 fn push(request: &mut String, name: &str, value: &str) {
-    // Cannot fail: a string takes all.
     let _ = write!(request, "{name}: {value}\r\n");
 }
 

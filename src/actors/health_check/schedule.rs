@@ -98,7 +98,7 @@ mod tests {
     fn spec(interval_ms: u64, failures: u32) -> CheckSpec {
         CheckSpec {
             name: Arc::from("check"),
-            probe: Probe::Exec(CommandLine { program: "true".into(), args: vec![] }),
+            probe: Probe::Exec(Arc::new(CommandLine { program: "true".into(), args: vec![] })),
             interval: ms(interval_ms),
             timeout: ms(interval_ms),
             failures,

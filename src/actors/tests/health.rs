@@ -7,7 +7,7 @@ use crate::config::spec::{CheckSpec, Limit, Probe};
 pub fn exec_check(program: &str, interval_ms: u64) -> CheckSpec {
     CheckSpec {
         name: Arc::from(program),
-        probe: Probe::Exec(CommandLine { program: program.into(), args: vec![] }),
+        probe: Probe::Exec(Arc::new(CommandLine { program: program.into(), args: vec![] })),
         interval: Duration::from_millis(interval_ms),
         timeout: Duration::from_millis(interval_ms),
         failures: 1,

@@ -130,10 +130,12 @@ fn probe(
         }
         [("exec", _)] => {
             let command = command::validate(context, format_args!("{path}.exec"), raw.exec.as_ref()?)?;
-            Some(Probe::Exec(command))
+            Some(Probe::Exec(command.into()))
         }
-        [("http", _)] => http(context, &format!("{path}.http"), raw.http.as_ref()?, places).map(Probe::Http),
-        [_] => tcp(context, format_args!("{path}.tcp"), raw.tcp.as_ref()?).map(Probe::Tcp),
+        [("http", _)] => http(context, &format!("{path}.http"), raw.http.as_ref()?, places)
+            .map(|probe| Probe::Http(probe.into())),
+        [_] => tcp(context, format_args!("{path}.tcp"), raw.tcp.as_ref()?)
+            .map(|address| Probe::Tcp(address.into())),
     }
 }
 

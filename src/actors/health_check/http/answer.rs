@@ -2,8 +2,9 @@
 //! of its own, so nothing is kept for a next one.
 
 use std::io;
+use std::mem::MaybeUninit;
 
-use httparse::{EMPTY_HEADER, Header, ParserConfig, Response, Status};
+use httparse::{Header, ParserConfig, Response, Status};
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -107,9 +108,9 @@ async fn fill(stream: &mut (impl AsyncRead + Unpin), input: &mut Vec<u8>) -> Res
 /// Takes the head from the input once it is whole: the status, and what its body will be like.
 fn take_head(input: &mut Vec<u8>, method: &str) -> Result<Option<(u16, Body)>, String> {
     loop {
-        let mut headers = [EMPTY_HEADER; MOST_HEADERS];
-        let mut response = Response::new(&mut headers);
-        let parsed = lenient().parse_response(&mut response, input);
+        let mut headers = [const { MaybeUninit::uninit() }; MOST_HEADERS];
+        let mut response = Response::new(&mut []);
+        let parsed = lenient().parse_response_with_uninit_headers(&mut response, input, &mut headers);
         let parsed = parsed.map_err(|error| format!("the answer is not HTTP: {error}"))?;
         let (Status::Complete(length), Some(status)) = (parsed, response.code) else { return Ok(None) };
         let body = body_of(method, status, response.headers)?;
