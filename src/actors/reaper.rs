@@ -9,7 +9,7 @@ use slog::{Logger, error};
 use crate::process::{Children, Deaths};
 
 /// Children reaped before other actors have their turn.
-const PER_TURN: usize = 4;
+const PER_TURN: usize = 16;
 /// How often the remains of a group are looked at: a member whose parent lives elsewhere ends silently.
 const SWEEP_EVERY: Duration = Duration::from_millis(25);
 

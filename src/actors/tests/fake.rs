@@ -195,7 +195,11 @@ impl Kernel for Fake {
     }
 
     fn peek_at(&self, child: Pid) -> io::Result<Option<Exited>> {
-        Ok(self.0.borrow().dead.iter().find(|exited| exited.pid == child).copied())
+        let world = self.0.borrow();
+        if world.live.contains_key(&child) {
+            return Ok(None);
+        }
+        Ok(world.dead.iter().rev().find(|exited| exited.pid == child).copied())
     }
 
     fn deaths(&self) -> io::Result<Deaths> {
@@ -211,7 +215,10 @@ impl Kernel for Fake {
     }
 
     fn reap(&self, pid: Pid) -> io::Result<()> {
-        self.0.borrow_mut().dead.retain(|exited| exited.pid != pid);
+        let dead = &mut self.0.borrow_mut().dead;
+        if let Some(place) = dead.iter().position(|exited| exited.pid == pid) {
+            dead.remove(place);
+        }
         Ok(())
     }
 
