@@ -25,8 +25,8 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
 
 /// Orphans that are reaped before our own children are looked at, if there are few of those.
 const ORPHANS_AT_ONCE: usize = 4;
-/// To reap an orphan takes as long as to look at so many children.
-const LOOKS_PER_ORPHAN: usize = 32;
+/// To reap an orphan takes about as long as to look at so many children, so that looking at most doubles the work.
+const LOOKS_PER_ORPHAN: usize = 4;
 
 /// Who is told about a process.
 #[derive(Clone)]
