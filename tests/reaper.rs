@@ -85,6 +85,33 @@ fn two_thousand_processes_of_a_group_end_with_its_leader() {
 }
 
 #[test]
+fn a_number_that_comes_again_belongs_to_another_process() {
+    // Where the kernel lets one say which number comes next.
+    let last = "/proc/sys/kernel/ns_last_pid";
+    if !can_be_pid_one() || !std::path::Path::new(last).exists() {
+        return;
+    }
+    let config = format!(
+        r#"{{ jobs: [
+            {{ name: "first", exec: ["sh", "-c", "echo $$ > {{dir}}/first; exit 3"] }},
+            {{ name: "rewind", exec: ["sh", "-c", "read number < {{dir}}/first; echo $((number - 1)) > {last}"],
+               when: {{ source: "first", once: "stopped" }} }},
+            {{ name: "second", exec: ["sh", "-c", "echo $$ > {{dir}}/second; exit 5"],
+               when: {{ source: "rewind", once: "exitSuccess" }} }},
+            {{ name: "other", exec: "sleep 1000" }},
+        ] }}"#
+    );
+    let pilot = Setup::new().as_pid_one().config(&config).start();
+    pilot.wait_for_event("second stopped");
+    assert_eq!(pilot.text("first"), pilot.text("second"), "the same number");
+    pilot.wait_for_message("exited with status 5");
+    for job in ["first", "second"] {
+        assert_eq!(pilot.events_of(job), ["exitFailed", "stopping", "stopped"], "{job}");
+    }
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
 fn what_is_left_of_a_group_ends_before_the_next_run() {
     let script = "for pid in $(cat {dir}/left); do { read -r _ _ state _ < /proc/$pid/stat && [ $state != Z ] && \
         echo $pid lives; } 2> /dev/null; done; sleep 1000 & echo $! >> {dir}/left";
