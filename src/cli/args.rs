@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::argv;
 use super::request::{
@@ -204,8 +204,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, c
     if arguments.iter().position(|argument| argument == "--") == Some(arguments.len() - 1) {
         return Err(missing_command());
     }
-    let parsed = Arguments::try_parse_from(arguments).map_err(advise)?;
-    request(parsed)
+    let mut matches = command.try_get_matches_from(arguments).map_err(advise)?;
+    request(Arguments::from_arg_matches_mut(&mut matches)?)
 }
 
 fn takes_value(command: &clap::Command, name: &str) -> bool {

@@ -226,6 +226,14 @@ fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
 }
 
 fn has_duplicates(entries: &[(Key, Node)]) -> bool {
+    /// Among so few, comparing each with each takes less than remembering them.
+    const FEW: usize = 16;
+    if entries.len() <= FEW {
+        let is_later = |(index, (key, _)): (usize, &(Key, Node))| {
+            entries.iter().skip(index + 1).any(|(later, _)| later.name == key.name)
+        };
+        return entries.iter().enumerate().any(is_later);
+    }
     let mut seen = HashSet::with_capacity(entries.len());
     !entries.iter().all(|(key, _)| seen.insert(key.name.as_str()))
 }
