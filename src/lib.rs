@@ -17,6 +17,7 @@
 //! - [`messages`]: the vocabulary that actors share; types only.
 //! - [`config`]: from what a user wrote to a validated [`config::spec::Spec`], with every problem and its place.
 //! - [`consul`]: a client of Consul's HTTP API.
+//! - [`dial`]: connections to a host by name or number.
 //! - [`metrics`]: what is counted, and the texts that Prometheus reads.
 //! - [`offload`]: work that may block, on a thread of its own.
 //! - [`cli`]: arguments, commands, exit statuses.
@@ -25,6 +26,7 @@ pub mod actors;
 pub mod cli;
 pub mod config;
 pub mod consul;
+pub mod dial;
 pub mod logging;
 pub mod messages;
 pub mod metrics;

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every top-level module with its layer; a file may import its own module and those of lower layers.
-const LAYERS: [(&str, u8); 9] = [
+const LAYERS: [(&str, u8); 10] = [
     ("messages", 0),
     ("offload", 0),
     ("config", 1),
+    ("dial", 1),
     ("consul", 2),
     ("metrics", 2),
     ("logging", 2),

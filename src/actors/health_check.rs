@@ -10,11 +10,11 @@ use slog::{Logger, debug, error, info, o};
 use tokio::time::Instant;
 
 use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, JobSpec, Probe};
+use crate::dial;
 use crate::messages::health::{CheckChanged, CheckCommand};
 use crate::messages::process::{GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::metrics::Recorder;
-use crate::offload;
 use crate::process::{Launcher, Order, Owner, Turn};
 
 pub mod http;
@@ -159,9 +159,8 @@ impl HealthCheck {
     }
 
     fn attempt_tcp(&mut self, address: Arc<str>, ctx: &mut Context<Self>) {
-        let connect =
-            async move { offload::connect_to(&address).await.map(drop).map_err(|error| error.to_string()) };
-        self.attempt_here(connect, ctx);
+        let reach = async move { dial::reach(&address).await.map_err(|error| error.to_string()) };
+        self.attempt_here(reach, ctx);
     }
 
     fn attempt_http(&mut self, probe: Arc<HttpProbe>, ctx: &mut Context<Self>) {

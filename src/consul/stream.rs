@@ -15,7 +15,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::offload;
+use crate::dial;
 
 /// A connection.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub async fn open(target: Target) -> io::Result<Stream> {
     match target {
         Target::Unix(path) => UnixStream::connect(&*path).await.map(Stream::Unix),
         Target::Tcp(host, port, tls) => {
-            let stream = offload::connect(&host, port).await?;
+            let stream = dial::connect(&host, port).await?;
             // A heartbeat is one small packet; nothing is gained by holding it back.
             stream.set_nodelay(true)?;
             let Some(Tls { config, server_name }) = tls else { return Ok(Stream::Tcp(stream)) };

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::io;
 use std::rc::Rc;
 
 use awc::http::StatusCode;
@@ -13,6 +14,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::config::spec::{HttpProbe, TlsSpec};
 use crate::consul::{SetupError, Stream, Target, Tls, encryption, open};
+use crate::dial;
 
 mod answer;
 
@@ -82,14 +84,18 @@ async fn judge(answer: &mut Answer<Stream>, probe: &HttpProbe) -> Result<(), Str
 }
 
 async fn exchange(url: &Url<'_>, tls: Option<Tls>, probe: &HttpProbe) -> Result<Answer<Stream>, String> {
-    let target = Target::Tcp(url.host.into(), url.port, tls);
-    let mut stream = open(target).await.map_err(|error| error.to_string())?;
-    let sent = async {
-        stream.write_all(request(url, probe).as_bytes()).await?;
-        stream.flush().await
-    };
-    sent.await.map_err(|error| error.to_string())?;
+    let stream = ask(url, tls, request(url, probe).as_bytes()).await.map_err(|error| error.to_string())?;
     Answer::read(stream, &probe.method).await
+}
+
+async fn ask(url: &Url<'_>, tls: Option<Tls>, request: &[u8]) -> io::Result<Stream> {
+    if tls.is_none() {
+        return dial::send(url.host, url.port, request).await.map(Stream::Tcp);
+    }
+    let mut stream = open(Target::Tcp(url.host.into(), url.port, tls)).await?;
+    stream.write_all(request).await?;
+    stream.flush().await?;
+    Ok(stream)
 }
 
 /// The parts of a URL that was found to be one.
