@@ -32,3 +32,7 @@ pub mod messages;
 pub mod metrics;
 pub mod offload;
 pub mod process;
+
+/// Whatever is allocated, by us or by a library, in tests as in what is shipped.
+#[global_allocator]
+static HEAP: containerpilot_heap::Heap = containerpilot_heap::Heap::new();
