@@ -103,7 +103,9 @@ class UsFull(Us):
     name = "containerpilot, telemetry + Consul"
 
     def many(self, run, jobs, **settings):
-        return super().many(run, jobs, consul="127.0.0.1:1", telemetry={"port": 39_390, "interfaces": ["lo"]}, **settings)
+        # Not a port that the kernel gives to clients: one that has just left would hold it.
+        telemetry = {"port": 19_390, "interfaces": ["lo"]}
+        return super().many(run, jobs, consul="127.0.0.1:1", telemetry=telemetry, **settings)
 
 
 class Bare(Adapter):

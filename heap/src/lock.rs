@@ -1,6 +1,5 @@
-//! A lock for work of some tens of instructions, which two threads hardly ever want at once. It holds nothing but a
-//! bit, and nothing in it can panic: else every place that frees memory would have to be ready for that, which is a
-//! hundredth of the program.
+//! A lock for work of some tens of instructions, which two threads hardly ever want at once: one bit, one instruction
+//! to take it and one to let it go. The standard library's needs twice as many, and that for each piece of memory.
 
 use std::cell::UnsafeCell;
 use std::hint;
