@@ -4,10 +4,10 @@
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream as Plain, ToSocketAddrs};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{self, AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, sockopt};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -15,22 +15,29 @@ use crate::offload;
 
 /// Connects to the first address of a host that accepts. An IPv6 address may be in brackets, as in a URL.
 pub async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    TcpStream::connect(addresses(host, port).await?.as_slice()).await
+    send(host, port, &[]).await
 }
 
 /// The same, and sends these bytes.
 pub async fn send(host: &str, port: u16, bytes: &[u8]) -> io::Result<TcpStream> {
-    first_of(addresses(host, port).await?, async |address| {
+    let (mut stream, sent) = first_of(addresses(host, port).await?, async |address| {
         let mut stream = begin(address)?;
         let sent = match stream.write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0, // not there yet
-            outcome => outcome?,
+            Ok(sent) if sent > 0 => Some(sent),
+            Ok(_) => None,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None, // not there yet
+            Err(error) => return Err(error),
         };
-        let mut stream = TcpStream::from_std(stream)?;
-        stream.write_all(bytes.get(sent..).unwrap_or_default()).await?;
-        Ok(stream)
+        let stream = TcpStream::from_std(stream)?;
+        if sent.is_none() {
+            established(&stream).await?;
+        }
+        refuse_itself(&stream, address)?;
+        Ok((stream, sent.unwrap_or_default()))
     })
-    .await
+    .await?;
+    stream.write_all(bytes.get(sent..).unwrap_or_default()).await?;
+    Ok(stream)
 }
 
 /// Connects to the first address of `HOST:PORT` that accepts, and leaves again.
@@ -42,13 +49,30 @@ pub async fn reach(address: &str) -> io::Result<()> {
     first_of(addresses(host, port).await?, async |address| {
         let stream = begin(address)?;
         if stream.peer_addr().is_ok() {
-            return Ok(());
+            return refuse_itself(&stream, address);
         }
         let stream = TcpStream::from_std(stream)?;
-        stream.writable().await?;
-        stream.take_error()?.map_or(Ok(()), Err)
+        established(&stream).await?;
+        refuse_itself(&stream, address)
     })
     .await
+}
+
+/// Waits until a connection is there; the error if it does not come about.
+async fn established(stream: &TcpStream) -> io::Result<()> {
+    stream.writable().await?;
+    stream.take_error()?.map_or(Ok(()), Err)
+}
+
+/// Where nobody listens, a connection can come about with itself: if the kernel gives it the very port that it goes
+/// to. Ends it so that the port is free at once, for whoever should be there.
+fn refuse_itself(stream: &impl AsFd, address: SocketAddr) -> io::Result<()> {
+    let own: SockaddrStorage = socket::getsockname(stream.as_fd().as_raw_fd())?;
+    if own != SockaddrStorage::from(address) {
+        return Ok(());
+    }
+    socket::setsockopt(&stream.as_fd(), sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 })?;
+    Err(io::ErrorKind::ConnectionRefused.into())
 }
 
 async fn first_of<T>(
@@ -140,6 +164,32 @@ mod tests {
         ] {
             assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         }
+    }
+
+    #[tokio::test]
+    async fn nobody_is_reached_where_a_connection_only_meets_itself() {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let bound = socket::socket(AddressFamily::Inet, SockType::Stream, flags, SockProtocol::Tcp).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], refusing()));
+        socket::bind(bound.as_raw_fd(), &SockaddrStorage::from(address)).unwrap();
+        socket::connect(bound.as_raw_fd(), &SockaddrStorage::from(address)).unwrap();
+        let refused = refuse_itself(&bound, address).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        drop(bound);
+        TcpListener::bind(address).unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_has_accepted_and_then_goes_is_not_taken_for_one_who_refuses() {
+        let (gone, port) = listener("127.0.0.1:0");
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = gone.accept().unwrap();
+            stream.read_exact(&mut [0; 1024]).unwrap();
+        });
+        // More than the kernel takes at once: what is left meets a connection that was reset.
+        let failed = send("127.0.0.1", port, &vec![1; 32 << 20]).await.unwrap_err();
+        assert_ne!(failed.kind(), io::ErrorKind::ConnectionRefused);
+        server.join().unwrap();
     }
 
     #[tokio::test]

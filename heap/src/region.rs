@@ -5,7 +5,8 @@ use std::ptr;
 
 use crate::page::Page;
 
-/// The kernel's smallest unit on x86-64, and ours everywhere.
+/// The kernel's smallest unit on x86-64. Where it is larger, giving a page back would take its neighbours along: the
+/// program uses this heap on x86-64 only.
 pub const PAGE: usize = 4096;
 /// What is asked for at once. Only what is used of it is memory.
 const REGION: usize = 1 << 20;
@@ -40,7 +41,7 @@ const OWN: usize = size_of::<Region>().div_ceil(PAGE);
 /// # Safety
 /// The address lies in a region.
 pub unsafe fn page_of(address: *mut u8) -> *mut Page {
-    let region: *mut Region = address.map_addr(|address| address & !(REGION - 1)).cast();
+    let region = region_of(address);
     let number = address.addr() % REGION / PAGE;
     // SAFETY: the caller's.
     unsafe { (&raw mut (*region).pages).cast::<Page>().add(number) }
@@ -52,7 +53,13 @@ pub unsafe fn page_of(address: *mut u8) -> *mut Page {
 /// The page is from `page_of`.
 pub unsafe fn memory_of(page: *mut Page) -> *mut u8 {
     let number = (page.addr() % REGION - offset_of!(Region, pages)) / size_of::<Page>();
-    page.map_addr(|address| (address & !(REGION - 1)) + number * PAGE).cast()
+    ptr::with_exposed_provenance_mut((page.addr() & !(REGION - 1)) + number * PAGE)
+}
+
+/// The region that an address lies in. Not by way of the address itself: whoever had it may have been promised that
+/// nothing but its block is reached through it.
+fn region_of(address: *mut u8) -> *mut Region {
+    ptr::with_exposed_provenance_mut(address.addr() & !(REGION - 1))
 }
 
 /// All memory from the kernel.
@@ -102,7 +109,7 @@ impl Regions {
     /// # Safety
     /// The pages are from `take`, with this count, and were not given back since.
     pub unsafe fn give_back(&mut self, pages: *mut u8, count: usize) {
-        let region: *mut Region = pages.map_addr(|address| address & !(REGION - 1)).cast();
+        let region = region_of(pages);
         // SAFETY: the pages lie in a region.
         unsafe { (*region).give_back(pages.addr() % REGION / PAGE, count) };
         self.idle += count;
@@ -157,6 +164,7 @@ impl Region {
             libc::munmap(start.byte_add(REGION), REGION - before);
             // One huge page would be more than the whole program has. A kernel that knows none refuses, and is right.
             libc::madvise(start, REGION, libc::MADV_NOHUGEPAGE);
+            start.expose_provenance();
             let region: *mut Region = start.cast();
             let mut free = [u64::MAX; PAGES / 64];
             (0..OWN).for_each(|page| clear(&mut free, page));
@@ -226,6 +234,9 @@ impl Region {
 
     /// Lets the kernel have every page that nobody uses. Should it refuse, they stay memory, which harms nobody.
     fn release(&mut self) {
+        if self.free.iter().zip(&self.resident).all(|(free, resident)| free & resident == 0) {
+            return;
+        }
         let mut page = 0;
         while page < PAGES {
             let idle = |page: &usize| is_set(&self.free, *page) && is_set(&self.resident, *page);
