@@ -1,5 +1,5 @@
 //! The heap of the program. musl's gives pages back to the kernel as soon as they are empty and asks for them again a
-//! moment later: half of the time until the first job ran went there. Here a page holds blocks of one size, an empty
+//! moment later: a third of the time until the first job ran went there. Here a page holds blocks of one size, an empty
 //! page is kept for whoever comes next, and when many are empty the kernel gets them all at once.
 //!
 //! What is larger than half a page has whole pages, up to eight of them; what is larger than those is left to the
