@@ -2,9 +2,12 @@
 //! kernel returns from being asked: whoever looks at once need not wait to be told, which saves a health check a part
 //! of its cost.
 
+use std::fs;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream as Plain, ToSocketAddrs};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, sockopt};
@@ -67,12 +70,29 @@ async fn established(stream: &TcpStream) -> io::Result<()> {
 /// Where nobody listens, a connection can come about with itself: if the kernel gives it the very port that it goes
 /// to. Ends it so that the port is free at once, for whoever should be there.
 fn refuse_itself(stream: &impl AsFd, address: SocketAddr) -> io::Result<()> {
+    if !ports_for_clients().contains(&address.port()) {
+        return Ok(());
+    }
     let own: SockaddrStorage = socket::getsockname(stream.as_fd().as_raw_fd())?;
     if own != SockaddrStorage::from(address) {
         return Ok(());
     }
     socket::setsockopt(&stream.as_fd(), sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 })?;
     Err(io::ErrorKind::ConnectionRefused.into())
+}
+
+/// The ports that the kernel gives to who connects, as it told when it was first asked.
+fn ports_for_clients() -> &'static RangeInclusive<u16> {
+    static PORTS: OnceLock<RangeInclusive<u16>> = OnceLock::new();
+    PORTS.get_or_init(|| {
+        let told = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+        told.ok().as_deref().and_then(range).unwrap_or(0..=u16::MAX)
+    })
+}
+
+fn range(text: &str) -> Option<RangeInclusive<u16>> {
+    let mut numbers = text.split_ascii_whitespace().map(str::parse);
+    Some(numbers.next()?.ok()?..=numbers.next()?.ok()?)
 }
 
 async fn first_of<T>(
@@ -177,6 +197,15 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         drop(bound);
         TcpListener::bind(address).unwrap();
+    }
+
+    #[test]
+    fn what_the_kernel_tells_of_its_ports_is_understood() {
+        assert_eq!(range("32768\t60999\n"), Some(32768..=60999));
+        for nonsense in ["", "32768", "32768 x", "0 70000"] {
+            assert_eq!(range(nonsense), None);
+        }
+        assert!(!ports_for_clients().is_empty());
     }
 
     #[tokio::test]

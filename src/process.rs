@@ -20,7 +20,9 @@ mod init;
 mod jitter;
 mod launcher;
 mod memory;
+mod nursery;
 mod pace;
+mod raw;
 mod resolve;
 mod spawn;
 mod variables;
@@ -55,8 +57,12 @@ pub use variables::{Layered, Variable, Variables};
 /// nothing is left; never after that. Members whose parents died become our children and are
 /// peeked and reaped like any other; one whose parent lives elsewhere ends without a SIGCHLD for us.
 pub trait Kernel {
-    /// Starts a process that leads a new process group.
+    /// Starts a process that leads a new process group. If we go on meanwhile it may still fail to become its program:
+    /// then it ends, and [`start_failure`](Self::start_failure) says why.
     fn spawn(&self, launch: &Launch<'_>) -> Result<Spawned, SpawnError>;
+
+    /// Why a process that was started here and has ended never became its program; `None` if it did.
+    fn start_failure(&self, ended: Pid) -> Option<SpawnError>;
 
     /// A child, adopted orphans included, that has ended and is still a zombie; the same one again until it
     /// is reaped.
@@ -113,6 +119,8 @@ pub struct Launch<'a> {
     pub environment: &'a Layered<'a>,
     /// Where stdout and stderr go.
     pub output: Output,
+    /// Whether others are to be started too, so that we had better not wait until it has become its program.
+    pub goes_on: bool,
 }
 
 /// Where a child's stdout and stderr go.
@@ -167,6 +175,10 @@ pub struct Linux;
 impl Kernel for Linux {
     fn spawn(&self, launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
         spawn::spawn(launch)
+    }
+
+    fn start_failure(&self, ended: Pid) -> Option<SpawnError> {
+        nursery::failure(ended)
     }
 
     fn peek_exited(&self) -> io::Result<Option<Exited>> {

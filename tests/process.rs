@@ -62,8 +62,10 @@ impl Children {
     fn run(&mut self, execution: &ExecutionSpec, command: &[&str]) -> Outcome {
         let Spawned { pid, pipes } = spawn(execution, command).unwrap();
         let pipes = pipes.unwrap();
-        let (stdout, stderr) = (read_all(pipes.stdout), read_all(pipes.stderr));
-        Outcome { status: self.wait(pid), stdout, stderr }
+        // Its pipes end when it has ended and nobody holds a place for them any more.
+        let status = self.wait(pid);
+        assert!(Linux.start_failure(pid).is_none(), "{command:?} became its program");
+        Outcome { status, stdout: read_all(pipes.stdout), stderr: read_all(pipes.stderr) }
     }
 
     /// What a shell script prints, without the last newline.
@@ -111,7 +113,8 @@ fn launch(
 ) -> Result<Spawned, SpawnError> {
     let (command, variables) = (words(command), variables.iter().copied().collect());
     let environment = &Layered::over(&variables);
-    Linux.spawn(&Launch { command: &command, execution, environment, output })
+    // What is plain is born while we go on; the others are waited for whatever one says.
+    Linux.spawn(&Launch { command: &command, execution, environment, output, goes_on: true })
 }
 
 fn spawn(execution: &ExecutionSpec, command: &[&str]) -> Result<Spawned, SpawnError> {
@@ -122,8 +125,18 @@ fn spawn_quietly(command: &[&str]) -> Pid {
     launch(&plain(), command, &[("PATH", "/usr/bin:/bin")], Output::Inherited).unwrap().pid
 }
 
+/// Why a program cannot be executed, whether that is known at once or when its process has ended.
 fn failure(execution: &ExecutionSpec, command: &[&str]) -> String {
-    spawn(execution, command).expect_err("this should not start").to_string()
+    let Spawned { pid, .. } = match spawn(execution, command) {
+        Err(error) => return error.to_string(),
+        Ok(spawned) => spawned,
+    };
+    let exited = until("it ends", || Linux.peek_at(pid).unwrap());
+    assert_eq!(exited.status, ExitStatus::Code(127));
+    let error = Linux.start_failure(pid).expect("this should not start");
+    assert!(Linux.start_failure(pid).is_none(), "it is told once");
+    Linux.reap(pid).unwrap();
+    error.to_string()
 }
 
 fn plain() -> ExecutionSpec {
@@ -230,6 +243,72 @@ fn a_thousand_children_at_once_end_with_their_own_status() {
         assert_eq!(children.wait(pid), ExitStatus::Code(code));
     }
     assert!(children.ended.is_empty());
+}
+
+#[test]
+fn those_who_are_born_at_the_same_time_have_their_own_streams_environment_and_failures() {
+    let mut children = Children::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let broken = |number: usize| executable_file(folder.path(), &format!("broken-{number}"), "", 0o755);
+    for crowd in [Vec::new(), crowd()] {
+        // Who finds no place beside the others is waited for, and fails at once.
+        let born: Vec<(usize, Result<Spawned, SpawnError>)> = (0..60)
+            .map(|number| {
+                let value = number.to_string();
+                let broken = broken(number);
+                let command = if number % 3 == 0 {
+                    vec![broken.as_str()]
+                } else {
+                    vec!["sh", "-c", "echo $NUMBER; echo $NUMBER >&2; exit $NUMBER"]
+                };
+                let variables = [("PATH", "/usr/bin:/bin"), ("NUMBER", &value)];
+                (number, launch(&plain(), &command, &variables, Output::Piped))
+            })
+            .collect();
+        for (number, born) in born {
+            let outcome = born.and_then(|Spawned { pid, pipes }| {
+                let status = children.wait(pid);
+                let failure = Linux.start_failure(pid);
+                let pipes = pipes.unwrap();
+                let wrote = [read_all(pipes.stdout), read_all(pipes.stderr)];
+                failure.map_or(Ok((status, wrote)), Err)
+            });
+            if number % 3 == 0 {
+                let reason = "exec format error: the file is empty";
+                let told = outcome.unwrap_err().to_string();
+                assert_eq!(told, format!("cannot execute {:?}: {reason}", broken(number)));
+            } else {
+                let line = format!("{number}\n");
+                assert_eq!(outcome.unwrap(), (ExitStatus::Code(number as u8), [line.clone(), line]));
+            }
+        }
+        drop(crowd);
+    }
+}
+
+#[test]
+fn a_signal_reaches_one_that_is_not_its_program_yet() {
+    let mut children = Children::alone();
+    for _ in 0..200 {
+        let pid = spawn_quietly(&["sleep", "1000"]);
+        assert_eq!(Linux.signal_group(pid, Signal::TERM).unwrap(), Delivery::Sent);
+        assert_eq!(killed_by(children.wait(pid)), Some(libc::SIGTERM));
+    }
+}
+
+#[test]
+fn our_own_errors_are_ours_while_others_are_born_and_fail() {
+    let mut children = Children::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let broken = executable_file(folder.path(), "broken", "", 0o755);
+    for _ in 0..200 {
+        let pid = spawn(&plain(), &[&broken]).unwrap().pid;
+        while Linux.peek_at(pid).unwrap().is_none() {
+            assert_eq!(nix::unistd::close(-1), Err(Errno::EBADF));
+        }
+        children.wait(pid);
+        assert!(Linux.start_failure(pid).is_some());
+    }
 }
 
 #[test]

@@ -213,6 +213,36 @@ fn a_program_that_cannot_be_executed_has_failed_for_the_reason_that_the_log_tell
 }
 
 #[test]
+fn of_many_jobs_that_start_together_each_has_its_own_output_or_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = |number: usize| dir.path().join(format!("app-{number}"));
+    let jobs: String = (0..60)
+        .map(|number| {
+            let text = if number % 2 == 0 { "#!/bin/sh\necho $0 >&2\n" } else { "no program" };
+            write_program(&program(number), text, 0o755);
+            format!("{{ name: 'app-{number}', exec: {:?}, restarts: 1 }},", program(number))
+        })
+        .collect();
+    let (_, pilot) = Pilot::run(&format!("{{ jobs: [{jobs}] }}"));
+    for number in 0..60 {
+        let (name, path) = (format!("app-{number}"), program(number).display().to_string());
+        let lines = pilot.lines_of(&name);
+        if number % 2 == 0 {
+            assert_eq!(lines, [path.as_str(), &path], "{name}");
+            assert_eq!(pilot.count(&format!("{name} exitSuccess")), 2);
+        } else {
+            assert_eq!(lines, [""; 0], "{name}");
+            assert_eq!(pilot.events_of(&name), ["exitFailed", "exitFailed", "stopping", "stopped"]);
+            let reason = "exec format error: is it a script without a #! line?";
+            let told = format!("cannot execute {path:?}: {reason}");
+            let records = pilot.log().records();
+            let of_ours = records.iter().filter(|record| record.job == name && record.level == "error");
+            assert_eq!(of_ours.map(|record| record.message.as_str()).collect::<Vec<_>>(), [&*told, &told]);
+        }
+    }
+}
+
+#[test]
 fn a_program_that_cannot_be_executed_is_tried_again_ever_more_slowly() {
     let (exit, pilot) = Pilot::run(
         r#"{ jobs: [{ name: "app", exec: "/no/such/program", restarts: 4, backoff: { jitter: 0 } }] }"#,

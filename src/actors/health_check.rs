@@ -146,11 +146,15 @@ impl HealthCheck {
                 self.attempt = Some(Attempt { began, task, process: Some(pid), over: false });
             }
             Err(error) => {
-                error!(self.log, "{error}");
-                self.conclude(Err("it could not be started"), began);
+                self.conclude_unstarted(&error.to_string(), began);
                 self.schedule_after(began, ctx);
             }
         }
+    }
+
+    fn conclude_unstarted(&mut self, reason: &str, began: Instant) {
+        error!(self.log, "{reason}");
+        self.conclude(Err("it could not be started"), began);
     }
 
     fn time_out(&mut self) {
@@ -289,7 +293,10 @@ impl Handler<ProcessEnded> for HealthCheck {
         let task = attempt.task;
         ctx.cancel_future(task);
         let reason = ended.status.to_string();
-        self.conclude(if ended.status.is_success() { Ok(()) } else { Err(&reason) }, began);
+        match ended.unstarted {
+            Some(reason) => self.conclude_unstarted(&reason, began),
+            None => self.conclude(if ended.status.is_success() { Ok(()) } else { Err(&reason) }, began),
+        }
         if !ended.leftover {
             self.finish(ctx);
         }

@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use memchr::memchr2;
+
 /// Deeper nesting than this is refused.
 pub const MAX_DEPTH: usize = 64;
 
@@ -18,8 +20,8 @@ pub struct TooDeep {
 /// before its value.
 pub fn locate(text: &str) -> Result<Vec<Range<usize>>, TooDeep> {
     let mut scanner = Scanner { text, offset: 0, found: Vec::new(), open: Vec::new() };
-    while let Some(next) = scanner.peek() {
-        scanner.step(next)?;
+    while let Some(next) = scanner.rest().first() {
+        scanner.step(*next)?;
     }
     let Scanner { mut found, open, .. } = scanner;
     for index in open {
@@ -30,6 +32,7 @@ pub fn locate(text: &str) -> Result<Vec<Range<usize>>, TooDeep> {
     Ok(found)
 }
 
+/// Looks at bytes: all that means something is ASCII, but for some spaces and ends of lines.
 struct Scanner<'a> {
     text: &'a str,
     offset: usize,
@@ -38,19 +41,15 @@ struct Scanner<'a> {
     open: Vec<usize>,
 }
 
-impl Scanner<'_> {
-    fn rest(&self) -> &str {
-        self.text.get(self.offset..).unwrap_or_default()
+impl<'a> Scanner<'a> {
+    fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.offset..).unwrap_or_default()
     }
 
-    fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    fn step(&mut self, next: char) -> Result<(), TooDeep> {
+    fn step(&mut self, next: u8) -> Result<(), TooDeep> {
         let start = self.offset;
         match next {
-            '{' | '[' => {
+            b'{' | b'[' => {
                 if self.open.len() >= MAX_DEPTH {
                     return Err(TooDeep { offset: start });
                 }
@@ -58,43 +57,45 @@ impl Scanner<'_> {
                 self.offset += 1;
                 self.found.push(start..self.offset);
             }
-            '}' | ']' => {
+            b'}' | b']' => {
                 self.offset += 1;
                 if let Some(range) = self.open.pop().and_then(|index| self.found.get_mut(index)) {
                     range.end = self.offset;
                 }
             }
-            '"' | '\'' => {
+            b'"' | b'\'' => {
                 self.offset += self.string_length(next);
                 self.found.push(start..self.offset);
             }
-            '/' => self.offset += self.comment_length(),
-            ',' | ':' => self.offset += 1,
-            space if is_whitespace(space) => self.offset += space.len_utf8(),
-            _ => {
-                self.offset += self.bare_length();
-                self.found.push(start..self.offset);
-            }
+            b'/' => self.offset += self.comment_length(),
+            b',' | b':' => self.offset += 1,
+            _ => match self.space_length(start) {
+                0 => {
+                    self.offset += self.bare_length();
+                    self.found.push(start..self.offset);
+                }
+                length => self.offset += length,
+            },
         }
         Ok(())
     }
 
-    fn string_length(&self, quote: char) -> usize {
-        let mut escaped = false;
-        for (index, character) in self.rest().char_indices().skip(1) {
-            if escaped {
-                escaped = false;
-            } else if character == '\\' {
-                escaped = true;
-            } else if character == quote {
-                return index + 1;
+    /// With its quotes.
+    fn string_length(&self, quote: u8) -> usize {
+        let rest = self.rest();
+        let mut offset = 1;
+        while let Some(next) = rest.get(offset..).and_then(|rest| memchr2(quote, b'\\', rest)) {
+            offset += next;
+            if rest.get(offset) == Some(&quote) {
+                return offset + 1;
             }
+            offset += 2; // what is escaped, or the first byte of it
         }
-        self.rest().len()
+        rest.len()
     }
 
     fn comment_length(&self) -> usize {
-        let rest = self.rest();
+        let rest = self.text.get(self.offset..).unwrap_or_default();
         if rest.starts_with("/*") {
             let body = rest.get(2..).unwrap_or_default();
             body.find("*/").map_or(rest.len(), |end| end + 4)
@@ -105,21 +106,29 @@ impl Scanner<'_> {
         }
     }
 
-    fn bare_length(&self) -> usize {
-        let ends = |character: char| {
-            matches!(character, '{' | '}' | '[' | ']' | ',' | ':' | '/' | '"' | '\'')
-                || is_whitespace(character)
-        };
-        self.rest().find(ends).unwrap_or(self.rest().len()).max(1)
+    /// The space that is there, if any.
+    fn space_length(&self, offset: usize) -> usize {
+        let Some(next) = self.text.as_bytes().get(offset) else { return 0 };
+        if next.is_ascii() {
+            return usize::from(matches!(next, b'\t'..=b'\r' | b' '));
+        }
+        let character = self.text.get(offset..).and_then(|rest| rest.chars().next());
+        character.filter(|character| json5::char::is_json5_whitespace(*character)).map_or(0, char::len_utf8)
     }
-}
 
-/// The parser looks every character up in Unicode's tables; nearly all are ASCII.
-fn is_whitespace(character: char) -> bool {
-    if character.is_ascii() {
-        matches!(character, '\t'..='\r' | ' ')
-    } else {
-        json5::char::is_json5_whitespace(character)
+    fn bare_length(&self) -> usize {
+        let mark = |byte: &u8| {
+            matches!(
+                byte,
+                b'{' | b'}' | b'[' | b']' | b',' | b':' | b'/' | b'"' | b'\'' | b'\t'..=b'\r' | b' '
+            )
+        };
+        let rest = self.rest();
+        // Within a character there is no space: that is told where it begins.
+        let ends = |(index, byte): (usize, &u8)| {
+            mark(byte) || (!byte.is_ascii() && self.space_length(self.offset + index) > 0)
+        };
+        rest.iter().enumerate().position(ends).unwrap_or(rest.len()).max(1)
     }
 }
 
@@ -152,6 +161,16 @@ mod tests {
         let allowed = "[".repeat(MAX_DEPTH);
         assert!(locate(&allowed).is_ok());
         assert_eq!(locate(&"[".repeat(1_000_000)), Err(TooDeep { offset: MAX_DEPTH }));
+    }
+
+    #[test]
+    fn spaces_and_escapes_beyond_ascii_are_what_the_parser_takes_them_for() {
+        assert_eq!(
+            located("{\u{a0}é\u{2003}:\u{feff}'ü\\é\\\\' ,ß:é\u{2028}}")[1..],
+            ["é", "'ü\\é\\\\'", "ß", "é"]
+        );
+        assert_eq!(located("'a\\"), ["'a\\"]);
+        assert_eq!(located("'a\\'"), ["'a\\'"]);
     }
 
     #[test]

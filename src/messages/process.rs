@@ -74,13 +74,15 @@ impl fmt::Display for ExitStatus {
 }
 
 /// A process that its receiver started has ended, and all that it wrote is logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct ProcessEnded {
     /// Which one.
     pub pid: Pid,
-    /// How.
+    /// How; of one that never became its program, what a shell would tell.
     pub status: ExitStatus,
+    /// Why it never became its program.
+    pub unstarted: Option<String>,
     /// Whether the kernel killed it, or a process that it waited for, for lack of memory.
     pub for_memory: bool,
     /// Whether others of its group are left; then [`GroupGone`] follows once they are not.
@@ -89,6 +91,9 @@ pub struct ProcessEnded {
 
 impl fmt::Display for ProcessEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(reason) = &self.unstarted {
+            return f.write_str(reason);
+        }
         match self.status {
             ExitStatus::Signal { signal, .. } if self.for_memory => write!(f, "killed for memory ({signal})"),
             ExitStatus::Code(_) if self.for_memory => {
@@ -138,7 +143,9 @@ mod tests {
     #[test]
     fn an_end_for_memory_says_so() {
         let pid = Pid::new(7).unwrap();
-        let told = |status, for_memory| ProcessEnded { pid, status, for_memory, leftover: false }.to_string();
+        let told = |status, for_memory| {
+            ProcessEnded { pid, status, unstarted: None, for_memory, leftover: false }.to_string()
+        };
         assert_eq!(told(killed(Signal::KILL, false), true), "killed for memory (SIGKILL)");
         assert_eq!(told(killed(Signal::KILL, false), false), "killed by SIGKILL");
         let handed_on = "exited with status 137: a process of it was killed for memory";

@@ -12,6 +12,8 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::dup3;
 
+use super::nursery::CRADLES;
+
 /// From this descriptor on, to copy all below it costs more than to go around that.
 const MANY: RawFd = 96;
 
@@ -28,14 +30,17 @@ enum Places {
     Reserved(Reserved),
 }
 
-/// What stdout and stderr are put into, and stdin, which stays.
+/// Stdin, which stays, and what stdout and stderr of each process that is being born are put into.
 struct Reserved {
     stdin: OwnedFd,
-    outputs: [OwnedFd; 2],
+    outputs: [[OwnedFd; 2]; CRADLES],
+    /// A process has gone this way.
+    proven: bool,
 }
 
 /// Streams at their places, for one birth.
 pub(super) struct Berth {
+    cradle: usize,
     /// Stdin, stdout and stderr.
     pub(super) streams: [RawFd; 3],
     /// The first descriptor that the new process has no use for, nor for any after it.
@@ -43,9 +48,9 @@ pub(super) struct Berth {
 }
 
 impl Berth {
-    /// Puts the streams into their places; `None` where a copy of the table is cheap, or the only way.
-    pub(super) fn take(stdin: BorrowedFd<'_>, outputs: [BorrowedFd<'_>; 2]) -> Option<Self> {
-        if outputs.iter().all(|output| output.as_raw_fd() < MANY) {
+    /// Puts the streams into the places of that number; `None` where a copy of the table is cheap, or the only way.
+    pub(super) fn take(cradle: usize, stdin: BorrowedFd<'_>, outputs: [BorrowedFd<'_>; 2]) -> Option<Self> {
+        if !are_many(outputs) {
             return None;
         }
         PLACES.with_borrow_mut(|places| {
@@ -53,10 +58,29 @@ impl Berth {
                 *places = Reserved::make(stdin).map_or(Places::Useless, Places::Reserved);
             }
             match places {
-                Places::Reserved(reserved) => reserved.fill(outputs),
+                Places::Reserved(reserved) => reserved.fill(cradle, outputs),
                 Places::Untried | Places::Useless => None,
             }
         })
+    }
+
+    /// Whether places would be taken, but nobody knows yet whether the kernel lets us: somebody must watch.
+    pub(super) fn is_doubtful(outputs: [BorrowedFd<'_>; 2]) -> bool {
+        are_many(outputs)
+            && PLACES.with_borrow(|places| match places {
+                Places::Untried => true,
+                Places::Reserved(reserved) => !reserved.proven,
+                Places::Useless => false,
+            })
+    }
+
+    /// Says that a process has gone this way.
+    pub(super) fn trust() {
+        PLACES.with_borrow_mut(|places| {
+            if let Places::Reserved(reserved) = places {
+                reserved.proven = true;
+            }
+        });
     }
 
     /// Has it never tried again.
@@ -70,7 +94,7 @@ impl Drop for Berth {
     fn drop(&mut self) {
         PLACES.with_borrow_mut(|places| {
             if let Places::Reserved(reserved) = places {
-                reserved.clear();
+                reserved.clear(self.cradle);
             }
         });
     }
@@ -84,31 +108,37 @@ impl Reserved {
             // SAFETY: new, and nobody else's.
             io::Result::Ok(unsafe { OwnedFd::from_raw_fd(place) })
         };
-        Ok(Self { stdin: place()?, outputs: [place()?, place()?] })
-    }
-
-    fn fill(&mut self, outputs: [BorrowedFd<'_>; 2]) -> Option<Berth> {
-        for (place, output) in self.outputs.iter_mut().zip(outputs) {
-            if put(output, place).is_err() {
-                self.clear();
-                return None;
-            }
+        let mut pairs = Vec::with_capacity(CRADLES);
+        for _ in 0..CRADLES {
+            pairs.push([place()?, place()?]);
         }
-        let [stdout, stderr] = self.outputs.each_ref().map(AsRawFd::as_raw_fd);
-        Some(Berth { streams: [self.stdin.as_raw_fd(), stdout, stderr], end: self.end() })
+        let outputs = pairs.try_into().map_err(|_| io::Error::other("another number of places"))?;
+        Ok(Self { stdin: place()?, outputs, proven: false })
     }
 
-    fn clear(&mut self) {
-        for place in &mut self.outputs {
+    fn fill(&mut self, cradle: usize, outputs: [BorrowedFd<'_>; 2]) -> Option<Berth> {
+        let places = self.outputs.get_mut(cradle)?;
+        let filled = places.iter_mut().zip(outputs).try_for_each(|(place, output)| put(output, place));
+        let [stdout, stderr] = places.each_ref().map(AsRawFd::as_raw_fd);
+        let stdin = self.stdin.as_raw_fd();
+        if filled.is_err() {
+            self.clear(cradle);
+            return None;
+        }
+        let end = stdin.max(stdout).max(stderr).unsigned_abs() + 1;
+        Some(Berth { cradle, streams: [stdin, stdout, stderr], end })
+    }
+
+    fn clear(&mut self, cradle: usize) {
+        for place in self.outputs.get_mut(cradle).into_iter().flatten() {
             // Cannot fail: both are open, and no descriptor is needed for it.
             let _ = put(self.stdin.as_fd(), place);
         }
     }
+}
 
-    fn end(&self) -> u32 {
-        let [stdout, stderr] = self.outputs.each_ref().map(AsRawFd::as_raw_fd);
-        self.stdin.as_raw_fd().max(stdout).max(stderr).unsigned_abs() + 1
-    }
+fn are_many(outputs: [BorrowedFd<'_>; 2]) -> bool {
+    outputs.iter().any(|output| output.as_raw_fd() >= MANY)
 }
 
 fn put(source: BorrowedFd<'_>, place: &mut OwnedFd) -> Result<(), Errno> {

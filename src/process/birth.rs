@@ -1,24 +1,19 @@
-//! The moment between clone(2) and execve(2), vfork(2)'s way: the new process borrows our memory and we are suspended
-//! until it has become the program or failed, so its cost does not grow with our size. posix_spawn(3) does the
-//! same, with some 130 system calls more. A process that changes its user gets a copy of our memory instead: the
-//! kernel marks memory that changed hands as not to be looked into, and ours should not be marked.
+//! The moment between clone(2) and execve(2): what the new process does, in our memory or a copy of it, before it becomes
+//! the program.
 #![allow(unsafe_code)]
 
-use std::cell::RefCell;
 use std::ffi::{CString, c_int, c_void};
 use std::os::fd::RawFd;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{io, ptr};
 
 use nix::errno::Errno;
-use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::signal::SigSet;
 
 use super::execution::Steps;
 use super::image::Image;
-use crate::messages::process::Pid;
+use super::raw;
 
-/// Enough for a few system calls; only what is used becomes memory.
-const STACK_SIZE: usize = 64 * 1024;
 /// Signals that we, or Rust for us, handle or ignore; execve itself would keep what is ignored.
 const OURS: [c_int; 9] = [
     libc::SIGHUP,
@@ -31,11 +26,16 @@ const OURS: [c_int; 9] = [
     libc::SIGSEGV,
     libc::SIGBUS,
 ];
+/// The size of a set of signals in the kernel's form.
+const SET_SIZE: usize = 8;
+/// What rt_sigaction(2) takes, with the default action: numbers that are all zero.
+static DEFAULT: [u64; 4] = [0; 4];
 
 /// All that a new process does before it becomes the program.
-pub(super) struct Birth<'a> {
+#[derive(Default)]
+pub(super) struct Birth {
     /// What it becomes.
-    pub(super) image: Image<'a>,
+    pub(super) image: Image,
     /// Where it goes first.
     pub(super) directory: Option<CString>,
     /// Its stdin, stdout and stderr; `None` where it keeps ours.
@@ -43,7 +43,7 @@ pub(super) struct Birth<'a> {
     /// From where on it leaves our descriptors behind; `None`: it takes a copy of all.
     pub(super) leave_from: Option<u32>,
     /// What it sets.
-    pub(super) steps: &'a Steps,
+    pub(super) steps: Steps,
 }
 
 /// Why there is no new process.
@@ -70,93 +70,45 @@ pub(super) enum Stage {
     Execution,
 }
 
-/// What every birth needs, made once.
-struct Nursery {
-    stack: Vec<u8>,
-    /// Seen by both processes even if memory is copied.
-    report: *const AtomicU64,
-}
-
-thread_local! {
-    static NURSERY: RefCell<Option<Nursery>> = const { RefCell::new(None) };
-}
-
 /// What the new process is given.
-struct Given<'a> {
-    birth: &'a Birth<'a>,
-    mask: SigSet,
-    report: &'a AtomicU64,
+pub(super) struct Given {
+    /// What it does.
+    pub(super) birth: Birth,
+    /// Which signals are blocked once it is the program.
+    pub(super) mask: SigSet,
+    /// Where it tells why it failed.
+    pub(super) report: &'static AtomicU64,
 }
 
-impl Birth<'_> {
-    /// Starts the process.
-    pub(super) fn begin(&self) -> Result<Pid, Failure> {
-        NURSERY.with_borrow_mut(|nursery| {
-            let nursery = match nursery {
-                Some(nursery) => nursery,
-                None => nursery.insert(Nursery::new().map_err(creation)?),
-            };
-            self.begin_in(nursery)
-        })
-    }
-
-    fn begin_in(&self, nursery: &mut Nursery) -> Result<Pid, Failure> {
-        // SAFETY: the page was mapped for this thread and is never unmapped.
-        let report = unsafe { &*nursery.report };
-        report.store(0, Ordering::SeqCst);
-        let memory = if self.steps.change_user() { 0 } else { libc::CLONE_VM };
-        let descriptors = if self.leave_from.is_some() { libc::CLONE_FILES } else { 0 };
-        // No handler of ours may run in the new process: it would run in our memory.
-        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map_err(creation)?;
-        let given = Given { birth: self, mask, report };
-        let top = nursery.stack.as_mut_ptr().wrapping_add(STACK_SIZE);
-        // SAFETY: the stack is ours until this call returns, as is all that `given` refers to: the new process has
-        // then left our memory. `enter` only makes system calls.
-        let pid = unsafe {
-            libc::clone(
-                enter,
-                top.cast(),
-                memory | descriptors | libc::CLONE_VFORK | libc::SIGCHLD,
-                (&raw const given).cast_mut().cast(),
-            )
-        };
-        let created = Errno::result(pid);
-        mask.thread_set_mask().map_err(creation)?;
-        let pid = created.map_err(creation)?;
-        match Failure::read(report.load(Ordering::SeqCst)) {
-            None => Pid::new(pid).ok_or_else(|| creation(Errno::ESRCH)),
-            Some(failed) => {
-                collect(pid);
-                Err(failed)
-            }
-        }
-    }
-
+impl Birth {
     /// Runs in the new process: system calls only, no allocation, no lock.
     fn become_program(&self, mask: &SigSet) -> Failure {
         let prepare = || -> Result<(), Failure> {
             if let Some(first) = self.leave_from {
                 leave_behind(first).map_err(|errno| Failure { stage: Stage::Descriptors, errno })?;
             }
-            // SAFETY: takes and returns plain numbers.
-            Errno::result(unsafe { libc::setpgid(0, 0) }).map_err(creation)?;
+            // SAFETY: takes numbers.
+            unsafe { raw::call(libc::SYS_setpgid, [0; 4]) }.map_err(creation)?;
             for (target, source) in (0..).zip(self.stdio) {
                 if let Some(source) = source {
-                    // SAFETY: both are numbers; `source` is open and not among the first three.
-                    Errno::result(unsafe { libc::dup2(source, target) }).map_err(creation)?;
+                    // SAFETY: takes numbers; `source` is open and not among the first three.
+                    unsafe { raw::call(libc::SYS_dup3, [number(source), target, 0, 0]) }.map_err(creation)?;
                 }
             }
             if let Some(directory) = &self.directory {
                 // SAFETY: a null-ended path.
-                let entered = Errno::result(unsafe { libc::chdir(directory.as_ptr()) });
+                let entered = unsafe { raw::call(libc::SYS_chdir, [directory.as_ptr().addr(), 0, 0, 0]) };
                 entered.map_err(|errno| Failure { stage: Stage::Directory, errno })?;
             }
             self.steps.make().map_err(|(step, errno)| Failure { stage: Stage::Step(step), errno })?;
             for signal in OURS {
+                let given = [number(signal), ptr::from_ref(&DEFAULT).addr(), 0, SET_SIZE];
                 // SAFETY: the default action runs no code of ours; the table of actions is not shared.
-                unsafe { libc::signal(signal, libc::SIG_DFL) };
+                unsafe { raw::call(libc::SYS_rt_sigaction, given) }.map_err(creation)?;
             }
-            mask.thread_set_mask().map_err(creation)
+            let given = [number(libc::SIG_SETMASK), ptr::from_ref(mask).addr(), 0, SET_SIZE];
+            // SAFETY: a set of signals is at least as large as the kernel's, and begins with that.
+            unsafe { raw::call(libc::SYS_rt_sigprocmask, given) }.map(drop).map_err(creation)
         };
         match prepare() {
             Err(failed) => failed,
@@ -165,25 +117,15 @@ impl Birth<'_> {
     }
 }
 
-extern "C" fn enter(given: *mut c_void) -> c_int {
-    // SAFETY: `begin_in` passes a `Given` that lives until we are gone from its memory.
-    let given = unsafe { &*given.cast_const().cast::<Given<'_>>() };
+/// Where a new process begins; `given` is a [`Given`] that lives until it has left the memory that holds it.
+pub(super) extern "C" fn enter(given: *mut c_void) -> c_int {
+    // SAFETY: as above.
+    let given = unsafe { &*given.cast_const().cast::<Given>() };
     let failed = given.birth.become_program(&given.mask);
     given.report.store(failed.written(), Ordering::SeqCst);
-    // SAFETY: ends this process without running anything of ours.
-    unsafe { libc::_exit(127) }
-}
-
-impl Nursery {
-    fn new() -> Result<Self, Errno> {
-        let size = size_of::<AtomicU64>();
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping at a place of the kernel's choice.
-        let page = unsafe { libc::mmap(ptr::null_mut(), size, access, kind, -1, 0) };
-        if page == libc::MAP_FAILED {
-            return Err(Errno::last());
-        }
-        Ok(Self { stack: Vec::with_capacity(STACK_SIZE), report: page.cast_const().cast() })
+    loop {
+        // SAFETY: ends this process without running anything of ours.
+        let _ = unsafe { raw::call(libc::SYS_exit_group, [127, 0, 0, 0]) };
     }
 }
 
@@ -200,7 +142,8 @@ impl Failure {
         (stage << 32) | u64::from(self.errno as u32)
     }
 
-    fn read(report: u64) -> Option<Self> {
+    /// What was written, unless it is zero.
+    pub(super) fn read(report: u64) -> Option<Self> {
         let stage = match report >> 32 {
             0 => return None,
             1 => Stage::Creation,
@@ -216,21 +159,17 @@ impl Failure {
 
 /// Gives a process that shares our table of descriptors one of its own, with those below `first`.
 fn leave_behind(first: u32) -> Result<(), Errno> {
-    let unshare = libc::CLOSE_RANGE_UNSHARE;
-    // SAFETY: takes numbers. Not libc's function: musl and older glibc have none.
-    Errno::result(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, unshare) }).map(drop)
+    let unshare = libc::CLOSE_RANGE_UNSHARE as usize;
+    // SAFETY: takes numbers.
+    unsafe { raw::call(libc::SYS_close_range, [first as usize, u32::MAX as usize, unshare, 0]) }.map(drop)
 }
 
-fn creation(errno: Errno) -> Failure {
+pub(super) fn creation(errno: Errno) -> Failure {
     Failure { stage: Stage::Creation, errno }
 }
 
-/// Waits for a process that has failed and is about to end; nobody else may hear of it.
-fn collect(pid: libc::pid_t) {
-    // SAFETY: takes numbers; a null status is allowed.
-    while unsafe { libc::waitpid(pid, ptr::null_mut(), 0) } == -1
-        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-    {}
+fn number(number: c_int) -> usize {
+    usize::try_from(number).unwrap_or_default()
 }
 
 #[cfg(test)]

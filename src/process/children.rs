@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::memory::MemoryKills;
 use super::{Deaths, Exited, Kernel, Launch, Pipes, SpawnError};
 use crate::logging::{ChildOutput, ChildStream, Label, Log};
-use crate::messages::process::{GroupGone, Pid, ProcessEnded};
+use crate::messages::process::{ExitStatus, GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 
 /// How long the rest of a group has between SIGTERM and SIGKILL.
@@ -186,6 +186,7 @@ impl Children {
             self.0.table.borrow_mut().orphans += 1;
             return self.0.kernel.reap(exited.pid);
         };
+        let failure = self.0.kernel.start_failure(exited.pid);
         for stream in child.output.iter().flatten() {
             stream.drain();
         }
@@ -198,8 +199,10 @@ impl Children {
             self.0.table.borrow_mut().swept.insert(exited.pid, remains);
         }
         let Exited { pid, status } = exited;
+        let status = failure.as_ref().map_or(status, |failure| ExitStatus::Code(failure.shell_code()));
+        let unstarted = failure.map(|failure| failure.to_string());
         let for_memory = !child.killed && status.tells_of_sigkill() && self.memory_ran_out();
-        child.owner.ended.do_send(ProcessEnded { pid, status, for_memory, leftover });
+        child.owner.ended.do_send(ProcessEnded { pid, status, unstarted, for_memory, leftover });
         Ok(())
     }
 

@@ -31,6 +31,7 @@ pub fn login_environment(user: &UserSpec) -> Vec<(OsString, OsString)> {
 }
 
 /// What the new process sets, in this order.
+#[derive(Default)]
 pub(super) struct Steps(Vec<Step>);
 
 /// One setting, ready to be made by a system call.
@@ -61,6 +62,11 @@ impl Steps {
         }
         steps.extend(execution.umask.map(|mask| Step::Umask(Mode::from_bits_truncate(mask))));
         Self(steps)
+    }
+
+    /// Whether there is nothing to set.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Whether some of it changes the user or the groups.

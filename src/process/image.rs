@@ -2,69 +2,75 @@
 //! refuses a file of unknown format instead of giving it to a shell.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
-use std::ffi::{CStr, CString, NulError};
-use std::marker::PhantomData;
+use std::ffi::{CStr, CString, NulError, OsStr};
+use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::{iter, mem, ptr};
 
 use nix::errno::Errno;
 
+use super::raw;
 use super::variables::{Layered, Variable};
 use crate::config::spec::CommandLine;
 
-thread_local! {
-    /// The list of the last environment: with a thousand jobs it is long, and the next one will be as long.
-    static RECYCLED: Cell<Vec<*const libc::c_char>> = const { Cell::new(Vec::new()) };
+/// A path, arguments and environment in the kernel's form, all its own: nothing that changes elsewhere changes it.
+/// Its memory is used again and again: with a thousand jobs the environment is long, and the next one will be as long.
+#[derive(Default)]
+pub(super) struct Image {
+    /// The path, then the arguments, then the variables, each with its nul.
+    text: Vec<u8>,
+    /// Where in `text` each argument begins, then 0; the same for each variable. Addresses once all is laid out.
+    list: Vec<usize>,
+    /// Where in `list` the variables begin.
+    environment: usize,
 }
 
-/// A path, arguments and environment in the kernel's form.
-pub(super) struct Image<'a> {
-    path: CString,
-    _owned: Vec<CString>,
-    arguments: Vec<*const libc::c_char>,
-    environment: Vec<*const libc::c_char>,
-    _borrowed: PhantomData<&'a Layered<'a>>,
-}
-
-impl<'a> Image<'a> {
-    pub(super) fn new(
+impl Image {
+    /// Replaces what was laid out before.
+    pub(super) fn lay_out(
+        &mut self,
         path: &Path,
         command: &CommandLine,
-        environment: &'a Layered<'_>,
-    ) -> Result<Self, NulError> {
-        let words = iter::once(&command.program).chain(&command.args);
-        let words = words.map(|word| CString::new(word.as_bytes())).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self {
-            path: CString::new(path.as_os_str().as_bytes())?,
-            arguments: listed(Vec::new(), words.iter().map(CString::as_c_str)),
-            environment: listed(RECYCLED.take(), environment.iter().map(Variable::text)),
-            _owned: words,
-            _borrowed: PhantomData,
-        })
+        environment: &Layered<'_>,
+    ) -> Result<(), NulError> {
+        self.text.clear();
+        self.list.clear();
+        self.text.extend(CString::new(path.as_os_str().as_bytes())?.as_bytes_with_nul());
+        for word in iter::once(&command.program).chain(&command.args) {
+            self.add(&CString::new(word.as_bytes())?);
+        }
+        self.list.push(0);
+        self.environment = self.list.len();
+        environment.iter().map(Variable::text).for_each(|text| self.add(text));
+        self.list.push(0);
+        let base = self.text.as_ptr().addr();
+        for place in self.list.iter_mut().filter(|place| **place != 0) {
+            *place += base;
+        }
+        Ok(())
+    }
+
+    /// Never at the beginning, where the path is: 0 ends a list.
+    fn add(&mut self, text: &CStr) {
+        self.list.push(self.text.len());
+        self.text.extend(text.to_bytes_with_nul());
+    }
+
+    /// The file that is executed.
+    pub(super) fn path(&self) -> &Path {
+        let path = CStr::from_bytes_until_nul(&self.text).unwrap_or_default();
+        Path::new(OsStr::from_bytes(path.to_bytes()))
     }
 
     /// Becomes the program; returns only if that fails. One system call, safe after a fork.
     pub(super) fn execute(&self) -> Errno {
+        let arguments = self.list.as_ptr();
+        let environment = arguments.wrapping_add(self.environment);
+        let given = [self.text.as_ptr().addr(), arguments.addr(), environment.addr(), 0];
         // SAFETY: a null-ended path and two null-ended lists of such strings, all alive as long as `self`.
-        unsafe { libc::execve(self.path.as_ptr(), self.arguments.as_ptr(), self.environment.as_ptr()) };
-        Errno::last()
+        match unsafe { raw::call(libc::SYS_execve, given) } {
+            Err(errno) => errno,
+            Ok(_) => Errno::UnknownErrno,
+        }
     }
-}
-
-impl Drop for Image<'_> {
-    fn drop(&mut self) {
-        RECYCLED.set(mem::take(&mut self.environment));
-    }
-}
-
-/// The null-ended list of the texts' addresses, in an old list's memory.
-fn listed<'a>(
-    mut list: Vec<*const libc::c_char>,
-    texts: impl Iterator<Item = &'a CStr>,
-) -> Vec<*const libc::c_char> {
-    list.clear();
-    list.extend(texts.map(CStr::as_ptr).chain([ptr::null()]));
-    list
 }

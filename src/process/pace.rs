@@ -1,5 +1,5 @@
-//! How many processes are started before everybody else has their turn. A start suspends us until the new process has
-//! become its program, so a hundred jobs that restart at once would keep clients and timers waiting.
+//! How many processes are started before everybody else has their turn. A start takes a while, so a hundred jobs that
+//! restart at once would keep clients and timers waiting.
 
 use std::sync::Arc;
 
@@ -26,6 +26,11 @@ impl Pace {
     /// A turn, if it is one's turn.
     pub fn try_turn(&self) -> Option<Turn> {
         Arc::clone(&self.0).try_acquire_owned().ok().map(Turn)
+    }
+
+    /// Whether others start one in the same turn, or wait for the next.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.0.available_permits() + 1 < STARTS_PER_TURN
     }
 
     /// Waits for one's turn; whoever stops waiting loses nobody's turn but its own.
@@ -78,12 +83,21 @@ mod tests {
                     .collect();
                 yield_now().await;
                 assert_eq!(*started.borrow(), [0, 1], "one turn has passed");
-                assert!(pace.try_turn().is_none());
+                assert!(pace.try_turn().is_none() && pace.is_crowded());
                 for task in tasks {
                     task.await.unwrap();
                 }
             })
             .await;
         assert_eq!(*started.borrow(), [0, 1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn who_starts_alone_has_the_turn_to_itself() {
+        let pace = Pace::new();
+        let first = pace.try_turn();
+        assert!(first.is_some() && !pace.is_crowded());
+        let second = pace.try_turn();
+        assert!(second.is_some() && pace.is_crowded());
     }
 }

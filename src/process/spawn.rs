@@ -1,22 +1,14 @@
 //! Starting a process: the program is found, its pipes are made, and it is born into a group of its own.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use super::berth::Berth;
-use super::birth::{Birth, Failure, Stage};
 use super::error::SpawnError;
-use super::execution::Steps;
-use super::image::Image;
-use super::{Launch, Output, Pipes, Spawned, diagnosis, resolve};
-use crate::messages::process::Pid;
+use super::{Launch, Output, Pipes, Spawned, nursery, resolve};
 
 /// What processes read from stdin, opened once.
 static NULL: OnceLock<File> = OnceLock::new();
@@ -24,11 +16,6 @@ static NULL: OnceLock<File> = OnceLock::new();
 pub(super) fn spawn(launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
     let cwd = launch.execution.cwd.as_deref();
     let path = resolve::executable(&launch.command.program, launch.environment, cwd)?;
-    let impossible = |error: std::ffi::NulError| SpawnError::new(format!("execute {path:?}"), error.into());
-    let image = Image::new(&path, launch.command, launch.environment).map_err(impossible)?;
-    let directory =
-        cwd.map(|cwd| CString::new(cwd.as_os_str().as_bytes())).transpose().map_err(impossible)?;
-    let steps = Steps::plan(launch.execution);
     let (pipes, writers) = match launch.output {
         Output::Piped => {
             let (pipes, writers) = pipes()?;
@@ -36,43 +23,9 @@ pub(super) fn spawn(launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
         }
         Output::Inherited => (None, None),
     };
-    let birth = Birth { image, directory, stdio: [None; 3], leave_from: None, steps: &steps };
-    match bear(birth, null()?, writers.as_ref()) {
-        Ok(pid) => Ok(Spawned { pid, pipes }),
-        Err(failed) => Err(explain(failed, &steps, &path, cwd)),
-    }
-}
-
-/// Starts the process, with as few of our descriptors as can be.
-fn bear(
-    mut birth: Birth<'_>,
-    stdin: BorrowedFd<'_>,
-    outputs: Option<&[PipeWriter; 2]>,
-) -> Result<Pid, Failure> {
-    let outputs = outputs.map(|writers| writers.each_ref().map(AsFd::as_fd));
-    let berth =
-        outputs.filter(|_| !birth.steps.change_user()).and_then(|outputs| Berth::take(stdin, outputs));
-    if let Some(berth) = berth {
-        birth.stdio = berth.streams.map(Some);
-        birth.leave_from = Some(berth.end);
-        match birth.begin() {
-            Err(Failure { stage: Stage::Descriptors, .. }) => Berth::give_up(),
-            born => return born,
-        }
-    }
-    let [stdout, stderr] = outputs.map_or([None; 2], |outputs| outputs.map(|fd| Some(fd.as_raw_fd())));
-    birth.stdio = [Some(stdin.as_raw_fd()), stdout, stderr];
-    birth.leave_from = None;
-    birth.begin()
-}
-
-fn explain(failed: Failure, steps: &Steps, path: &Path, cwd: Option<&Path>) -> SpawnError {
-    let cwd = match failed.stage {
-        Stage::Step(step) => return steps.failed(step, failed.errno),
-        Stage::Directory => cwd,
-        Stage::Descriptors | Stage::Creation | Stage::Execution => None,
-    };
-    diagnosis::execution_failed(path, cwd, failed.errno.into())
+    let outputs = writers.as_ref().map(|writers| writers.each_ref().map(AsFd::as_fd));
+    let pid = nursery::bear(launch, &path, null()?, outputs)?;
+    Ok(Spawned { pid, pipes })
 }
 
 fn null() -> Result<BorrowedFd<'static>, SpawnError> {

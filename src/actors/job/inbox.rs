@@ -45,11 +45,16 @@ impl Handler<ProcessEnded> for Job {
             return;
         };
         let lasted = execution.started.elapsed();
+        self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, None);
+        self.checks.pause();
+        if let Some(reason) = &ended.unstarted {
+            self.note_failure(reason, ended.status.shell_code());
+            self.hold = None;
+            return self.advance(Input::SpawnFailed, ctx);
+        }
         self.log_end(&ended);
         self.last_status = Some(ended.status.shell_code());
         self.last_exit = Some(ended.to_string());
-        self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, None);
-        self.checks.pause();
         if !self.state.pending {
             self.hold = None;
         }

@@ -40,10 +40,7 @@ impl Job {
                 self.checks.begin();
             }
             Err(error) => {
-                error!(self.log, "{error}");
-                self.execution = None;
-                self.last_status = Some(error.shell_code());
-                self.last_exit = Some(error.to_string());
+                self.note_failure(&error.to_string(), error.shell_code());
                 // In a later turn: a loop of failures must not keep others from theirs.
                 ctx.spawn(fut::wrap_future(tokio::task::yield_now()).map(|(), job: &mut Self, ctx| {
                     job.hold = None;
@@ -51,6 +48,14 @@ impl Job {
                 }));
             }
         }
+    }
+
+    /// Its program could not be executed.
+    pub(super) fn note_failure(&mut self, reason: &str, status: u8) {
+        error!(self.log, "{reason}");
+        self.execution = None;
+        self.last_status = Some(status);
+        self.last_exit = Some(reason.to_owned());
     }
 
     fn spawn_after(&mut self, event: impl Future<Output = ()> + 'static, ctx: &mut Context<Self>) {

@@ -29,6 +29,8 @@ pub enum Manner {
     Hungry(u64),
     /// Cannot be executed.
     Missing,
+    /// Cannot be executed, which is known only when its process has ended.
+    Broken,
     /// Ends at once and leaves a process behind that ends some milliseconds after SIGTERM.
     Litters(u64),
 }
@@ -57,6 +59,7 @@ struct World {
     signals: Vec<(Pid, Signal)>,
     most: usize,
     memory_kills: u64,
+    broken: HashSet<Pid>,
 }
 
 impl World {
@@ -164,6 +167,10 @@ fn killed(signal: Signal) -> ExitStatus {
     ExitStatus::Signal { signal, core_dumped: false }
 }
 
+fn not_found() -> SpawnError {
+    SpawnError::new("execute it".into(), io::Error::from_raw_os_error(libc::ENOENT))
+}
+
 impl Kernel for Fake {
     fn spawn(&self, launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
         let name = launch.command.program.clone();
@@ -176,7 +183,10 @@ impl Kernel for Fake {
         let pid = Pid::new(world.next).unwrap();
         world.next += 1;
         if let Manner::Missing = manner {
-            return Err(SpawnError::new("execute it".into(), io::Error::from_raw_os_error(libc::ENOENT)));
+            return Err(not_found());
+        }
+        if let Manner::Broken = manner {
+            world.broken.insert(pid);
         }
         world.live.insert(pid, manner);
         world.most = world.most.max(world.live.len());
@@ -184,10 +194,15 @@ impl Kernel for Fake {
         match manner {
             Manner::Ends(code, after) => self.end_later(pid, ExitStatus::Code(code), after),
             Manner::Litters(_) => self.end_later(pid, ExitStatus::Code(0), 0),
+            Manner::Broken => self.end_later(pid, ExitStatus::Code(127), 0),
             Manner::Hungry(after) => self.end_later(pid, killed(Signal::KILL), after),
             Manner::Serves | Manner::Stubborn | Manner::Slow(_) | Manner::Missing => {}
         }
         Ok(Spawned { pid, pipes: None })
+    }
+
+    fn start_failure(&self, ended: Pid) -> Option<SpawnError> {
+        self.0.borrow_mut().broken.remove(&ended).then(not_found)
     }
 
     fn peek_exited(&self) -> io::Result<Option<Exited>> {

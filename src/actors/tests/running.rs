@@ -114,14 +114,16 @@ fn a_periodic_task_that_lasts_its_whole_interval_runs_in_every_one() {
 
 #[test]
 fn a_crash_loop_is_slowed_down() {
-    let mut app = job("app");
-    app.restarts = Limit::Unlimited;
-    let (_, scene) = play(spec(vec![app]), &[("app", Manner::Missing)], |scene| async move {
-        scene.wait(60_000).await;
-        scene.signal(Signal::TERM);
-    });
-    let runs = scene.fake.runs("app");
-    assert!((8..=14).contains(&runs), "{runs} runs in a minute");
+    for manner in [Manner::Missing, Manner::Broken] {
+        let mut app = job("app");
+        app.restarts = Limit::Unlimited;
+        let (_, scene) = play(spec(vec![app]), &[("app", manner)], |scene| async move {
+            scene.wait(60_000).await;
+            scene.signal(Signal::TERM);
+        });
+        let runs = scene.fake.runs("app");
+        assert!((8..=14).contains(&runs), "{manner:?}: {runs} runs in a minute");
+    }
 }
 
 #[test]
@@ -147,15 +149,17 @@ fn the_end_of_a_process_of_ours_is_seen_among_thousands_of_orphans() {
 
 #[test]
 fn a_loop_of_failed_spawns_without_backoff_leaves_others_their_turn() {
-    let mut app = job("app");
-    app.restarts = Limit::Unlimited;
-    app.backoff = BackoffSpec { max: Duration::ZERO, ..BackoffSpec::default() };
-    let (status, scene) = play(spec(vec![app]), &[("app", Manner::Missing)], |scene| async move {
-        scene.settle().await;
-        scene.signal(Signal::TERM);
-    });
-    assert_eq!(status, 0);
-    assert!(scene.fake.runs("app") > 10);
+    for manner in [Manner::Missing, Manner::Broken] {
+        let mut app = job("app");
+        app.restarts = Limit::Unlimited;
+        app.backoff = BackoffSpec { max: Duration::ZERO, ..BackoffSpec::default() };
+        let (status, scene) = play(spec(vec![app]), &[("app", manner)], |scene| async move {
+            scene.settle().await;
+            scene.signal(Signal::TERM);
+        });
+        assert_eq!(status, 0, "{manner:?}");
+        assert!(scene.fake.runs("app") > 10, "{manner:?}");
+    }
 }
 
 #[test]
