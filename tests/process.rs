@@ -297,6 +297,22 @@ fn a_signal_reaches_one_that_is_not_its_program_yet() {
 }
 
 #[test]
+fn a_signal_that_dumps_memory_does_not_dump_ours() {
+    let mut children = Children::alone();
+    for number in [libc::SIGQUIT, libc::SIGABRT, libc::SIGSEGV] {
+        for _ in 0..50 {
+            let pid = spawn_quietly(&["sleep", "1000"]);
+            let signal = Signal::from_number(number).unwrap();
+            assert_eq!(Linux.signal_group(pid, signal).unwrap(), Delivery::Sent);
+            let status = children.wait(pid);
+            // By itself, or killed if it was its program already.
+            assert_eq!(i32::from(status.shell_code()), 128 + number, "{status}");
+            assert!(Linux.start_failure(pid).is_none());
+        }
+    }
+}
+
+#[test]
 fn our_own_errors_are_ours_while_others_are_born_and_fail() {
     let mut children = Children::alone();
     let folder = tempfile::tempdir().unwrap();

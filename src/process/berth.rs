@@ -83,17 +83,22 @@ impl Berth {
         });
     }
 
-    /// Has it never tried again.
+    /// Has it never tried again, unless it is known to be possible: others may be using their places now.
     pub(super) fn give_up() {
-        PLACES.set(Places::Useless);
+        PLACES.with_borrow_mut(|places| {
+            if !matches!(places, Places::Reserved(Reserved { proven: true, .. })) {
+                *places = Places::Useless;
+            }
+        });
     }
 }
 
 impl Drop for Berth {
     /// Whoever reads from the pipes must see their end: the places let go of them.
     fn drop(&mut self) {
-        PLACES.with_borrow_mut(|places| {
-            if let Places::Reserved(reserved) = places {
+        // At the end of the thread there may be no places any more.
+        let _ = PLACES.try_with(|places| {
+            if let Places::Reserved(reserved) = &mut *places.borrow_mut() {
                 reserved.clear(self.cradle);
             }
         });

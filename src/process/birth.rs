@@ -26,10 +26,24 @@ const OURS: [c_int; 9] = [
     libc::SIGSEGV,
     libc::SIGBUS,
 ];
+/// Signals that end a process with a dump of its memory. That memory is ours until execve, and an older kernel kills all
+/// who share it: whom we do not wait for ends by itself instead, if somebody sends it one so early.
+const DUMPING: [c_int; 10] = [
+    libc::SIGQUIT,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGFPE,
+    libc::SIGSYS,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+    libc::SIGBUS,
+    libc::SIGSEGV,
+];
 /// The size of a set of signals in the kernel's form.
 const SET_SIZE: usize = 8;
-/// What rt_sigaction(2) takes, with the default action: numbers that are all zero.
-static DEFAULT: [u64; 4] = [0; 4];
+/// Tells rt_sigaction(2) that there is a way back from the handler, without which x86-64 calls none.
+const HAS_RESTORER: u64 = 0x0400_0000;
 
 /// All that a new process does before it becomes the program.
 #[derive(Default)]
@@ -58,7 +72,7 @@ pub(super) struct Failure {
 /// What a new process does, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// To leave descriptors behind; nothing has happened then, and it can be born with a copy of them.
+    /// To leave descriptors behind; nothing has happened then, and who waited can have it born with a copy of them.
     Descriptors,
     /// To come into being, with its group and streams.
     Creation,
@@ -76,13 +90,15 @@ pub(super) struct Given {
     pub(super) birth: Birth,
     /// Which signals are blocked once it is the program.
     pub(super) mask: SigSet,
+    /// Whether its number is known before it has become the program, so that it can be sent signals.
+    pub(super) is_exposed: bool,
     /// Where it tells why it failed.
     pub(super) report: &'static AtomicU64,
 }
 
 impl Birth {
     /// Runs in the new process: system calls only, no allocation, no lock.
-    fn become_program(&self, mask: &SigSet) -> Failure {
+    fn become_program(&self, mask: &SigSet, is_exposed: bool) -> Failure {
         let prepare = || -> Result<(), Failure> {
             if let Some(first) = self.leave_from {
                 leave_behind(first).map_err(|errno| Failure { stage: Stage::Descriptors, errno })?;
@@ -97,16 +113,25 @@ impl Birth {
             }
             if let Some(directory) = &self.directory {
                 // SAFETY: a null-ended path.
-                let entered = unsafe { raw::call(libc::SYS_chdir, [directory.as_ptr().addr(), 0, 0, 0]) };
+                let entered =
+                    unsafe { raw::call(libc::SYS_chdir, [directory.as_ptr().expose_provenance(), 0, 0, 0]) };
                 entered.map_err(|errno| Failure { stage: Stage::Directory, errno })?;
             }
             self.steps.make().map_err(|(step, errno)| Failure { stage: Stage::Step(step), errno })?;
-            for signal in OURS {
-                let given = [number(signal), ptr::from_ref(&DEFAULT).addr(), 0, SET_SIZE];
-                // SAFETY: the default action runs no code of ours; the table of actions is not shared.
-                unsafe { raw::call(libc::SYS_rt_sigaction, given) }.map_err(creation)?;
+            // SAFETY: the default action runs no code of ours.
+            OURS.into_iter()
+                .try_for_each(|signal| unsafe { set_action(signal, [0; 4]) })
+                .map_err(creation)?;
+            if is_exposed {
+                let end = end as extern "C" fn(c_int) -> ! as usize as u64;
+                let action = [end, HAS_RESTORER, end, 0];
+                // SAFETY: it only makes a system call, and there is no way back from it.
+                DUMPING
+                    .into_iter()
+                    .try_for_each(|signal| unsafe { set_action(signal, action) })
+                    .map_err(creation)?;
             }
-            let given = [number(libc::SIG_SETMASK), ptr::from_ref(mask).addr(), 0, SET_SIZE];
+            let given = [number(libc::SIG_SETMASK), ptr::from_ref(mask).expose_provenance(), 0, SET_SIZE];
             // SAFETY: a set of signals is at least as large as the kernel's, and begins with that.
             unsafe { raw::call(libc::SYS_rt_sigprocmask, given) }.map(drop).map_err(creation)
         };
@@ -121,12 +146,31 @@ impl Birth {
 pub(super) extern "C" fn enter(given: *mut c_void) -> c_int {
     // SAFETY: as above.
     let given = unsafe { &*given.cast_const().cast::<Given>() };
-    let failed = given.birth.become_program(&given.mask);
+    let failed = given.birth.become_program(&given.mask, given.is_exposed);
     given.report.store(failed.written(), Ordering::SeqCst);
+    exit(127)
+}
+
+/// Ends a process that got a signal before it was the program, as a shell would tell it.
+extern "C" fn end(signal: c_int) -> ! {
+    exit(128 + number(signal))
+}
+
+fn exit(status: usize) -> ! {
     loop {
         // SAFETY: ends this process without running anything of ours.
-        let _ = unsafe { raw::call(libc::SYS_exit_group, [127, 0, 0, 0]) };
+        let _ = unsafe { raw::call(libc::SYS_exit_group, [status, 0, 0, 0]) };
     }
+}
+
+/// Sets the action of a signal; the table of actions is not shared with us. execve puts a handler back to the default.
+///
+/// # Safety
+/// The action must be one in the kernel's form, for x86-64 unless it is the default one, and fit for the new process.
+unsafe fn set_action(signal: c_int, action: [u64; 4]) -> Result<(), Errno> {
+    let given = [number(signal), ptr::from_ref(&action).expose_provenance(), 0, SET_SIZE];
+    // SAFETY: as the caller promises.
+    unsafe { raw::call(libc::SYS_rt_sigaction, given) }.map(drop)
 }
 
 impl Failure {

@@ -43,7 +43,7 @@ impl Image {
         self.environment = self.list.len();
         environment.iter().map(Variable::text).for_each(|text| self.add(text));
         self.list.push(0);
-        let base = self.text.as_ptr().addr();
+        let base = self.text.as_ptr().expose_provenance();
         for place in self.list.iter_mut().filter(|place| **place != 0) {
             *place += base;
         }
@@ -66,7 +66,12 @@ impl Image {
     pub(super) fn execute(&self) -> Errno {
         let arguments = self.list.as_ptr();
         let environment = arguments.wrapping_add(self.environment);
-        let given = [self.text.as_ptr().addr(), arguments.addr(), environment.addr(), 0];
+        let given = [
+            self.text.as_ptr().expose_provenance(),
+            arguments.expose_provenance(),
+            environment.expose_provenance(),
+            0,
+        ];
         // SAFETY: a null-ended path and two null-ended lists of such strings, all alive as long as `self`.
         match unsafe { raw::call(libc::SYS_execve, given) } {
             Err(errno) => errno,

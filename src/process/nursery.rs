@@ -1,11 +1,12 @@
 //! Where processes are born: in our own memory (clone(2) with `CLONE_VM`), so that the cost does not grow with our size.
 //! posix_spawn(3) does the same, with some 130 system calls more. Like that, we are suspended until a new process has
 //! become its program, as with vfork(2); but where many are to be started we go on meanwhile, and the next is born
-//! beside it. That it failed is then known when it has ended.
+//! beside it. That it failed is then known when it has ended. Until it has become its program it holds open what we had
+//! open when it was born.
 //!
-//! We wait in any case where more than the execution can fail, and if too many are being born already. One that changes
-//! its user gets a copy of our memory instead: the kernel marks memory that changed hands as not to be looked into, and
-//! ours should not be marked.
+//! We wait in any case for one with a directory or settings of its own, which fail more often and need libc, and if too
+//! many are being born already. One that changes its user gets a copy of our memory instead: the kernel marks memory that
+//! changed hands as not to be looked into, and ours should not be marked.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -42,6 +43,8 @@ thread_local! {
 struct Nursery {
     words: Option<&'static [Words; CRADLES]>,
     cradles: [Option<Box<Cradle>>; CRADLES],
+    /// The kernel, or what plays its part, lets nobody go on.
+    always_waits: bool,
     /// Those that never became their program, until somebody asks.
     failed: Vec<(Pid, PathBuf, Errno)>,
 }
@@ -83,7 +86,7 @@ pub(super) fn failure(ended: Pid) -> Option<SpawnError> {
 
 impl Nursery {
     const fn new() -> Self {
-        Self { words: None, cradles: [const { None }; CRADLES], failed: Vec::new() }
+        Self { words: None, cradles: [const { None }; CRADLES], always_waits: false, failed: Vec::new() }
     }
 
     fn bear(
@@ -95,24 +98,44 @@ impl Nursery {
     ) -> Result<Pid, SpawnError> {
         self.settle();
         let cwd = launch.execution.cwd.as_deref();
-        let impossible = |error: NulError| SpawnError::new(format!("execute {path:?}"), error.into());
         let directory = cwd.map(|cwd| CString::new(cwd.as_os_str().as_bytes())).transpose();
-        let directory = directory.map_err(impossible)?;
+        let directory = directory.map_err(|error| impossible(path, error))?;
         let steps = Steps::plan(launch.execution);
         let may_go_on = launch.goes_on && directory.is_none() && steps.is_empty();
         let number = if may_go_on { self.vacant(outputs) } else { WAITED_FOR };
-        let failed = |errno: Errno| diagnosis::execution_failed(path, None, errno.into());
-        let cradle = self.cradle(number).map_err(failed)?;
-        cradle.given.birth.image.lay_out(path, launch.command, launch.environment).map_err(impossible)?;
+        let cradle = self.prepared(number, launch, path)?;
         cradle.given.birth.directory = directory;
         cradle.given.birth.steps = steps;
-        let born = cradle.bear(number, stdin, outputs);
-        born.map_err(|failed| explain(failed, &cradle.given.birth.steps, path, cwd))
+        let mut born = cradle.bear(number, stdin, outputs);
+        if number != WAITED_FOR && matches!(born, Err(failed) if is_refusal(failed.errno)) {
+            self.always_waits = true;
+            born = self.prepared(WAITED_FOR, launch, path)?.bear(WAITED_FOR, stdin, outputs);
+        }
+        born.map_err(|failed| explain(failed, launch, path))
+    }
+
+    /// A place with what is to be executed, and nothing to be set before.
+    fn prepared(
+        &mut self,
+        number: usize,
+        launch: &Launch<'_>,
+        path: &Path,
+    ) -> Result<&mut Cradle, SpawnError> {
+        let failed = |errno: Errno| diagnosis::execution_failed(path, None, errno.into());
+        let cradle = self.cradle(number).map_err(failed)?;
+        let birth = &mut cradle.given.birth;
+        birth
+            .image
+            .lay_out(path, launch.command, launch.environment)
+            .map_err(|error| impossible(path, error))?;
+        birth.directory = None;
+        birth.steps = Steps::default();
+        Ok(cradle)
     }
 
     /// A place for a process that we need not wait for, if there is one.
     fn vacant(&self, outputs: Option<[BorrowedFd<'_>; 2]>) -> usize {
-        if !raw::IS_DIRECT || outputs.is_some_and(Berth::is_doubtful) {
+        if !raw::IS_DIRECT || self.always_waits || outputs.is_some_and(Berth::is_doubtful) {
             return WAITED_FOR;
         }
         let is_vacant = |number: &usize| match self.cradles.get(*number) {
@@ -145,7 +168,7 @@ impl Nursery {
 
     fn failure(&mut self, ended: Pid) -> Option<SpawnError> {
         for cradle in self.cradles.iter_mut().flatten().filter(|cradle| cradle.born == Some(ended)) {
-            // The kernel does not say so of one that dumps its core.
+            // Not every kernel says so of one that dumped its core, or before the end.
             cradle.words.inside.store(0, Ordering::SeqCst);
         }
         self.settle();
@@ -156,9 +179,8 @@ impl Nursery {
 }
 
 impl Drop for Nursery {
-    /// What a process still needs stays.
+    /// What a process may still need stays.
     fn drop(&mut self) {
-        self.settle();
         for cradle in self.cradles.iter_mut().filter_map(Option::take) {
             if cradle.born.is_some() {
                 mem::forget(cradle);
@@ -169,7 +191,12 @@ impl Drop for Nursery {
 
 impl Cradle {
     fn new(words: &'static Words) -> Self {
-        let given = Given { birth: Birth::default(), mask: SigSet::empty(), report: &words.report };
+        let given = Given {
+            birth: Birth::default(),
+            mask: SigSet::empty(),
+            is_exposed: false,
+            report: &words.report,
+        };
         Self { words, stack: Vec::with_capacity(STACK_SIZE), given, born: None, berth: None }
     }
 
@@ -213,6 +240,7 @@ impl Cradle {
         // No handler of ours may run in the new process: it would run in our memory.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map_err(creation)?;
         self.given.mask = mask;
+        self.given.is_exposed = !waits;
         let top = self.stack.as_mut_ptr().wrapping_add(STACK_SIZE);
         // SAFETY: nobody touches the stack and `given` until the process has left our memory: until this call returns,
         // or until `inside` is zero. `enter` only makes system calls.
@@ -225,7 +253,8 @@ impl Cradle {
                 (&raw mut self.given).cast(),
             )
         };
-        mask.thread_set_mask().map_err(creation)?;
+        // Cannot fail: it is the mask that we had.
+        let _ = mask.thread_set_mask();
         let pid = created.inspect_err(|_| self.words.inside.store(0, Ordering::SeqCst)).map_err(creation)?;
         let pid = i32::try_from(pid).ok().and_then(Pid::new).ok_or_else(|| creation(Errno::ESRCH))?;
         if !waits {
@@ -254,10 +283,19 @@ impl Cradle {
     }
 }
 
-fn explain(failed: Failure, steps: &Steps, path: &Path, cwd: Option<&Path>) -> SpawnError {
+fn impossible(path: &Path, error: NulError) -> SpawnError {
+    SpawnError::new(format!("execute {path:?}"), error.into())
+}
+
+/// Whether the kernel does not do such a thing at all: an emulator may not, nor one that is guarded.
+fn is_refusal(errno: Errno) -> bool {
+    matches!(errno, Errno::EINVAL | Errno::ENOSYS | Errno::EPERM)
+}
+
+fn explain(failed: Failure, launch: &Launch<'_>, path: &Path) -> SpawnError {
     let cwd = match failed.stage {
-        Stage::Step(step) => return steps.failed(step, failed.errno),
-        Stage::Directory => cwd,
+        Stage::Step(step) => return Steps::plan(launch.execution).failed(step, failed.errno),
+        Stage::Directory => launch.execution.cwd.as_deref(),
         Stage::Descriptors | Stage::Creation | Stage::Execution => None,
     };
     diagnosis::execution_failed(path, cwd, failed.errno.into())

@@ -47,17 +47,16 @@ impl Handler<ProcessEnded> for Job {
         let lasted = execution.started.elapsed();
         self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, None);
         self.checks.pause();
+        if !self.state.pending {
+            self.hold = None;
+        }
         if let Some(reason) = &ended.unstarted {
             self.note_failure(reason, ended.status.shell_code());
-            self.hold = None;
             return self.advance(Input::SpawnFailed, ctx);
         }
         self.log_end(&ended);
         self.last_status = Some(ended.status.shell_code());
         self.last_exit = Some(ended.to_string());
-        if !self.state.pending {
-            self.hold = None;
-        }
         self.advance(Input::Exited(Ended { success: ended.status.is_success(), lasted }), ctx);
         if !ended.leftover {
             self.advance(Input::GroupGone, ctx);
