@@ -113,12 +113,14 @@ impl Reserved {
             // SAFETY: new, and nobody else's.
             io::Result::Ok(unsafe { OwnedFd::from_raw_fd(place) })
         };
+        // The first and lowest, so that a process takes along no place above its own.
+        let stdin = place()?;
         let mut pairs = Vec::with_capacity(CRADLES);
         for _ in 0..CRADLES {
             pairs.push([place()?, place()?]);
         }
         let outputs = pairs.try_into().map_err(|_| io::Error::other("another number of places"))?;
-        Ok(Self { stdin: place()?, outputs, proven: false })
+        Ok(Self { stdin, outputs, proven: false })
     }
 
     fn fill(&mut self, cradle: usize, outputs: [BorrowedFd<'_>; 2]) -> Option<Berth> {
