@@ -1,5 +1,5 @@
-//! Environment variables in the kernel's form, shared rather than copied: with a thousand jobs every process is told
-//! a thousand process numbers.
+//! Environment variables in the kernel's form, kept once for all: with a thousand jobs every process is told a thousand
+//! process numbers. They are copied only into what a process is started with.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
