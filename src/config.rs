@@ -29,4 +29,4 @@ pub mod words;
 pub use load::{Loaded, check, load, load_beside, load_text, render};
 pub use schema::SCHEMA;
 pub use socket::control_socket;
-pub use system::{Accounts, System};
+pub use system::{Accounts, Addresses, System};

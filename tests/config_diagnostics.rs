@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use containerpilot::config::interfaces::InterfaceAddress;
-use containerpilot::config::{self, System};
+use containerpilot::config::{self, Addresses, System};
 
 /// A machine that is the same everywhere.
 fn system() -> System {
@@ -16,7 +16,8 @@ fn system() -> System {
         interface: interface.to_owned(),
         address: address.parse().unwrap(),
     };
-    System { addresses: vec![address("eth0", "192.0.2.7"), address("lo", "127.0.0.1")], ..System::default() }
+    let addresses = vec![address("eth0", "192.0.2.7"), address("lo", "127.0.0.1")];
+    System { addresses: Addresses::Listed(addresses), ..System::default() }
 }
 
 fn env() -> BTreeMap<String, String> {

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use containerpilot::config::interfaces::InterfaceAddress;
-use containerpilot::config::{Accounts, System, load_text};
+use containerpilot::config::{Accounts, Addresses, System, load_text};
 use containerpilot::messages::event::EventCode;
 use containerpilot::messages::job::Phase;
 use support::ports::free_port;
@@ -139,7 +139,7 @@ fn every_page_can_be_reached_from_the_readme() {
 /// A machine with the interface and the accounts that the pages use.
 fn machine() -> System {
     let address = InterfaceAddress { interface: "eth0".into(), address: "192.0.2.10".parse().unwrap() };
-    System { addresses: vec![address], accounts: Accounts::Host }
+    System { addresses: Addresses::Listed(vec![address]), accounts: Accounts::Host }
 }
 
 /// A block is a configuration, some of its top-level keys, or some keys of a job.

@@ -100,6 +100,10 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let children = Children::new(kernel, log.clone());
     Reaper::new(children.clone(), log.logger().clone())?.start();
     let launcher = Launcher::new(children.clone(), environ);
+    let first = |job: &&Arc<JobSpec>| job.exec.is_some() && job.when.trigger.is_startup();
+    if spec.jobs.iter().filter(first).count() > 1 {
+        launcher.pace.expect_many();
+    }
     let board = Board::default();
     let recorder = Recorder::default();
     let queued = Rc::new(Cell::new(0));

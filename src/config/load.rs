@@ -70,7 +70,7 @@ pub fn render(path: &Path, env: &BTreeMap<String, String>) -> Result<String, Rep
         if is_directory {
             text.push_str(&format!("// {}\n", path.display()));
         }
-        text.push_str(&rendered);
+        text.push_str(&rendered.text);
         if is_directory && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -203,17 +203,15 @@ impl Loader {
         None
     }
 
-    fn render(&mut self, file: FileId, env: &BTreeMap<String, String>) -> Option<String> {
+    fn render(&mut self, file: FileId, env: &BTreeMap<String, String>) -> Option<&Rendered> {
         let source = self.sources.get_mut(file)?;
-        source.secrets = secrets(&source.written);
         match template::render(&source.written, env) {
             Ok(rendered) => {
                 source.secrets = secrets(&rendered.text);
-                let text = rendered.text.clone();
-                source.rendered = Some(Rendered { text: rendered.text, map: rendered.map });
-                Some(text)
+                Some(source.rendered.insert(Rendered { text: rendered.text, map: rendered.map }))
             }
             Err(error) => {
+                source.secrets = secrets(&source.written);
                 let message = format!("template: {}", error.message);
                 self.problems.add(Problem::error("template", Span::new(file, error.span), message));
                 None
@@ -263,11 +261,11 @@ impl Loader {
     }
 
     fn decode(&mut self, file: FileId, env: &BTreeMap<String, String>) -> Option<RawConfig> {
-        let text = self.render(file, env)?;
-        let map = self.sources.get(file).and_then(|file| Some(&file.rendered.as_ref()?.map));
-        let last_hole = |offset| map.and_then(|map| map.last_hole(offset));
-        let node = document::parse(file, &text, last_hole, &mut self.problems)?;
-        decode::decode(&node, &text, &mut self.problems)
+        self.render(file, env)?;
+        let Rendered { text, map } = self.sources.get(file)?.rendered.as_ref()?;
+        let last_hole = |offset| map.last_hole(offset);
+        let node = document::parse(file, text, last_hole, &mut self.problems)?;
+        decode::decode(&node, text, &mut self.problems)
     }
 }
 
@@ -288,7 +286,8 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     if metadata.len() > LARGEST_FILE {
         return Err(too_large());
     }
-    let mut bytes = Vec::new();
+    // One more than it seems to be: its end is then seen without asking for more room.
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default() + 1);
     fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST_FILE {
         return Err(too_large());

@@ -1,7 +1,9 @@
 //! Unites the files of a directory into one configuration. Pure and associative: how files are grouped
 //! makes no difference, only their order does.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use super::diagnostic::{Problem, Problems};
 use super::raw::{
@@ -40,7 +42,7 @@ pub(super) trait Named {
     const NOUN: &'static str;
 
     /// The name it has or gets by default; `None` if that cannot be told.
-    fn identity(&self) -> Option<String>;
+    fn identity(&self) -> Option<Cow<'_, str>>;
 
     /// Where its name is, if it was given one.
     fn name_span(&self) -> Option<Span>;
@@ -49,9 +51,9 @@ pub(super) trait Named {
 impl Named for RawJob {
     const NOUN: &'static str = "job";
 
-    fn identity(&self) -> Option<String> {
+    fn identity(&self) -> Option<Cow<'_, str>> {
         match &self.name {
-            Some(name) => name.value.clone(),
+            Some(name) => name.value.as_deref().map(Cow::Borrowed),
             None => self.exec.as_ref()?.value.as_ref()?.program(),
         }
     }
@@ -64,10 +66,10 @@ impl Named for RawJob {
 impl Named for RawCoprocess {
     const NOUN: &'static str = "coprocess";
 
-    fn identity(&self) -> Option<String> {
+    fn identity(&self) -> Option<Cow<'_, str>> {
         match &self.name {
-            Some(name) => name.value.clone(),
-            None => self.command.as_ref()?.value.as_ref().map(RawCommand::line),
+            Some(name) => name.value.as_deref().map(Cow::Borrowed),
+            None => self.command.as_ref()?.value.as_ref().map(|command| command.line().into()),
         }
     }
 
@@ -79,8 +81,8 @@ impl Named for RawCoprocess {
 impl Named for RawWatch {
     const NOUN: &'static str = "watch";
 
-    fn identity(&self) -> Option<String> {
-        self.alias.as_ref().or(self.name.as_ref())?.value.clone()
+    fn identity(&self) -> Option<Cow<'_, str>> {
+        self.alias.as_ref().or(self.name.as_ref())?.value.as_deref().map(Cow::Borrowed)
     }
 
     fn name_span(&self) -> Option<Span> {
@@ -92,13 +94,13 @@ impl Named for RawMetric {
     const NOUN: &'static str = "metric";
 
     /// The parts that are not empty, joined with `_`.
-    fn identity(&self) -> Option<String> {
+    fn identity(&self) -> Option<Cow<'_, str>> {
         let parts: Option<Vec<&str>> = [&self.namespace, &self.subsystem, &self.name]
             .into_iter()
             .flatten()
             .map(|part| part.value.as_deref())
             .collect();
-        Some(parts?.join("_")).filter(|name| !name.is_empty())
+        Some(parts?.join("_")).filter(|name| !name.is_empty()).map(Cow::Owned)
     }
 
     fn name_span(&self) -> Option<Span> {
@@ -108,10 +110,10 @@ impl Named for RawMetric {
 
 impl RawCommand {
     /// The first word.
-    fn program(&self) -> Option<String> {
+    fn program(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::Line(line) => words::split(line).ok()?.into_iter().next(),
-            Self::Words(words) => words.first().map(|word| word.0.clone()),
+            Self::Line(line) => words::split(line).ok()?.into_iter().next().map(Cow::Owned),
+            Self::Words(words) => words.first().map(|word| word.0.as_str().into()),
         }
     }
 
@@ -150,12 +152,11 @@ fn merge_telemetry(
     second: Opt<RawTelemetry>,
     shadowed: &mut Vec<Shadowed>,
 ) -> Opt<RawTelemetry> {
-    let (first, second) = match (first, second) {
+    let (mut first, second) = match (first, second) {
         (Some(first), Some(second)) => (first, second),
         (first, second) => return second.or(first),
     };
-    let place = Field { value: None, ..first };
-    let value = match (first.value, second.value) {
+    first.value = match (first.value, second.value) {
         (Some(a), Some(b)) => Some(RawTelemetry {
             port: replace("telemetry.port", a.port, b.port, shadowed),
             interfaces: replace("telemetry.interfaces", a.interfaces, b.interfaces, shadowed),
@@ -164,7 +165,7 @@ fn merge_telemetry(
         }),
         (a, b) => b.or(a),
     };
-    Some(Field { value, ..place })
+    Some(first)
 }
 
 fn replace<T>(what: &str, first: Opt<T>, second: Opt<T>, shadowed: &mut Vec<Shadowed>) -> Opt<T> {
@@ -179,15 +180,14 @@ fn replace<T>(what: &str, first: Opt<T>, second: Opt<T>, shadowed: &mut Vec<Shad
 
 /// Entries keep the position of the first of their name and the value of the last.
 fn unite<T: Named>(first: Opt<List<T>>, second: Opt<List<T>>, shadowed: &mut Vec<Shadowed>) -> Opt<List<T>> {
-    let (first, second) = match (first, second) {
+    let (mut first, second) = match (first, second) {
         (Some(first), Some(second)) => (first, second),
         (first, second) => return second.or(first),
     };
-    let place = Field { value: None, ..first };
     let mut united: Vec<Field<T>> = Vec::new();
     let mut position: HashMap<String, usize> = HashMap::new();
-    for entry in [first.value, second.value].into_iter().flatten().flat_map(|list| list.0) {
-        let name = entry.value.as_ref().and_then(Named::identity);
+    for entry in [first.value.take(), second.value].into_iter().flatten().flat_map(|list| list.0) {
+        let name = entry.value.as_ref().and_then(Named::identity).map(Cow::into_owned);
         let earlier = name.as_ref().and_then(|name| position.get(name)).copied();
         match earlier.and_then(|index| united.get_mut(index)) {
             Some(earlier) => {
@@ -200,7 +200,8 @@ fn unite<T: Named>(first: Opt<List<T>>, second: Opt<List<T>>, shadowed: &mut Vec
             }
         }
     }
-    Some(Field { value: Some(List(united)), ..place })
+    first.value = Some(List(united));
+    Some(first)
 }
 
 fn shadow<T: Named>(entry: &Field<T>) -> Shadowed {
@@ -212,23 +213,26 @@ fn shadow<T: Named>(entry: &Field<T>) -> Shadowed {
 
 /// Reports entries of one file that have the same name: there, nobody means to replace one.
 pub fn report_duplicates(config: &RawConfig, problems: &mut Problems) {
-    report_duplicate_entries(config.jobs.as_ref(), problems);
-    report_duplicate_entries(config.coprocesses.as_ref(), problems);
-    report_duplicate_entries(config.watches.as_ref(), problems);
+    report_duplicate_entries(config.jobs.as_deref(), problems);
+    report_duplicate_entries(config.coprocesses.as_deref(), problems);
+    report_duplicate_entries(config.watches.as_deref(), problems);
     let telemetry = config.telemetry.as_ref().and_then(|telemetry| telemetry.value.as_ref());
-    report_duplicate_entries(telemetry.and_then(|telemetry| telemetry.metrics.as_ref()), problems);
+    report_duplicate_entries(telemetry.and_then(|telemetry| telemetry.metrics.as_deref()), problems);
 }
 
 fn report_duplicate_entries<T: Named>(list: Option<&Field<List<T>>>, problems: &mut Problems) {
-    let mut first: HashMap<String, Use> = HashMap::new();
-    for entry in list.and_then(|list| list.value.as_ref()).into_iter().flat_map(|list| &list.0) {
+    let Some(list) = list.and_then(|list| list.value.as_ref()) else { return };
+    let mut first: HashMap<Cow<'_, str>, Use> = HashMap::with_capacity(list.0.len());
+    for entry in &list.0 {
         let Some(value) = &entry.value else { continue };
         let Some(name) = value.identity() else { continue };
         let here = Use::of(entry.span, value);
-        match first.get(&name) {
-            Some(earlier) => problems.add(duplicate_name(T::NOUN, &name, here, *earlier)),
-            None => {
-                first.insert(name, here);
+        match first.entry(name) {
+            Entry::Occupied(earlier) => {
+                problems.add(duplicate_name(T::NOUN, earlier.key(), here, *earlier.get()));
+            }
+            Entry::Vacant(place) => {
+                place.insert(here);
             }
         }
     }

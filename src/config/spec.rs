@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::messages::event::EventKey;
+use crate::messages::event::{EventCode, EventKey};
 use crate::messages::signal::Signal;
 pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
@@ -144,6 +144,11 @@ impl Trigger {
             Self::All(keys) | Self::Any(keys) => keys,
             Self::Interval(_) => &[],
         }
+    }
+
+    /// Whether it is startup, and nothing else.
+    pub fn is_startup(&self) -> bool {
+        self.keys().iter().all(|key| key.code == EventCode::Startup)
     }
 }
 

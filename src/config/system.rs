@@ -1,5 +1,6 @@
 //! What a configuration takes from the machine it runs on, in one place so that tests can choose it.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::accounts;
@@ -10,9 +11,24 @@ use super::spec::UserSpec;
 #[derive(Debug, Clone, Default)]
 pub struct System {
     /// Addresses of its network interfaces.
-    pub addresses: Vec<InterfaceAddress>,
+    pub addresses: Addresses,
     /// Its users and groups.
     pub accounts: Accounts,
+}
+
+/// Addresses of network interfaces.
+#[derive(Debug, Clone)]
+pub enum Addresses {
+    /// Those of this machine, once somebody has asked: most configurations need none.
+    Host(OnceCell<Vec<InterfaceAddress>>),
+    /// Only these.
+    Listed(Vec<InterfaceAddress>),
+}
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Self::Listed(Vec::new())
+    }
 }
 
 /// Users and groups.
@@ -33,7 +49,17 @@ pub enum Accounts {
 impl System {
     /// This machine.
     pub fn current() -> Self {
-        Self { addresses: interfaces::system_addresses().unwrap_or_default(), accounts: Accounts::Host }
+        Self { addresses: Addresses::Host(OnceCell::new()), accounts: Accounts::Host }
+    }
+
+    /// The addresses of its network interfaces.
+    pub fn addresses(&self) -> &[InterfaceAddress] {
+        match &self.addresses {
+            Addresses::Host(known) => {
+                known.get_or_init(|| interfaces::system_addresses().unwrap_or_default())
+            }
+            Addresses::Listed(listed) => listed,
+        }
     }
 
     /// The user of a name or number. A number needs no entry: it then stands for its own group too.

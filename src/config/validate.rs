@@ -96,14 +96,14 @@ pub fn validate(
     let at_start = jobs::After::new(config, &names);
     let jobs = jobs::validate(&mut context, config, &names, &at_start, incomplete, &mut places);
     let spec = Spec {
-        consul: consul::validate(&mut context, config.consul.as_ref(), &mut places),
-        logging: sections::logging(&mut context, config.logging.as_ref()),
+        consul: consul::validate(&mut context, config.consul.as_deref(), &mut places),
+        logging: sections::logging(&mut context, config.logging.as_deref()),
         jobs,
-        watches: watches::validate(&mut context, config.watches.as_ref(), &at_start, &mut places),
-        control: sections::control(&mut context, config.control.as_ref()),
-        telemetry: sections::telemetry(&mut context, config.telemetry.as_ref(), &mut places),
-        stop_timeout: sections::stop_budget(config.stop_timeout.as_ref()),
-        env: execution::environment(&mut context, format_args!("env"), config.env.as_ref()),
+        watches: watches::validate(&mut context, config.watches.as_deref(), &at_start, &mut places),
+        control: sections::control(&mut context, config.control.as_deref()),
+        telemetry: sections::telemetry(&mut context, config.telemetry.as_deref(), &mut places),
+        stop_timeout: sections::stop_budget(config.stop_timeout.as_deref()),
+        env: execution::environment(&mut context, format_args!("env"), config.env.as_deref()),
     };
     Validated { spec, places }
 }

@@ -1,6 +1,8 @@
 //! How many processes are started before everybody else has their turn. A start takes a while, so a hundred jobs that
 //! restart at once would keep clients and timers waiting.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -11,7 +13,11 @@ const STARTS_PER_TURN: usize = 2;
 
 /// Who may start a process next, in the order in which they asked.
 #[derive(Debug, Clone)]
-pub struct Pace(Arc<Semaphore>);
+pub struct Pace {
+    permits: Arc<Semaphore>,
+    /// Many are about to ask at once.
+    expects_many: Rc<Cell<bool>>,
+}
 
 /// The right to start one process now.
 #[derive(Debug)]
@@ -20,22 +26,27 @@ pub struct Turn(OwnedSemaphorePermit);
 impl Pace {
     /// Nobody has asked yet.
     pub fn new() -> Self {
-        Self(Arc::new(Semaphore::new(STARTS_PER_TURN)))
+        Self { permits: Arc::new(Semaphore::new(STARTS_PER_TURN)), expects_many: Rc::default() }
+    }
+
+    /// Says that the next to ask is only the first of many.
+    pub fn expect_many(&self) {
+        self.expects_many.set(true);
     }
 
     /// A turn, if it is one's turn.
     pub fn try_turn(&self) -> Option<Turn> {
-        Arc::clone(&self.0).try_acquire_owned().ok().map(Turn)
+        Arc::clone(&self.permits).try_acquire_owned().ok().map(Turn)
     }
 
-    /// Whether others start one in the same turn, or wait for the next.
+    /// Whether others start one in the same turn, or wait for the next. To be asked once by whoever has a turn.
     pub(super) fn is_crowded(&self) -> bool {
-        self.0.available_permits() + 1 < STARTS_PER_TURN
+        self.expects_many.take() || self.permits.available_permits() + 1 < STARTS_PER_TURN
     }
 
     /// Waits for one's turn; whoever stops waiting loses nobody's turn but its own.
     pub fn turn(&self) -> impl Future<Output = Option<Turn>> + use<> {
-        let permits = Arc::clone(&self.0);
+        let permits = Arc::clone(&self.permits);
         async move { permits.acquire_owned().await.ok().map(Turn) }
     }
 }
@@ -99,5 +110,14 @@ mod tests {
         assert!(first.is_some() && !pace.is_crowded());
         let second = pace.try_turn();
         assert!(second.is_some() && pace.is_crowded());
+    }
+
+    #[test]
+    fn the_first_of_many_knows_of_them_and_who_starts_alone_later_does_not() {
+        let pace = Pace::new();
+        pace.expect_many();
+        let first = pace.clone().try_turn();
+        assert!(first.is_some() && pace.is_crowded());
+        assert!(!pace.is_crowded());
     }
 }

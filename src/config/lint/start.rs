@@ -65,6 +65,10 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
 
 /// The jobs that can never start, each with its reason; a cycle is named once, at its first job.
 pub(super) fn never_start(spec: &Spec) -> Vec<(usize, Reason)> {
+    let waits_for_a_job = |key: &EventKey| matches!(key.source, Source::Job(_));
+    if !spec.jobs.iter().any(|job| job.when.trigger.keys().iter().any(waits_for_a_job)) {
+        return Vec::new();
+    }
     let graph = Graph::new(&spec.jobs);
     let can_start = graph.can_start();
     let stuck = |index: usize| !can_start.get(index).copied().unwrap_or(true);
@@ -105,7 +109,7 @@ impl<'a> Graph<'a> {
             jobs.iter().enumerate().map(|(index, job)| (&*job.name, index)).collect();
         let mut waiting = vec![Vec::new(); jobs.len()];
         for (index_of_job, job) in jobs.iter().enumerate() {
-            for key in keys(&job.when.trigger) {
+            for key in job.when.trigger.keys() {
                 if let Source::Job(name) = &key.source
                     && let Some(waiters) = index.get(&**name).and_then(|source| waiting.get_mut(*source))
                 {
@@ -139,7 +143,7 @@ impl<'a> Graph<'a> {
     }
 
     fn keys(&self, job: usize) -> &'a [EventKey] {
-        self.jobs.get(job).map_or(&[], |job| keys(&job.when.trigger))
+        self.jobs.get(job).map_or(&[], |job| job.when.trigger.keys())
     }
 
     fn source(&self, key: &EventKey) -> Option<usize> {
@@ -232,14 +236,6 @@ impl<'a> Graph<'a> {
             way.push(next);
             current = next;
         }
-    }
-}
-
-fn keys(trigger: &Trigger) -> &[EventKey] {
-    match trigger {
-        Trigger::Once(key) | Trigger::Each(key) => std::slice::from_ref(key),
-        Trigger::All(keys) | Trigger::Any(keys) => keys,
-        Trigger::Interval(_) => &[],
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::Addresses;
 use crate::config::diagnostic::Severity;
 use crate::config::interfaces::InterfaceAddress;
 use crate::config::spec::{ConsulAddress, JobKind, Limit, StopBudget, Trigger};
@@ -13,7 +14,10 @@ fn system() -> System {
     let address =
         |interface: &str, address: IpAddr| InterfaceAddress { interface: interface.into(), address };
     System {
-        addresses: vec![address("eth0", [192, 0, 2, 7].into()), address("lo", [127, 0, 0, 1].into())],
+        addresses: Addresses::Listed(vec![
+            address("eth0", [192, 0, 2, 7].into()),
+            address("lo", [127, 0, 0, 1].into()),
+        ]),
         ..System::default()
     }
 }

@@ -11,14 +11,18 @@ fn field<T>(value: T, start: u32) -> Field<T> {
     Field { span, key: span, index: 0, value: Some(value) }
 }
 
+fn boxed<T>(value: T, start: u32) -> Box<Field<T>> {
+    Box::new(field(value, start))
+}
+
 fn job() -> impl Strategy<Value = Field<RawJob>> {
     (prop::option::of("[abc]"), prop::option::of("[abc] x"), 0..9u32, any::<u32>()).prop_map(
         |(name, exec, restarts, at)| {
             let at = at >> 1;
             let job = RawJob {
-                name: name.map(|name| field(name, at)),
-                exec: exec.map(|line| field(RawCommand::Line(line), at)),
-                restarts: Some(field(Restarts::Times(restarts), at)),
+                name: name.map(|name| boxed(name, at)),
+                exec: exec.map(|line| boxed(RawCommand::Line(line), at)),
+                restarts: Some(boxed(Restarts::Times(restarts), at)),
                 ..RawJob::default()
             };
             field(job, at)
@@ -29,8 +33,8 @@ fn job() -> impl Strategy<Value = Field<RawJob>> {
 fn metric() -> impl Strategy<Value = Field<RawMetric>> {
     ("[ab]?", "[ab]", 0..99u32).prop_map(|(namespace, name, at)| {
         let metric = RawMetric {
-            namespace: Some(field(namespace, at)),
-            name: Some(field(name, at)),
+            namespace: Some(boxed(namespace, at)),
+            name: Some(boxed(name, at)),
             ..RawMetric::default()
         };
         field(metric, at)
@@ -39,7 +43,7 @@ fn metric() -> impl Strategy<Value = Field<RawMetric>> {
 
 fn telemetry() -> impl Strategy<Value = Field<RawTelemetry>> {
     (prop::option::of(prop::collection::vec(metric(), 0..4)), 0..99u32).prop_map(|(metrics, at)| {
-        let metrics = metrics.map(|metrics| field(List(metrics), at));
+        let metrics = metrics.map(|metrics| boxed(List(metrics), at));
         field(RawTelemetry { metrics, ..RawTelemetry::default() }, at)
     })
 }
@@ -53,12 +57,12 @@ fn config() -> impl Strategy<Value = Merged> {
     )
         .prop_map(|(jobs, telemetry, consul, at)| {
             RawConfig {
-                jobs: jobs.map(|jobs| field(List(jobs), 7)),
-                telemetry,
-                consul: consul.map(|address| field(RawConsul::Address(address), 3)),
-                stop_timeout: at.map(|at| field(StopTime::Never, at)),
+                jobs: jobs.map(|jobs| boxed(List(jobs), 7)),
+                telemetry: telemetry.map(Box::new),
+                consul: consul.map(|address| boxed(RawConsul::Address(address), 3)),
+                stop_timeout: at.map(|at| boxed(StopTime::Never, at)),
                 env: at
-                    .map(|at| field(Dictionary(vec![("A".into(), field(Some(Scalar("b".into())), at))]), at)),
+                    .map(|at| boxed(Dictionary(vec![("A".into(), field(Some(Scalar("b".into())), at))]), at)),
                 ..RawConfig::default()
             }
             .into()
@@ -83,11 +87,11 @@ proptest! {
 }
 
 fn named(name: &str, at: u32) -> Field<RawJob> {
-    field(RawJob { name: Some(field(name.to_owned(), at)), ..RawJob::default() }, at)
+    field(RawJob { name: Some(boxed(name.to_owned(), at)), ..RawJob::default() }, at)
 }
 
 fn with_jobs(jobs: Vec<Field<RawJob>>) -> Merged {
-    RawConfig { jobs: Some(field(List(jobs), 0)), ..RawConfig::default() }.into()
+    RawConfig { jobs: Some(boxed(List(jobs), 0)), ..RawConfig::default() }.into()
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub struct Field<T> {
 }
 
 /// A field that may be absent.
-pub type Opt<T> = Option<Field<T>>;
+pub type Opt<T> = Option<Box<Field<T>>>;
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

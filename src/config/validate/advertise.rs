@@ -1,5 +1,6 @@
 //! How a job appears in Consul, and the address that `interfaces` choose.
 
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -14,11 +15,11 @@ use crate::config::spec::{AdvertiseSpec, InitialStatus};
 /// The registration of a job that has a port; a job without one must not ask for any.
 pub(super) fn validate(
     context: &mut Context<'_>,
-    path: &str,
+    path: &dyn Display,
     job: &RawJob,
     health: &Health,
 ) -> Option<AdvertiseSpec> {
-    let selectors = selectors(context, path, job.interfaces.as_ref());
+    let selectors = selectors(context, path, job.interfaces.as_deref());
     let port_field = job.port.as_ref().filter(|port| port.value.is_none_or(|port| port.0 != 0));
     let Some(port) = port_field else {
         warn_of_unused(context, path, job);
@@ -37,7 +38,7 @@ pub(super) fn validate(
         None if context.has_consul => address(context, path, port.span, &selectors)?,
         // Nobody asked for this address, and nobody will be told.
         None => {
-            interfaces::resolve(&selectors, &context.system.addresses).unwrap_or(Ipv4Addr::LOCALHOST.into())
+            interfaces::resolve(&selectors, context.system.addresses()).unwrap_or(Ipv4Addr::LOCALHOST.into())
         }
     };
     let consul = value(&job.consul);
@@ -60,7 +61,7 @@ pub(super) fn validate(
 }
 
 /// ContainerPilot ignores these settings too, but says nothing.
-fn warn_of_unused(context: &mut Context<'_>, path: &str, job: &RawJob) {
+fn warn_of_unused(context: &mut Context<'_>, path: &dyn Display, job: &RawJob) {
     let unused = [
         ("tags", job.tags.as_ref().map(|field| field.key)),
         ("meta", job.meta.as_ref().map(|field| field.key)),
@@ -79,7 +80,7 @@ fn warn_of_unused(context: &mut Context<'_>, path: &str, job: &RawJob) {
 /// What `interfaces` ask for; `None` after a problem was reported.
 pub(super) fn selectors(
     context: &mut Context<'_>,
-    path: &str,
+    path: &dyn Display,
     field: Option<&Field<OneOrMany<String>>>,
 ) -> Option<Vec<Selector>> {
     let Some(field) = field else { return Some(interfaces::default_selectors()) };
@@ -104,11 +105,11 @@ pub(super) fn selectors(
 /// The address that the first matching selector chooses.
 pub(super) fn address(
     context: &mut Context<'_>,
-    path: &str,
+    path: &dyn Display,
     place: Span,
     selectors: &[Selector],
 ) -> Option<IpAddr> {
-    match interfaces::resolve(selectors, &context.system.addresses) {
+    match interfaces::resolve(selectors, context.system.addresses()) {
         Ok(address) => Some(address),
         Err(reason) => {
             context.error("no-interface", place, format!("{path}.interfaces: {reason}"));

@@ -1,6 +1,6 @@
 //! How a job's process is executed: environment, identity, limits.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 
 use super::context::{Context, value};
@@ -29,9 +29,9 @@ const RESOURCES: [(&str, Resource); 16] = [
 ];
 
 /// The execution settings of a job.
-pub(super) fn validate(context: &mut Context<'_>, path: &str, job: &RawJob) -> ExecutionSpec {
+pub(super) fn validate(context: &mut Context<'_>, path: &dyn Display, job: &RawJob) -> ExecutionSpec {
     ExecutionSpec {
-        env: environment(context, format_args!("{path}.env"), job.env.as_ref()),
+        env: environment(context, format_args!("{path}.env"), job.env.as_deref()),
         cwd: job.cwd.as_ref().and_then(|field| directory(context, path, field)),
         user: job.user.as_ref().and_then(|field| user(context, path, field)),
         group: job.group.as_ref().and_then(|field| group(context, path, field)),
@@ -76,7 +76,7 @@ fn is_variable_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-fn directory(context: &mut Context<'_>, path: &str, field: &Field<String>) -> Option<PathBuf> {
+fn directory(context: &mut Context<'_>, path: &dyn Display, field: &Field<String>) -> Option<PathBuf> {
     let text = field.value.as_ref()?;
     if !context.no_nul(format_args!("{path}.cwd"), field, text) {
         return None;
@@ -90,7 +90,7 @@ fn directory(context: &mut Context<'_>, path: &str, field: &Field<String>) -> Op
     None
 }
 
-fn user(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option<UserSpec> {
+fn user(context: &mut Context<'_>, path: &dyn Display, field: &Field<Scalar>) -> Option<UserSpec> {
     let name = &field.value.as_ref()?.0;
     let user = context.user(name);
     if user.is_none() {
@@ -99,7 +99,7 @@ fn user(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option<
     user
 }
 
-fn group(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option<u32> {
+fn group(context: &mut Context<'_>, path: &dyn Display, field: &Field<Scalar>) -> Option<u32> {
     let name = &field.value.as_ref()?.0;
     let group = context.system.group(name);
     if group.is_none() {
@@ -108,7 +108,7 @@ fn group(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option
     group
 }
 
-fn rlimits(context: &mut Context<'_>, path: &str, job: &RawJob) -> Vec<ResourceLimit> {
+fn rlimits(context: &mut Context<'_>, path: &dyn Display, job: &RawJob) -> Vec<ResourceLimit> {
     let mut limits: Vec<ResourceLimit> = Vec::new();
     for (name, field) in value(&job.rlimits).into_iter().flat_map(|map| &map.0) {
         let path = format!("{path}.rlimits.{name}");
@@ -138,7 +138,7 @@ fn resource(name: &str) -> Option<Resource> {
 
 fn limit(
     context: &mut Context<'_>,
-    path: &str,
+    path: &dyn Display,
     field: &Field<RawRlimit>,
     resource: Resource,
     raw: &RawRlimit,

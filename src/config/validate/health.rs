@@ -1,7 +1,7 @@
 //! Health checks, and the times that they give to a registration in Consul.
 
 use std::collections::HashSet;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) struct Health {
 /// Validates the checks of a job.
 pub(super) fn validate(
     context: &mut Context<'_>,
-    path: &str,
+    path: &dyn Display,
     field: &Field<OneOrMany<RawCheck>>,
     places: &mut Places,
 ) -> Health {
@@ -68,10 +68,10 @@ impl Health {
     ) {
         let probe = probe(context, path, field.span, raw, places);
         let mut at_least_1ms = |name: &str, field| context.at_least_1ms(format_args!("{path}.{name}"), field);
-        let interval = at_least_1ms("interval", raw.interval.as_ref()).unwrap_or(DEFAULT_INTERVAL);
-        let timeout = at_least_1ms("timeout", raw.timeout.as_ref()).unwrap_or(interval);
-        let heartbeat = at_least_1ms("heartbeat", raw.heartbeat.as_ref()).unwrap_or(interval);
-        let ttl = at_least_1ms("ttl", raw.ttl.as_ref()).unwrap_or_else(|| interval.saturating_mul(3));
+        let interval = at_least_1ms("interval", raw.interval.as_deref()).unwrap_or(DEFAULT_INTERVAL);
+        let timeout = at_least_1ms("timeout", raw.timeout.as_deref()).unwrap_or(interval);
+        let heartbeat = at_least_1ms("heartbeat", raw.heartbeat.as_deref()).unwrap_or(interval);
+        let ttl = at_least_1ms("ttl", raw.ttl.as_deref()).unwrap_or_else(|| interval.saturating_mul(3));
         self.heartbeat = Some(self.heartbeat.map_or(heartbeat, |other| other.min(heartbeat)));
         if self.ttl.is_none_or(|other| ttl < other) {
             self.ttl = Some(ttl);
@@ -85,7 +85,7 @@ impl Health {
             interval,
             timeout,
             failures: value(&raw.failures).and_then(|count| u32::try_from(count.0).ok()).unwrap_or(1),
-            raw_output: raw_output(raw.logging.as_ref()),
+            raw_output: raw_output(raw.logging.as_deref()),
         });
     }
 }
@@ -256,7 +256,7 @@ struct Names {
 }
 
 impl Names {
-    fn new(context: &mut Context<'_>, path: &str, checks: &[Field<RawCheck>]) -> Self {
+    fn new(context: &mut Context<'_>, path: &dyn Display, checks: &[Field<RawCheck>]) -> Self {
         let mut taken = HashSet::new();
         let given = checks.iter().filter_map(|check| check.value.as_ref()?.name.as_ref());
         for field in given {

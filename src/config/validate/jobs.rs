@@ -1,6 +1,8 @@
 //! Jobs and coprocesses.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use super::when::{Resolver, after, sources, startup};
 use super::{JobPlaces, Places, advertise, command, execution, health};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
-use crate::config::raw::{Field, Flag, RawBackoff, RawConfig, RawCoprocess, RawJob, Restarts};
+use crate::config::raw::{Field, Flag, Opt, RawBackoff, RawConfig, RawCoprocess, RawJob, Real, Restarts};
 use crate::config::spec::{BackoffSpec, JobKind, JobSpec, Limit, StopSpec, Trigger, When};
 use crate::messages::signal::Signal;
 
@@ -26,13 +28,13 @@ const NEVER_END: [i32; 6] =
 pub(super) fn validate(
     context: &mut Context<'_>,
     config: &RawConfig,
-    names: &Names,
+    names: &Names<'_>,
     at_start: &After,
     incomplete: bool,
     places: &mut Places,
 ) -> Vec<Arc<JobSpec>> {
-    let coprocesses = entries(config.coprocesses.as_ref());
-    let jobs = entries(config.jobs.as_ref());
+    let coprocesses = entries(config.coprocesses.as_deref());
+    let jobs = entries(config.jobs.as_deref());
     let mut specs = Vec::new();
     for (field, raw) in coprocesses {
         if let Some((spec, place)) = coprocess(context, field, raw, at_start) {
@@ -60,13 +62,14 @@ pub(super) struct After {
 }
 
 impl After {
-    pub(super) fn new(config: &RawConfig, names: &Names) -> Self {
-        let has_coprocesses = !entries(config.coprocesses.as_ref()).is_empty();
-        let jobs = entries(config.jobs.as_ref());
+    pub(super) fn new(config: &RawConfig, names: &Names<'_>) -> Self {
+        let has_coprocesses = !entries(config.coprocesses.as_deref()).is_empty();
+        let jobs = entries(config.jobs.as_deref());
         let has_pre_start = jobs.iter().any(|(_, job)| job.identity().as_deref() == Some(PRE_START));
         let coprocess = if has_pre_start { names.job(PRE_START).map(|name| after(&name)) } else { None };
         let other = coprocess.clone().filter(|_| has_coprocesses);
-        Self { coprocess, other, before: before_pre_start(&jobs) }
+        let before = if other.is_some() { before_pre_start(&jobs) } else { HashSet::new() };
+        Self { coprocess, other, before }
     }
 
     fn job(&self, name: Option<&str>) -> Trigger {
@@ -83,7 +86,7 @@ impl After {
 
 /// `preStart` and the jobs whose events it waits for, directly or through others.
 fn before_pre_start(jobs: &[(&Field<RawJob>, &RawJob)]) -> HashSet<String> {
-    let sources: HashMap<String, Vec<&str>> = jobs
+    let sources: HashMap<Cow<'_, str>, Vec<&str>> = jobs
         .iter()
         .filter_map(|(_, job)| Some((job.identity()?, value(&job.when).map_or_else(Vec::new, sources))))
         .collect();
@@ -114,7 +117,8 @@ fn coprocess(
     at_start: &After,
 ) -> Option<(JobSpec, JobPlaces)> {
     let identity = raw.identity();
-    let path = labelled("coprocesses", field.index, raw.name.as_ref().and(identity.as_deref()));
+    let name = raw.name.as_ref().and(identity.as_deref());
+    let path = Label { list: "coprocesses", index: field.index, name };
     let exec = match &raw.command {
         Some(exec) => command::validate(context, format_args!("{path}.command"), exec),
         None => {
@@ -127,7 +131,7 @@ fn coprocess(
         kind: JobKind::Coprocess,
         when: When { trigger, timeout: None },
         restarts: restarts(value(&raw.restarts).copied(), Limit::Finite(0)),
-        ..JobSpec::new(identity?.into(), Some(exec?))
+        ..JobSpec::new(Arc::from(identity?), Some(exec?))
     };
     let name = raw.name_span().unwrap_or(field.span);
     let exec = raw.command.as_ref().map(|exec| exec.span);
@@ -142,7 +146,7 @@ fn job(
     all_places: &mut Places,
 ) -> Option<(JobSpec, JobPlaces)> {
     let identity = raw.identity();
-    let path = labelled("jobs", field.index, identity.as_deref());
+    let path = Label { list: "jobs", index: field.index, name: identity.as_deref() };
     let when = match &raw.when {
         Some(when) => resolver.when(&path, when),
         None => Some(When { trigger: at_start.job(identity.as_deref()), timeout: None }),
@@ -156,7 +160,7 @@ fn job(
     };
     let advertise = advertise::validate(context, &path, raw, &health);
     let execution = execution::validate(context, &path, raw);
-    let timeout = context.at_least_1ms(format_args!("{path}.timeout"), raw.timeout.as_ref());
+    let timeout = context.at_least_1ms(format_args!("{path}.timeout"), raw.timeout.as_deref());
     let stop = stop(context, &path, raw);
     let backoff = raw.backoff.as_ref().map_or_else(Default::default, |field| backoff(context, &path, field));
     let when = when?;
@@ -181,22 +185,28 @@ fn job(
         backoff,
         health: health.checks,
         advertise,
-        raw_output: health::raw_output(raw.logging.as_ref()),
+        raw_output: health::raw_output(raw.logging.as_deref()),
         essential: matches!(value(&raw.essential), Some(Flag(true))),
         execution,
     };
     Some((spec, places))
 }
 
-/// `jobs[2] ("app")`.
-fn labelled(list: &str, index: usize, name: Option<&str>) -> String {
-    match name {
-        Some(name) => format!("{list}[{index}] ({name:?})"),
-        None => format!("{list}[{index}]"),
+/// What messages call an entry: `jobs[2] ("app")`.
+struct Label<'a> {
+    list: &'static str,
+    index: usize,
+    name: Option<&'a str>,
+}
+
+impl Display for Label<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.list, self.index)?;
+        self.name.map_or(Ok(()), |name| write!(f, " ({name:?})"))
     }
 }
 
-fn check_name(context: &mut Context<'_>, path: &str, field: &Field<RawJob>, raw: &RawJob) {
+fn check_name(context: &mut Context<'_>, path: &dyn Display, field: &Field<RawJob>, raw: &RawJob) {
     let is_advertised = value(&raw.port).is_some_and(|port| port.0 != 0);
     match &raw.name {
         Some(name) if is_advertised => check_service_name(context, path, name),
@@ -217,7 +227,7 @@ fn check_name(context: &mut Context<'_>, path: &str, field: &Field<RawJob>, raw:
 }
 
 /// Consul puts service names into DNS.
-pub(super) fn check_service_name(context: &mut Context<'_>, path: &str, field: &Field<String>) {
+pub(super) fn check_service_name(context: &mut Context<'_>, path: &dyn Display, field: &Field<String>) {
     let Some(name) = &field.value else { return };
     let is_valid = name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -232,7 +242,7 @@ pub(super) fn check_service_name(context: &mut Context<'_>, path: &str, field: &
 /// `Some(None)`: something else runs the process of this advertised job.
 fn exec(
     context: &mut Context<'_>,
-    path: &str,
+    path: &dyn Display,
     field: &Field<RawJob>,
     raw: &RawJob,
 ) -> Option<Option<crate::config::spec::CommandLine>> {
@@ -262,7 +272,7 @@ fn restarts(raw: Option<Restarts>, default: Limit) -> Limit {
     }
 }
 
-fn job_restarts(context: &mut Context<'_>, path: &str, raw: &RawJob, when: &When) -> Limit {
+fn job_restarts(context: &mut Context<'_>, path: &dyn Display, raw: &RawJob, when: &When) -> Limit {
     if let (Trigger::Each(_), Some(field)) = (&when.trigger, &raw.restarts)
         && field.value == Some(Restarts::Unlimited)
     {
@@ -279,7 +289,7 @@ fn job_restarts(context: &mut Context<'_>, path: &str, raw: &RawJob, when: &When
     restarts(value(&raw.restarts).copied(), default)
 }
 
-fn stop(context: &mut Context<'_>, path: &str, raw: &RawJob) -> StopSpec {
+fn stop(context: &mut Context<'_>, path: &dyn Display, raw: &RawJob) -> StopSpec {
     let signal = raw.stop_signal.as_ref().and_then(|field| {
         let name = &field.value.as_ref()?.0;
         let Some(signal) = Signal::parse(name) else {
@@ -302,10 +312,10 @@ fn stop(context: &mut Context<'_>, path: &str, raw: &RawJob) -> StopSpec {
     }
 }
 
-fn backoff(context: &mut Context<'_>, path: &str, field: &Field<RawBackoff>) -> BackoffSpec {
+fn backoff(context: &mut Context<'_>, path: &dyn Display, field: &Field<RawBackoff>) -> BackoffSpec {
     let default = BackoffSpec::default();
     let Some(raw) = &field.value else { return default };
-    let mut number = |name: &str, field: &Option<Field<crate::config::raw::Real>>, range: (f64, f64)| {
+    let mut number = |name: &str, field: &Opt<Real>, range: (f64, f64)| {
         let field = field.as_ref()?;
         let number = field.value?.0;
         let (low, high) = range;

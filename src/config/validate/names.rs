@@ -1,6 +1,9 @@
 //! The names of all jobs and watches, which must be known before any `source` can be judged.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::config::diagnostic::{Problem, Problems};
@@ -10,38 +13,54 @@ use crate::config::source::Span;
 
 /// Who can be the source of an event.
 #[derive(Debug, Default)]
-pub(super) struct Names {
-    jobs: HashMap<String, (Arc<str>, Use)>,
+pub(super) struct Names<'a> {
+    jobs: HashMap<Cow<'a, str>, Known>,
     /// The job that the command line adds.
     added: Option<Arc<str>>,
-    watches: HashMap<String, (Arc<str>, Use)>,
+    watches: HashMap<Cow<'a, str>, Known>,
     /// A name could not be read, so that nobody can say that a job or watch does not exist.
     pub(super) incomplete: bool,
 }
 
-impl Names {
+/// A name.
+#[derive(Debug)]
+struct Known {
+    place: Use,
+    /// The name for those whose source it is; few are.
+    shared: OnceCell<Arc<str>>,
+}
+
+impl Known {
+    fn at(place: Use) -> Self {
+        Self { place, shared: OnceCell::new() }
+    }
+}
+
+impl<'a> Names<'a> {
     /// Collects the names and reports those that jobs and coprocesses share.
-    pub(super) fn collect(config: &RawConfig, added: Option<&str>, problems: &mut Problems) -> Self {
+    pub(super) fn collect(config: &'a RawConfig, added: Option<&str>, problems: &mut Problems) -> Self {
         let mut names = Self { added: added.map(Arc::from), ..Self::default() };
-        names.add_all(config.jobs.as_ref(), problems);
-        names.add_all(config.coprocesses.as_ref(), problems);
-        for (name, place) in list(config.watches.as_ref(), &mut names.incomplete) {
-            names.watches.insert(name.clone(), (name.into(), place));
+        names.add_all(config.jobs.as_deref(), problems);
+        names.add_all(config.coprocesses.as_deref(), problems);
+        for (name, place) in list(config.watches.as_deref(), &mut names.incomplete) {
+            names.watches.insert(name, Known::at(place));
         }
         names
     }
 
-    fn add_all<T: Named>(&mut self, entries: Option<&Field<List<T>>>, problems: &mut Problems) {
-        for (name, place) in list(entries, &mut self.incomplete) {
+    fn add_all<T: Named>(&mut self, entries: Option<&'a Field<List<T>>>, problems: &mut Problems) {
+        let entries = list(entries, &mut self.incomplete);
+        self.jobs.reserve(entries.len());
+        for (name, place) in entries {
             check_reserved(T::NOUN, &name, place.span, problems);
-            match self.jobs.get(&name) {
+            match self.jobs.entry(name) {
                 // Within one list this has been reported file by file, before merging.
-                Some((_, earlier)) if T::NOUN == "coprocess" => {
-                    problems.add(duplicate_name("job", &name, place, *earlier));
+                Entry::Occupied(earlier) if T::NOUN == "coprocess" => {
+                    problems.add(duplicate_name("job", earlier.key(), place, earlier.get().place));
                 }
-                Some(_) => {}
-                None => {
-                    self.jobs.insert(name.clone(), (name.into(), place));
+                Entry::Occupied(_) => {}
+                Entry::Vacant(entry) => {
+                    entry.insert(Known::at(place));
                 }
             }
         }
@@ -49,16 +68,16 @@ impl Names {
 
     pub(super) fn job(&self, name: &str) -> Option<Arc<str>> {
         let added = || self.added.clone().filter(|added| **added == *name);
-        self.jobs.get(name).map(|(name, _)| Arc::clone(name)).or_else(added)
+        shared(&self.jobs, name).or_else(added)
     }
 
     pub(super) fn watch(&self, name: &str) -> Option<Arc<str>> {
-        self.watches.get(name).map(|(name, _)| Arc::clone(name))
+        shared(&self.watches, name)
     }
 
     /// Everything that a `source` may say, in alphabetical order.
     pub(super) fn sources(&self) -> Vec<String> {
-        let mut sources: Vec<String> = self.jobs.keys().cloned().collect();
+        let mut sources: Vec<String> = self.jobs.keys().map(ToString::to_string).collect();
         sources.extend(self.added.iter().map(ToString::to_string));
         sources.extend(self.watches.keys().map(|name| format!("watch.{name}")));
         sources.sort();
@@ -66,13 +85,20 @@ impl Names {
     }
 }
 
-fn list<T: Named>(entries: Option<&Field<List<T>>>, incomplete: &mut bool) -> Vec<(String, Use)> {
+fn shared(names: &HashMap<Cow<'_, str>, Known>, name: &str) -> Option<Arc<str>> {
+    names.get(name).map(|known| Arc::clone(known.shared.get_or_init(|| name.into())))
+}
+
+fn list<'a, T: Named>(
+    entries: Option<&'a Field<List<T>>>,
+    incomplete: &mut bool,
+) -> Vec<(Cow<'a, str>, Use)> {
     let Some(entries) = entries else { return Vec::new() };
     let Some(entries) = &entries.value else {
         *incomplete = true;
         return Vec::new();
     };
-    let mut found = Vec::new();
+    let mut found = Vec::with_capacity(entries.0.len());
     for entry in &entries.0 {
         let named = entry.value.as_ref().and_then(|value| Some((value.identity()?, value)));
         match named.filter(|(name, _)| !name.is_empty()) {

@@ -119,10 +119,10 @@ pub(super) fn telemetry(
         context.error("out-of-range", port.span, message.to_owned());
     }
     let place = raw.interfaces.as_ref().map_or(field.key, |interfaces| interfaces.span);
-    let selectors = selectors(context, "telemetry", raw.interfaces.as_ref());
+    let selectors = selectors(context, &"telemetry", raw.interfaces.as_deref());
     Some(TelemetrySpec {
         port: value(&raw.port).map_or(DEFAULT_TELEMETRY_PORT, |port| port.0),
-        address: address(context, "telemetry", place, &selectors?)?,
+        address: address(context, &"telemetry", place, &selectors?)?,
         tags: strings(&raw.tags),
         metrics,
     })
@@ -153,7 +153,7 @@ fn metric(context: &mut Context<'_>, entry: &Field<RawMetric>) -> Option<MetricS
         context.error("missing-type", entry.span, message);
     }
     Some(MetricSpec {
-        full_name: full_name?,
+        full_name: full_name?.into_owned(),
         help: value(&raw.help).cloned().unwrap_or_default(),
         kind: match value(&raw.kind)? {
             RawMetricKind::Counter => MetricKind::Counter,

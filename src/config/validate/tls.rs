@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::context::{Context, value};
 use super::{Places, TlsFile};
 use crate::config::diagnostic::Place;
-use crate::config::raw::{Field, RawTls};
+use crate::config::raw::{Opt, RawTls};
 use crate::config::spec::TlsSpec;
 
 /// The environment variables that override settings; none for most clients.
@@ -33,7 +33,7 @@ pub(super) fn validate(
     overrides: Overrides,
     places: &mut Places,
 ) -> Option<TlsSpec> {
-    let mut file = |field: &Option<Field<String>>, variable: &str| {
+    let mut file = |field: &Opt<String>, variable: &str| {
         if let Some(path) = overrides.variable(context, variable) {
             return Some(PathBuf::from(path));
         }

@@ -47,7 +47,7 @@ fn watch(
         jobs::check_service_name(context, &path, name);
     }
     let target = target(context, &path, raw);
-    let interval = context.at_least_1ms(format_args!("{path}.interval"), raw.interval.as_ref());
+    let interval = context.at_least_1ms(format_args!("{path}.interval"), raw.interval.as_deref());
     let name = raw.identity()?;
     Some(WatchSpec {
         begins: at_start.watch(&name),

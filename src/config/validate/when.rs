@@ -1,5 +1,6 @@
 //! When a job runs: from event names and sources to a [`Trigger`].
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use super::context::{Context, time, value};
@@ -40,13 +41,13 @@ pub(in crate::config) fn startup() -> EventKey {
 /// Resolves the sources of events.
 pub(super) struct Resolver<'a, 'b> {
     pub(super) context: &'a mut Context<'b>,
-    pub(super) names: &'a Names,
+    pub(super) names: &'a Names<'a>,
     pub(super) incomplete: bool,
 }
 
 impl Resolver<'_, '_> {
     /// The rule of a `when`; `None` after a problem was reported.
-    pub(super) fn when(&mut self, path: &str, field: &Field<RawWhen>) -> Option<When> {
+    pub(super) fn when(&mut self, path: &dyn Display, field: &Field<RawWhen>) -> Option<When> {
         let path = format!("{path}.when");
         match field.value.as_ref()? {
             RawWhen::Rule(rule) => self.rule(&path, field.span, rule),
@@ -110,7 +111,7 @@ impl Resolver<'_, '_> {
                 self.context.add(Problem::warning("no-effect", span, message));
             }
         }
-        let interval = self.context.at_least_1ms(format_args!("{path}.interval"), rule.interval.as_ref())?;
+        let interval = self.context.at_least_1ms(format_args!("{path}.interval"), rule.interval.as_deref())?;
         Some(Trigger::Interval(interval))
     }
 
