@@ -199,6 +199,12 @@ pub fn definition() -> clap::Command {
 
 /// Reads a command line, the program's name first. The error is clap's: a usage error, or help that was asked for.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    ordinary(&arguments).map_or_else(|| described(arguments), Ok)
+}
+
+/// Whatever it asks for, by the description above.
+fn described(arguments: Vec<OsString>) -> Result<Request, clap::Error> {
     let command = Arguments::command();
     let arguments = argv::normalise(arguments, |name| takes_value(&command, name));
     if arguments.iter().position(|argument| argument == "--") == Some(arguments.len() - 1) {
@@ -206,6 +212,29 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, c
     }
     let mut matches = command.try_get_matches_from(arguments).map_err(advise)?;
     request(Arguments::from_arg_matches_mut(&mut matches)?)
+}
+
+/// The call that starts the program, with `-config PATH`, `-- CMD` or both, or neither. To have all the other ways to
+/// call it described to clap takes longer than everything else until the first job runs.
+fn ordinary(arguments: &[OsString]) -> Option<Request> {
+    let [_, arguments @ ..] = arguments else { return None };
+    let (config, rest) = match arguments {
+        [flag, path, rest @ ..] if flag == "-config" || flag == "--config" => (Some(path), rest),
+        rest => (None, rest),
+    };
+    let is_flag = |path: &&OsString| path.is_empty() || path.as_encoded_bytes().starts_with(b"-");
+    if config.is_some_and(|path| is_flag(&path)) {
+        return None;
+    }
+    let main = match rest {
+        [] => None,
+        [dashes, command @ ..] if dashes == "--" => {
+            let words = command.iter().map(|word| word.to_str().map(str::to_owned));
+            Some(command_line(words.collect::<Option<_>>()?).ok()?)
+        }
+        _ => return None,
+    };
+    Some(Request::Supervise { config: config.map(PathBuf::from), main })
 }
 
 fn takes_value(command: &clap::Command, name: &str) -> bool {

@@ -75,19 +75,29 @@ impl Listener {
         }
     }
 
-    /// Serves whoever comes, with what `serve` resolves to, until the returned task is aborted.
+    /// The next who comes.
+    async fn next(&self) -> Socket {
+        loop {
+            match self.accept().await {
+                Ok(socket) => return socket,
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            }
+        }
+    }
+
+    /// Serves whoever comes, with what `serve` resolves to, until the returned task is aborted. That is made when the
+    /// first one comes: it takes longer than the start of a job.
     pub fn serve(
         self,
         serve: impl Future<Output = Option<Serve>> + 'static,
         connections: Connections,
     ) -> JoinHandle<()> {
         actix_rt::spawn(async move {
+            let first = self.next().await;
             let Some(serve) = serve.await else { return };
+            connections.add(first, &serve);
             loop {
-                match self.accept().await {
-                    Ok(socket) => connections.add(socket, &serve),
-                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-                }
+                connections.add(self.next().await, &serve);
             }
         })
     }

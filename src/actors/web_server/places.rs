@@ -51,7 +51,8 @@ struct Served {
 impl Served {
     fn new(listener: Listener, plane: Plane, shared: &Data<Shared>) -> Self {
         let connections = Connections::default();
-        let serve = serving(application(plane, shared.clone()));
+        let shared = shared.clone();
+        let serve = async move { serving(application(plane, shared)).await };
         Self { accepting: listener.serve(serve, connections.clone()), connections }
     }
 }

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn parsed(line: &str) -> Result<Request, clap::Error> {
@@ -38,6 +40,26 @@ fn without_a_mode_it_supervises() {
         ("cp -- check", supervise(None, Some(("check", &[])))),
     ] {
         assert_eq!(parsed(line).unwrap(), expected, "{line}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_ordinary_call_means_what_it_means_to_clap(
+        words in prop::collection::vec("-config|--config|-config=F|--|-|-v|check|F|app|-x||é", 0..6)
+    ) {
+        let arguments: Vec<OsString> = ["cp"].into_iter().chain(words.iter().map(String::as_str)).map(OsString::from).collect();
+        if let Some(request) = ordinary(&arguments) {
+            prop_assert_eq!(described(arguments).ok(), Some(request));
+        }
+    }
+}
+
+#[test]
+fn the_usual_calls_are_ordinary_ones() {
+    for line in ["cp", "cp -config F", "cp --config F", "cp -- app -x", "cp -config F -- app"] {
+        let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        assert!(ordinary(&arguments).is_some(), "{line}");
     }
 }
 

@@ -111,7 +111,8 @@ impl Resolver<'_, '_> {
                 self.context.add(Problem::warning("no-effect", span, message));
             }
         }
-        let interval = self.context.at_least_1ms(format_args!("{path}.interval"), rule.interval.as_deref())?;
+        let interval =
+            self.context.at_least_1ms(format_args!("{path}.interval"), rule.interval.as_deref())?;
         Some(Trigger::Interval(interval))
     }
 
