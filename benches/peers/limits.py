@@ -56,9 +56,10 @@ LIMITS = [
     Limit("f", "", "rss_growth_mb", "memory flat (≤ 0.25 MB in 3 s)", fixed(0.25)),
     Limit("g", "10", "wall_ms", "≤ 3 ms", fixed(3)),
     Limit("g", "1000", "wall_ms", "≤ 150 ms", fixed(150)),
-    Limit("h", "", "zombies", "0 zombies 100 ms after the last death", fixed(0)),
-    Limit("h", "", "lateness_max_ms", "no exit status of ours late by more than 5 ms", fixed(5)),
-    Limit("h", "", "own_max_ms", "… not counting when others have the cores", fixed(5)),
+    *[limit for case in ("one after the other", "1,000 at once") for limit in (
+        Limit("h", case, "zombies", "0 zombies 100 ms after the last death", fixed(0)),
+        Limit("h", case, "lateness_max_ms", "no exit status of ours late by more than 5 ms", fixed(5)))],
+    Limit("h", "1,000 at once", "own_max_ms", "… not counting when others have the cores", fixed(5)),
     Limit("i", "http", "core_percent", "≤ 1 % of a core", fixed(1)),
     Limit("i", "tcp", "core_percent", "≤ 1 % of a core", fixed(1)),
     Limit("i", "exec", "core_percent", "≤ 1.2 × a bare spawn loop", peer("nothing", 1.2)),

@@ -41,7 +41,8 @@ NOTES = {
          "none missing. supervisord and horust add no time stamp. `nothing` is the writer alone. s6 and runit have one logger process for each job.",
     "f": "s6 and runit wait a second between starts by design.",
     "g": "Measured with (c). runit's `runsvdir` leaves its children to themselves; the jobs' end counts.",
-    "h": "Batches of 1,000 that die at once; zombies are counted 100 ms after the last death. Meanwhile a job ends every 2 ms. "
+    "h": "They die one after the other, or in batches of 1,000 at once; zombies are counted 100 ms after the last death. Meanwhile a job "
+         "ends every 2 ms. "
          "Death and start are the kernel's own notes: when it tells the supervisor of the death, and when the supervisor makes the next "
          "process; \"with a core\" leaves out when it wanted to run and the thousand who die had the cores. From the last act of the one to the first of the other, both wait for their turn among a thousand others besides.",
     "i": "exec: CPU of the probes included; `nothing` starts and waits for as many, evenly spread. monit checks one after the other, once a second.",

@@ -22,6 +22,8 @@ def as_init():
 class Orphans(Work):
     letter, title = "h", "10,000 orphans, as PID 1"
     orphans = 10_000
+    batches = {"1,000 at once": 1_000, "one after the other": 1}
+    cases = list(batches)
     crowded = True
 
     def rounds(self, asked, case, adapter):
@@ -35,7 +37,7 @@ class Orphans(Work):
         tracing = Tracing(program) if beats_too and Tracing.is_possible() else contextlib.nullcontext()
         with Run(bench.helper) as run, tracing:
             done, beats = run.path("done"), run.path("beats")
-            orphans = Job(bench.helper("orphans"), f"{self.orphans},{done}")
+            orphans = Job(bench.helper("orphans"), f"{self.orphans},{self.batches[case]},{done}")
             # A job that ends all the time meanwhile: how late is that seen?
             beat = Job(bench.helper("beat"), beats, restart=True)
             if isinstance(adapter, Bare):

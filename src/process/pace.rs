@@ -116,8 +116,9 @@ mod tests {
     fn the_first_of_many_knows_of_them_and_who_starts_alone_later_does_not() {
         let pace = Pace::new();
         pace.expect_many();
-        let first = pace.clone().try_turn();
-        assert!(first.is_some() && pace.is_crowded());
+        let others = pace.clone();
+        let first = others.try_turn();
+        assert!(first.is_some() && others.is_crowded());
         assert!(!pace.is_crowded());
     }
 }

@@ -1,9 +1,7 @@
-// orphans COUNT,DONE: a job that lets go of COUNT processes, a thousand at a time, which all end at once as children
-// of the supervisor. It appends the time to DONE when the last of them is dead, then sleeps until a signal.
+// orphans COUNT,BATCH,DONE: a job that lets go of COUNT processes, BATCH of them at a time, which all end at once as
+// children of the supervisor. It appends the time to DONE when the last of them is dead, then sleeps until a signal.
 #include "common.h"
 #include <sys/wait.h>
-
-enum { BATCH = 1000 };
 
 // Starts `number` orphans that live until the pipe `leash` closes; each holds `living` open while it lives.
 static void let_go(int number) {
@@ -37,10 +35,11 @@ static void let_go(int number) {
 int main(int count, char **arguments) {
     if (count < 2) return 2;
     int number = atoi(strtok(arguments[1], ","));
+    int batch = atoi(strtok(NULL, ","));
     const char *done = strtok(NULL, ",");
     while (number > 0) {
-        let_go(number < BATCH ? number : BATCH);
-        number -= BATCH;
+        let_go(number < batch ? number : batch);
+        number -= batch;
     }
     append(done, now());
     for (;;) pause();
