@@ -59,6 +59,7 @@ LIMITS = [
     *[limit for case in ("one after the other", "1,000 at once") for limit in (
         Limit("h", case, "zombies", "0 zombies 100 ms after the last death", fixed(0)),
         Limit("h", case, "lateness_max_ms", "no exit status of ours late by more than 5 ms", fixed(5)))],
+    # Among a thousand who all want a core, whoever is fair waits for his turn: what is left is our own.
     Limit("h", "1,000 at once", "own_max_ms", "… not counting when others have the cores", fixed(5)),
     Limit("i", "http", "core_percent", "≤ 1 % of a core", fixed(1)),
     Limit("i", "tcp", "core_percent", "≤ 1 % of a core", fixed(1)),

@@ -104,7 +104,7 @@ def show(bench, letter, case):
 
 
 def merged(old, new):
-    """The old figures with what was measured anew in their place."""
+    """The old figures with what was measured anew in their place, and without cases that are gone."""
     for part in ("samples", "notes"):
         for letter, cases in new[part].items():
             for case, peers in cases.items():
@@ -112,6 +112,10 @@ def merged(old, new):
                     for kept in ("samples", "notes"):
                         old[kept].get(letter, {}).get(case, {}).pop(peer, None)
                     old[part].setdefault(letter, {}).setdefault(case, {})[peer] = found
+    for work in WORKS:
+        for part in ("samples", "notes"):
+            for case in old[part].get(work.letter, {}).keys() - set(work.cases):
+                del old[part][work.letter][case]
     old["instructions"] = new["instructions"] or old["instructions"]
     return old
 

@@ -22,7 +22,7 @@ def as_init():
 class Orphans(Work):
     letter, title = "h", "10,000 orphans, as PID 1"
     orphans = 10_000
-    batches = {"1,000 at once": 1_000, "one after the other": 1}
+    batches = {"one after the other": 1, "1,000 at once": 1_000}
     cases = list(batches)
     crowded = True
 

@@ -200,11 +200,10 @@ pub fn definition() -> clap::Command {
 /// Reads a command line, the program's name first. The error is clap's: a usage error, or help that was asked for.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    ordinary(&arguments).map_or_else(|| described(arguments), Ok)
+    ordinary(&arguments).map_or_else(|| parse_with_clap(arguments), Ok)
 }
 
-/// Whatever it asks for, by the description above.
-fn described(arguments: Vec<OsString>) -> Result<Request, clap::Error> {
+fn parse_with_clap(arguments: Vec<OsString>) -> Result<Request, clap::Error> {
     let command = Arguments::command();
     let arguments = argv::normalise(arguments, |name| takes_value(&command, name));
     if arguments.iter().position(|argument| argument == "--") == Some(arguments.len() - 1) {
@@ -214,16 +213,16 @@ fn described(arguments: Vec<OsString>) -> Result<Request, clap::Error> {
     request(Arguments::from_arg_matches_mut(&mut matches)?)
 }
 
-/// The call that starts the program, with `-config PATH`, `-- CMD` or both, or neither. To have all the other ways to
-/// call it described to clap takes longer than everything else until the first job runs.
+/// The call that starts the program, with `-config PATH`, `-- CMD` or both, or neither. Clap needs to have all the other
+/// ways to call it described, which would be a large part of the start.
 fn ordinary(arguments: &[OsString]) -> Option<Request> {
     let [_, arguments @ ..] = arguments else { return None };
     let (config, rest) = match arguments {
         [flag, path, rest @ ..] if flag == "-config" || flag == "--config" => (Some(path), rest),
         rest => (None, rest),
     };
-    let is_flag = |path: &&OsString| path.is_empty() || path.as_encoded_bytes().starts_with(b"-");
-    if config.is_some_and(|path| is_flag(&path)) {
+    // Clap says what is wrong with these, if anything is.
+    if config.is_some_and(|path| path.is_empty() || path.as_encoded_bytes().starts_with(b"-")) {
         return None;
     }
     let main = match rest {

@@ -146,9 +146,15 @@ impl Trigger {
         }
     }
 
-    /// Whether it is startup, and nothing else.
-    pub fn is_startup(&self) -> bool {
-        self.keys().iter().all(|key| key.code == EventCode::Startup)
+    /// Whether it comes at startup, whatever else happens.
+    pub fn comes_at_startup(&self) -> bool {
+        let is_startup = |key: &EventKey| key.code == EventCode::Startup;
+        match self {
+            Self::Once(key) | Self::Each(key) => is_startup(key),
+            Self::All(keys) => keys.iter().all(is_startup),
+            Self::Any(keys) => keys.iter().any(is_startup),
+            Self::Interval(_) => true,
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl Launcher {
 
     /// Starts a process, now that it is its turn; `owner` hears of its end.
     pub fn launch(&self, turn: Turn, order: &Order<'_>, owner: Owner) -> Result<Pid, SpawnError> {
-        let goes_on = self.pace.is_crowded();
+        let goes_on = self.pace.has_company();
         turn.pass_on();
         let login = order.execution.user.as_ref().map(login_environment).unwrap_or_default();
         let environ = self.environ.borrow();

@@ -15,8 +15,8 @@ const STARTS_PER_TURN: usize = 2;
 #[derive(Debug, Clone)]
 pub struct Pace {
     permits: Arc<Semaphore>,
-    /// Many are about to ask at once.
-    expects_many: Rc<Cell<bool>>,
+    /// Several are about to ask at once.
+    expects_several: Rc<Cell<bool>>,
 }
 
 /// The right to start one process now.
@@ -26,12 +26,12 @@ pub struct Turn(OwnedSemaphorePermit);
 impl Pace {
     /// Nobody has asked yet.
     pub fn new() -> Self {
-        Self { permits: Arc::new(Semaphore::new(STARTS_PER_TURN)), expects_many: Rc::default() }
+        Self { permits: Arc::new(Semaphore::new(STARTS_PER_TURN)), expects_several: Rc::default() }
     }
 
-    /// Says that the next to ask is only the first of many.
-    pub fn expect_many(&self) {
-        self.expects_many.set(true);
+    /// Says that the next to ask is only the first of several.
+    pub fn expect_several(&self) {
+        self.expects_several.set(true);
     }
 
     /// A turn, if it is one's turn.
@@ -39,9 +39,16 @@ impl Pace {
         Arc::clone(&self.permits).try_acquire_owned().ok().map(Turn)
     }
 
-    /// Whether others start one in the same turn, or wait for the next. To be asked once by whoever has a turn.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.expects_many.take() || self.permits.available_permits() + 1 < STARTS_PER_TURN
+    /// Whether others start one in the same turn, or wait for the next.
+    fn is_crowded(&self) -> bool {
+        self.permits.available_permits() + 1 < STARTS_PER_TURN
+    }
+
+    /// Whether who starts one now is not alone. The first of several can know only from what was said before, and takes
+    /// that along.
+    pub(super) fn has_company(&self) -> bool {
+        let is_first_of_several = self.expects_several.take();
+        is_first_of_several || self.is_crowded()
     }
 
     /// Waits for one's turn; whoever stops waiting loses nobody's turn but its own.
@@ -71,7 +78,6 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::rc::Rc;
 
     use tokio::task::LocalSet;
 
@@ -113,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_many_knows_of_them_and_who_starts_alone_later_does_not() {
+    fn the_first_of_several_knows_of_them_and_who_starts_alone_later_does_not() {
         let pace = Pace::new();
-        pace.expect_many();
+        pace.expect_several();
         let others = pace.clone();
         let first = others.try_turn();
-        assert!(first.is_some() && others.is_crowded());
-        assert!(!pace.is_crowded());
+        assert!(first.is_some() && others.has_company());
+        assert!(!pace.has_company());
     }
 }

@@ -34,9 +34,10 @@ static void let_go(int number) {
 
 int main(int count, char **arguments) {
     if (count < 2) return 2;
-    int number = atoi(strtok(arguments[1], ","));
-    int batch = atoi(strtok(NULL, ","));
-    const char *done = strtok(NULL, ",");
+    char *number_text = strtok(arguments[1], ","), *batch_text = strtok(NULL, ","), *done = strtok(NULL, ",");
+    if (!done) return 2;
+    int number = atoi(number_text), batch = atoi(batch_text);
+    if (batch < 1) return 2;
     while (number > 0) {
         let_go(number < batch ? number : batch);
         number -= batch;

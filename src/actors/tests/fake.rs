@@ -43,6 +43,8 @@ pub struct Started {
     pub environment: BTreeMap<OsString, OsString>,
     /// The dead that were not reaped yet.
     pub dead: usize,
+    /// Nobody waits until it has become its program.
+    pub goes_on: bool,
 }
 
 #[derive(Default)]
@@ -179,7 +181,7 @@ impl Kernel for Fake {
         let owned = |variable: &Variable| (variable.name().to_owned(), variable.value().to_owned());
         let environment = launch.environment.iter().map(owned).collect();
         let dead = world.dead.len();
-        world.started.push(Started { name, at: Instant::now(), environment, dead });
+        world.started.push(Started { name, at: Instant::now(), environment, dead, goes_on: launch.goes_on });
         let pid = Pid::new(world.next).unwrap();
         world.next += 1;
         if let Manner::Missing = manner {

@@ -85,8 +85,8 @@ impl Listener {
         }
     }
 
-    /// Serves whoever comes, with what `serve` resolves to, until the returned task is aborted. That is made when the
-    /// first one comes: it takes longer than the start of a job.
+    /// Serves whoever comes, with what `serve` resolves to, until the returned task is aborted. That is asked for when
+    /// the first one comes: often nobody does, and jobs would wait for it.
     pub fn serve(
         self,
         serve: impl Future<Output = Option<Serve>> + 'static,
@@ -208,6 +208,9 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
+    use std::rc::Rc;
+
+    use tokio::io::AsyncReadExt;
 
     use super::*;
 
@@ -222,6 +225,27 @@ mod tests {
 
     fn in_system(test: impl FnOnce(tempfile::TempDir)) {
         actix_rt::System::new().block_on(async { test(tempfile::tempdir().unwrap()) });
+    }
+
+    #[test]
+    fn what_serves_is_made_for_the_first_client() {
+        actix_rt::System::new().block_on(async {
+            let directory = tempfile::tempdir().unwrap();
+            let (listener, _file) = bind_control(&spec(&directory, 0o600)).unwrap();
+            let (made, mut is_made) = tokio::sync::oneshot::channel();
+            let serve: Serve = Rc::new(|_| Box::pin(async {}));
+            let serving = async move {
+                made.send(()).unwrap();
+                Some(serve)
+            };
+            let task = listener.serve(serving, Connections::default());
+            tokio::task::yield_now().await;
+            assert!(is_made.try_recv().is_err());
+            let mut client = tokio::net::UnixStream::connect(directory.path().join("s")).await.unwrap();
+            is_made.await.unwrap();
+            assert_eq!(client.read(&mut [0]).await.unwrap(), 0, "served to its end");
+            task.abort();
+        });
     }
 
     #[test]

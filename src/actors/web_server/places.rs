@@ -1,5 +1,5 @@
 //! The two places that we serve, and how they move at a reload: what a new configuration asks for is bound and
-//! served before anything of the old is given up, so that a place that cannot be had changes nothing.
+//! listened to before anything of the old is given up, so that a place that cannot be had changes nothing.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -52,6 +52,7 @@ impl Served {
     fn new(listener: Listener, plane: Plane, shared: &Data<Shared>) -> Self {
         let connections = Connections::default();
         let shared = shared.clone();
+        // All of it within: nothing is made before somebody comes.
         let serve = async move { serving(application(plane, shared)).await };
         Self { accepting: listener.serve(serve, connections.clone()), connections }
     }
@@ -78,7 +79,7 @@ pub struct Places {
     log: Logger,
 }
 
-/// What a new configuration asks for, bound and served already. Put to use by [`Places::adopt`]; dropped, it is given
+/// What a new configuration asks for, bound and listened to already. Put to use by [`Places::adopt`]; dropped, it is given
 /// back.
 pub struct Prepared {
     control: ControlSpec,

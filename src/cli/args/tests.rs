@@ -1,3 +1,5 @@
+use std::os::unix::ffi::OsStringExt;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -46,13 +48,22 @@ fn without_a_mode_it_supervises() {
 proptest! {
     #[test]
     fn an_ordinary_call_means_what_it_means_to_clap(
-        words in prop::collection::vec("-config|--config|-config=F|--|-|-v|check|F|app|-x||é", 0..6)
+        config in prop::option::of(("-config|--config|-config=", odd_word())),
+        dashes in "|--|check",
+        command in prop::collection::vec(odd_word(), 0..4),
     ) {
-        let arguments: Vec<OsString> = ["cp"].into_iter().chain(words.iter().map(String::as_str)).map(OsString::from).collect();
+        let config = config.into_iter().flat_map(|(flag, path)| [flag.into(), path]);
+        let dashes = Some(OsString::from(dashes)).filter(|dashes| !dashes.is_empty());
+        let arguments: Vec<OsString> = ["cp".into()].into_iter().chain(config).chain(dashes).chain(command).collect();
         if let Some(request) = ordinary(&arguments) {
-            prop_assert_eq!(described(arguments).ok(), Some(request));
+            prop_assert_eq!(parse_with_clap(arguments).ok(), Some(request));
         }
     }
+}
+
+fn odd_word() -> impl Strategy<Value = OsString> {
+    let word = "-|-x|-v|--|check|help|F|a=b|-config||é".prop_map(OsString::from);
+    prop_oneof![9 => word, 1 => Just(OsString::from_vec(vec![b'a', 0xff]))]
 }
 
 #[test]

@@ -63,6 +63,19 @@ fn a_job_without_a_name_is_named_after_its_executable() {
 }
 
 #[test]
+fn the_machine_is_asked_for_its_addresses_only_if_something_is_advertised() {
+    let is_asked = |text: &str| {
+        let system = System::current();
+        load_text("test.json5", text, &env(&[]), &system).unwrap_or_else(|report| panic!("{report}"));
+        matches!(system.addresses, Addresses::Host(known) if known.get().is_some())
+    };
+    assert!(!is_asked("{consul: 'localhost', jobs: [{exec: 'a'}]}"));
+    assert!(is_asked(
+        "{consul: 'localhost', jobs: [{name: 'a', exec: 'a', port: 80, interfaces: 'lo', health: {tcp: 'localhost:80', ttl: 5}}]}"
+    ));
+}
+
+#[test]
 fn a_periodic_job_restarts_without_limit_and_times_out_with_its_interval() {
     let spec = spec(
         "{jobs: [{exec: 'a', when: {interval: '2s'}}, {exec: 'b', when: {interval: 2}, restarts: 5, timeout: 9}]}",

@@ -25,7 +25,7 @@ pub struct Field<T> {
     pub value: Option<T>,
 }
 
-/// A field that may be absent.
+/// A field that may be absent. Boxed, since most are: a job has thirty of them.
 pub type Opt<T> = Option<Box<Field<T>>>;
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {

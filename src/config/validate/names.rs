@@ -22,7 +22,7 @@ pub(super) struct Names<'a> {
     pub(super) incomplete: bool,
 }
 
-/// A name.
+/// What is known of a name.
 #[derive(Debug)]
 struct Known {
     place: Use,
