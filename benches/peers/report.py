@@ -88,7 +88,7 @@ def limits(figures):
     for limit in LIMITS:
         case = medians(figures, limit.letter, limit.case)
         ours = case.get("containerpilot", {}).get(limit.metric)
-        if not case:
+        if limit.letter not in figures["samples"]:
             continue
         bound = limit.bound(case, limit.metric)
         verdict = "not measured" if bound is None or ours is None else "yes" if limit.reached(ours, bound) else "**no**"
