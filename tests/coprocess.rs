@@ -92,15 +92,18 @@ fn a_coprocess_gets_none_of_our_signals_but_the_one_that_stops_it() {
         r#"{
             jobs: [{ name: "app", exec: "sleep 1000" }],
             coprocesses: [{ name: "agent",
-                command: ["sh", "-c", "trap 'echo got a signal' HUP USR1 USR2; trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"] }],
+                command: ["sh", "-c", "trap 'echo got a signal' HUP USR1 USR2; trap 'exit 0' TERM; echo >>{dir}/ready; while :; do sleep 0.02; done"] }],
         }"#,
     );
-    pilot.wait_for_line("agent", "ready");
-    for signal in [nix::sys::signal::SIGHUP, nix::sys::signal::SIGUSR1, nix::sys::signal::SIGUSR2] {
-        pilot.signal(signal);
-    }
+    pilot.wait_for_lines("ready", 1);
+    pilot.signal(nix::sys::signal::SIGHUP);
+    // The reload stops it and starts it anew.
+    pilot.wait_for_message("reloaded");
+    pilot.wait_for_lines("ready", 2);
+    pilot.signal(nix::sys::signal::SIGUSR1);
+    pilot.signal(nix::sys::signal::SIGUSR2);
     pilot.wait_for_event("SIGUSR2 signal");
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert_eq!(pilot.lines_of("agent").iter().filter(|line| *line == "got a signal").count(), 0);
-    assert_eq!(pilot.events_of("agent"), ["stopping", "exitSuccess", "stopped"]);
+    assert_eq!(pilot.events_of("agent"), ["stopping", "exitSuccess", "stopped"].repeat(2));
 }
