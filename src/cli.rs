@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use request::{Color, Request};
 
 use crate::config::diagnostic::Report;
+use crate::reason::reason;
 
 /// A command that could not be carried out: printed on stderr, exit status 1.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl std::error::Error for CommandError {}
 
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
-        Self(format!("cannot write the output: {error}"))
+        Self(format!("cannot write the output: {}", reason(&error)))
     }
 }
 

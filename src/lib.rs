@@ -20,6 +20,7 @@
 //! - [`dial`]: connections to a host by name or number.
 //! - [`metrics`]: what is counted, and the texts that Prometheus reads.
 //! - [`offload`]: work that may block, on a thread of its own.
+//! - [`reason`]: why something failed, in words for people.
 //! - [`cli`]: arguments, commands, exit statuses.
 
 pub mod actors;
@@ -32,6 +33,7 @@ pub mod messages;
 pub mod metrics;
 pub mod offload;
 pub mod process;
+pub mod reason;
 
 /// Whatever is allocated, by us or by a library, in tests as in what is shipped. Elsewhere pages may be larger than it
 /// knows, and a fuzzer has an allocator of its own to see what is wrong.

@@ -11,7 +11,9 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
     let started = thread.spawn(move || {
         let _ = answer.send(work());
     });
-    started.map_err(|error| io::Error::new(error.kind(), format!("cannot start a thread: {error}")))?;
+    started.map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot start a thread: {}", crate::reason::reason(&error)))
+    })?;
     answered.await.map_err(|_| io::Error::other("its thread panicked"))
 }
 

@@ -6,14 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every top-level module with its layer; a file may import its own module and those of lower layers.
-const LAYERS: [(&str, u8); 10] = [
+const LAYERS: [(&str, u8); 11] = [
     ("messages", 0),
-    ("offload", 0),
+    ("reason", 0),
     ("config", 1),
-    ("dial", 1),
-    ("consul", 2),
+    ("offload", 1),
+    ("dial", 2),
     ("metrics", 2),
     ("logging", 2),
+    ("consul", 3),
     ("process", 3), // carries what children write into the log
     ("actors", 4),
     ("cli", 5),

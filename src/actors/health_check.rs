@@ -16,6 +16,7 @@ use crate::messages::process::{GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::metrics::Recorder;
 use crate::process::{Launcher, Order, Owner, Turn};
+use crate::reason::reason;
 
 pub mod http;
 pub mod schedule;
@@ -163,7 +164,7 @@ impl HealthCheck {
     }
 
     fn attempt_tcp(&mut self, address: Arc<str>, ctx: &mut Context<Self>) {
-        let reach = async move { dial::reach(&address).await.map_err(|error| error.to_string()) };
+        let reach = async move { dial::reach(&address).await.map_err(|error| reason(&error)) };
         self.attempt_here(reach, ctx);
     }
 

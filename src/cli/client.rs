@@ -17,6 +17,7 @@ use super::request::{ClientRequest, Format, JobAction, Maintenance};
 use super::{CommandError, environment, found, output};
 use crate::config;
 use crate::config::spec::Spec;
+use crate::reason::reason;
 
 /// How long an answer may take that is there at once if all is well.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -172,7 +173,7 @@ fn text(answer: &mut Answer) -> Result<String, CommandError> {
     let mut text = String::new();
     match (&mut answer.body).take(LONGEST_ANSWER).read_to_string(&mut text) {
         Ok(_) => Ok(text),
-        Err(error) => Err(CommandError::new(format!("cannot read the answer: {error}"))),
+        Err(error) => Err(CommandError::new(format!("cannot read the answer: {}", reason(&error)))),
     }
 }
 

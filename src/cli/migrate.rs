@@ -9,6 +9,7 @@ use super::request::Destination;
 use super::{CommandError, locate, output, refused, render};
 use crate::config::migrate::{Migration, Remark, migrate};
 use crate::config::spec::CommandLine;
+use crate::reason::reason;
 
 /// Migrates a file; a file that needs no migration is handed on as it is.
 pub fn run(
@@ -19,7 +20,7 @@ pub fn run(
     let path = locate::without_scheme(old.as_os_str());
     let name = path.display().to_string();
     let text = fs::read_to_string(&path)
-        .map_err(|error| CommandError::new(format!("cannot read {name}: {error}")))?;
+        .map_err(|error| CommandError::new(format!("cannot read {name}: {}", reason(&error))))?;
     match migrate(&name, &text, main).map_err(|report| refused(&path, &report))? {
         Migration::Current => {
             render::deliver(&text, destination)?;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::request::Destination;
 use super::{CommandError, environment, output, refused};
 use crate::config;
+use crate::reason::reason;
 
 /// Prints or writes the rendered configuration; a template with an error leaves the destination untouched.
 pub fn run(path: &Path, destination: &Destination) -> Result<ExitCode, CommandError> {
@@ -18,8 +19,9 @@ pub fn run(path: &Path, destination: &Destination) -> Result<ExitCode, CommandEr
 pub fn deliver(text: &str, destination: &Destination) -> Result<(), CommandError> {
     match destination {
         Destination::Stdout => output::print(text)?,
-        Destination::File(file) => output::replace_file(file, text.as_bytes())
-            .map_err(|error| CommandError::new(format!("cannot write {}: {error}", file.display())))?,
+        Destination::File(file) => output::replace_file(file, text.as_bytes()).map_err(|error| {
+            CommandError::new(format!("cannot write {}: {}", file.display(), reason(&error)))
+        })?,
     }
     Ok(())
 }

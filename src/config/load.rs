@@ -18,6 +18,7 @@ use super::spec::{CommandLine, JobSpec, MAIN, Spec};
 use super::system::System;
 use super::template;
 use super::validate::{self, JobPlaces, Validated};
+use crate::reason::reason;
 
 /// Larger files are refused: no configuration is, but a wrong path may be anything.
 const LARGEST_FILE: u64 = 16 << 20;
@@ -158,10 +159,7 @@ impl Loader {
     }
 
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
-        // The number that the standard library adds helps nobody.
-        let reason = error.to_string();
-        let reason = reason.split(" (os error").next().unwrap_or_default();
-        let message = format!("cannot read {path:?}: {reason}");
+        let message = format!("cannot read {path:?}: {}", reason(error));
         self.problems.add(Problem::error("unreadable", Place::Nowhere, message));
     }
 

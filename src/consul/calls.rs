@@ -16,6 +16,7 @@ use super::connect::consul_client;
 use super::error::{CallError, SetupError};
 use crate::config::spec::{ConsulAddress, ConsulSpec, Secret};
 use crate::messages::discovery::{Answer, Found, Query, Registration, ServiceStatus, Sought};
+use crate::reason::reason;
 
 /// The longest answer that is read: a large catalogue has room, a flood has not.
 const LONGEST_ANSWER: usize = 16 << 20;
@@ -177,7 +178,7 @@ impl Client {
 /// awc's words for errors can be poor: the cause is what helps.
 fn not_sent(error: &SendRequestError) -> CallError {
     if let SendRequestError::Connect(ConnectError::Io(error)) = error {
-        return CallError::Unreachable(error.to_string());
+        return CallError::Unreachable(reason(error));
     }
     if let SendRequestError::Connect(ConnectError::Disconnected) = error {
         return CallError::Unreachable("it closed the connection".to_owned());
@@ -187,7 +188,7 @@ fn not_sent(error: &SendRequestError) -> CallError {
     {
         return CallError::Garbled(answer.to_string());
     }
-    CallError::Unreachable(error.to_string())
+    CallError::Unreachable(reason(error))
 }
 
 fn comes_from_the_network(error: &impl Error) -> bool {

@@ -13,6 +13,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use super::error::SetupError;
 use crate::config::spec::TlsSpec;
+use crate::reason::reason;
 
 /// Where systems keep the certificates they trust.
 const SYSTEM_FILES: [&str; 4] = [
@@ -63,7 +64,7 @@ fn roots(spec: &TlsSpec) -> Result<RootCertStore, SetupError> {
 fn trusted_files(spec: &TlsSpec) -> Result<Vec<PathBuf>, SetupError> {
     let mut files: Vec<PathBuf> = spec.ca_file.iter().cloned().collect();
     if let Some(directory) = &spec.ca_path {
-        let failed = |error: std::io::Error| SetupError::File(directory.clone(), error.to_string());
+        let failed = |error: std::io::Error| SetupError::File(directory.clone(), reason(&error));
         for entry in fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             if path.is_file() {
@@ -90,7 +91,7 @@ fn system_places() -> impl Iterator<Item = PathBuf> {
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, SetupError> {
-    let failed = |error: rustls::pki_types::pem::Error| SetupError::File(file.to_owned(), error.to_string());
+    let failed = |error: rustls::pki_types::pem::Error| SetupError::File(file.to_owned(), reason(&error));
     CertificateDer::pem_file_iter(file).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
 }
 
@@ -98,7 +99,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, SetupError>
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, SetupError> {
     PrivateKeyDer::from_pem_file(file).map_err(|error| {
         let reason = if let rustls::pki_types::pem::Error::Io(error) = error {
-            error.to_string()
+            reason(&error)
         } else {
             "expected a private key in PEM form".to_owned()
         };

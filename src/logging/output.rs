@@ -14,6 +14,7 @@ use nix::libc::O_NONBLOCK;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::config::spec::LogOutput;
+use crate::reason::reason;
 
 /// An open destination of the log.
 #[derive(Debug)]
@@ -121,11 +122,7 @@ fn open_file(path: &Path) -> io::Result<File> {
         .map_err(unusable(&format!("the log file {path:?}")))
 }
 
-/// Names what cannot be opened; the number that the standard library adds helps nobody.
+/// Names what cannot be opened.
 fn unusable(what: &str) -> impl Fn(io::Error) -> io::Error + '_ {
-    move |error| {
-        let reason = error.to_string();
-        let reason = reason.split(" (os error").next().unwrap_or_default();
-        io::Error::new(error.kind(), format!("cannot open {what}: {reason}"))
-    }
+    move |error| io::Error::new(error.kind(), format!("cannot open {what}: {}", reason(&error)))
 }

@@ -14,6 +14,7 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use super::output::Output;
 use super::sink::{Action, AfterFailure, Change, Shared};
 use crate::config::spec::LogLevel;
+use crate::reason::reason;
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
@@ -28,7 +29,10 @@ pub(super) fn start(shared: Arc<Shared>, output: Output) -> io::Result<()> {
     let started = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run());
     mask.thread_set_mask()?;
     started.map(drop).map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot start the thread that writes the log: {error}"))
+        io::Error::new(
+            error.kind(),
+            format!("cannot start the thread that writes the log: {}", reason(&error)),
+        )
     })
 }
 
@@ -119,7 +123,7 @@ impl Writer {
             Some(outage) => outage,
             None => {
                 self.shared.set_broken(true);
-                let text = format!("cannot write the log to {}: {error}", self.output.name());
+                let text = format!("cannot write the log to {}: {}", self.output.name(), reason(error));
                 self.output.announce(&format!("{text}; its records are lost until this works again"));
                 self.outage.insert(Outage::begin(text))
             }

@@ -17,6 +17,7 @@ use super::{Deaths, Exited, Kernel, Launch, Pipes, SpawnError};
 use crate::logging::{ChildOutput, ChildStream, Label, Log};
 use crate::messages::process::{ExitStatus, GroupGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
+use crate::reason::reason;
 
 /// How long the rest of a group has between SIGTERM and SIGKILL.
 pub const SWEEP_GRACE: Duration = Duration::from_secs(1);
@@ -107,7 +108,7 @@ impl Children {
         [pipes.stdout, pipes.stderr].map(|pipe| {
             let added = self.output().and_then(|output| output.add(pipe, label.clone()));
             let tell = |error: &io::Error| {
-                slog::error!(self.0.log.logger(), "cannot read its output: {error}"; "job" => &**name, "pid" => pid.number());
+                slog::error!(self.0.log.logger(), "cannot read its output: {}", reason(error); "job" => &**name, "pid" => pid.number());
             };
             added.inspect_err(tell).ok()
         })

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, eaccess};
 
-use super::error::{SpawnError, describe};
+use super::error::SpawnError;
+use crate::reason::reason;
 
 /// Explains why `path` could not be executed in `cwd`.
 pub(super) fn execution_failed(path: &Path, cwd: Option<&Path>, error: io::Error) -> SpawnError {
@@ -31,9 +32,9 @@ pub(super) fn execution_failed(path: &Path, cwd: Option<&Path>, error: io::Error
 
 fn why_not_entered(directory: &Path) -> Option<String> {
     match fs::metadata(directory) {
-        Err(error) => Some(describe(&error)),
+        Err(error) => Some(reason(&error)),
         Ok(found) if !found.is_dir() => Some("it is not a directory".to_owned()),
-        Ok(_) => eaccess(directory, AccessFlags::X_OK).err().map(|errno| describe(&errno.into())),
+        Ok(_) => eaccess(directory, AccessFlags::X_OK).err().map(|errno| reason(&io::Error::from(errno))),
     }
 }
 

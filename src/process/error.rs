@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::{fmt, io};
 
+use crate::reason::reason;
+
 /// A failed start: what could not be done, and why.
 #[derive(Debug)]
 pub struct SpawnError {
@@ -14,7 +16,7 @@ pub struct SpawnError {
 impl SpawnError {
     /// `action` completes "cannot …"; the reason is the system's.
     pub fn new(action: String, source: io::Error) -> Self {
-        let reason = describe(&source);
+        let reason = reason(&source);
         Self { action, reason, source }
     }
 
@@ -38,15 +40,6 @@ impl fmt::Display for SpawnError {
 impl Error for SpawnError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.source)
-    }
-}
-
-/// The system's text for an error, without the number that std appends.
-pub(super) fn describe(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error ") {
-        Some((reason, _)) => reason.to_owned(),
-        None => text,
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::io::AsyncWriteExt;
 use crate::config::spec::{HttpProbe, TlsSpec};
 use crate::consul::{SetupError, Stream, Target, Tls, encryption, open};
 use crate::dial;
+use crate::reason::reason;
 
 mod answer;
 
@@ -59,7 +60,7 @@ impl Http {
 pub async fn attempt(http: &Http, probe: &HttpProbe) -> Result<(), String> {
     let url = Url::split(&probe.url);
     let tls = url.is_encrypted.then(|| http.encryption(&probe.tls)).transpose();
-    let tls = tls.map_err(|error| error.to_string())?;
+    let tls = tls.map_err(|error| reason(&error))?;
     let mut answer = exchange(&url, tls, probe).await.inspect_err(|_| {
         if url.is_encrypted {
             http.forget(&probe.tls);
@@ -84,7 +85,7 @@ async fn judge(answer: &mut Answer<Stream>, probe: &HttpProbe) -> Result<(), Str
 }
 
 async fn exchange(url: &Url<'_>, tls: Option<Tls>, probe: &HttpProbe) -> Result<Answer<Stream>, String> {
-    let stream = ask(url, tls, request(url, probe).as_bytes()).await.map_err(|error| error.to_string())?;
+    let stream = ask(url, tls, request(url, probe).as_bytes()).await.map_err(|error| reason(&error))?;
     Answer::read(stream, &probe.method).await
 }
 

@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::connection::{Connections, Serve, Socket};
 use crate::config::spec::{ControlSpec, TelemetrySpec};
+use crate::reason::reason;
 
 /// How long we wait after the system refused to accept, for lack of file descriptors perhaps.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -112,9 +113,7 @@ pub fn bind_telemetry(spec: &TelemetrySpec) -> io::Result<Listener> {
         TcpListener::from_std(listener)
     };
     let explain = |error: io::Error| {
-        let reason = error.to_string();
-        let reason = reason.split(" (os error").next().unwrap_or_default();
-        io::Error::new(error.kind(), format!("cannot serve telemetry on {address}: {reason}"))
+        io::Error::new(error.kind(), format!("cannot serve telemetry on {address}: {}", reason(&error)))
     };
     listen().map(Listener::Tcp).map_err(explain)
 }
@@ -122,15 +121,13 @@ pub fn bind_telemetry(spec: &TelemetrySpec) -> io::Result<Listener> {
 /// Creates the control socket and listens on it.
 pub fn bind_control(spec: &ControlSpec) -> io::Result<(Listener, SocketFile)> {
     let explain = |error: io::Error| {
-        let reason = error.to_string();
-        let reason = reason.split(" (os error").next().unwrap_or_default();
         // Common in containers: another user than root, or a root file system that is read-only.
         let elsewhere = matches!(
             error.kind(),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::NotFound
         );
         let advice = if elsewhere { " (control.socket can name another place)" } else { "" };
-        let place = spec.socket.display();
+        let (place, reason) = (spec.socket.display(), reason(&error));
         io::Error::new(error.kind(), format!("cannot create the control socket {place}: {reason}{advice}"))
     };
     create(spec).map_err(explain)

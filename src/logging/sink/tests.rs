@@ -197,9 +197,7 @@ fn a_closed_output_costs_records_and_a_new_one_says_so() {
     let (first, report) = text.split_once('\n').unwrap();
     assert_eq!(first, "written");
     assert!(
-        report.contains(
-            "cannot write the log to its descriptor: Broken pipe (os error 32); works again after "
-        ),
+        report.contains("cannot write the log to its descriptor: Broken pipe; works again after "),
         "{report}"
     );
     assert!(report.ends_with("s, records lost: 3, bytes lost: 15\n"), "{report}");
@@ -252,7 +250,7 @@ fn a_full_disk_keeps_records_while_there_is_room() {
     let lines: Vec<_> = text.lines().collect();
     let records: Vec<_> = lines.iter().copied().filter(|line| !line.contains(" containerpilot ")).collect();
     assert_eq!(records, ["one", "two", "three"]);
-    assert!(text.contains("No space left on device (os error 28); works again after "), "{text}");
+    assert!(text.contains("No space left on device; works again after "), "{text}");
     assert!(text.contains("s, records lost: 0, bytes lost: 0\n"), "{text}");
     assert_eq!(lines.len(), 4, "one report per outage");
 }

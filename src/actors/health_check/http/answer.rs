@@ -8,6 +8,8 @@ use httparse::{Header, ParserConfig, Response, Status};
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::reason::reason;
+
 /// All that comes before the body may be this long.
 const LONGEST_HEAD: usize = 64 << 10;
 /// So much of a body is searched.
@@ -102,7 +104,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Answer<S> {
 /// Reads what there is; 0 at the end of the connection.
 async fn fill(stream: &mut (impl AsyncRead + Unpin), input: &mut Vec<u8>) -> Result<usize, String> {
     input.reserve(ROOM);
-    stream.read_buf(input).await.map_err(|error: io::Error| error.to_string())
+    stream.read_buf(input).await.map_err(|error: io::Error| reason(&error))
 }
 
 /// Takes the head from the input once it is whole: the status, and what its body will be like.
