@@ -276,3 +276,24 @@ pub enum MetricKind {
     /// Values are summed up as quantiles.
     Summary,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::event::Source;
+
+    #[test]
+    fn a_trigger_comes_at_startup_if_nothing_else_is_needed() {
+        let key = |code| EventKey { code, source: Source::Global };
+        let (startup, other) = (|| key(EventCode::Startup), || key(EventCode::EnterMaintenance));
+        for (trigger, comes) in [
+            (Trigger::Once(startup()), true),
+            (Trigger::Each(other()), false),
+            (Trigger::All(vec![startup(), other()]), false),
+            (Trigger::Any(vec![other(), startup()]), true),
+            (Trigger::Interval(Duration::from_secs(1)), true),
+        ] {
+            assert_eq!(trigger.comes_at_startup(), comes, "{trigger:?}");
+        }
+    }
+}

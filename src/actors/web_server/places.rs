@@ -79,8 +79,8 @@ pub struct Places {
     log: Logger,
 }
 
-/// What a new configuration asks for, bound and listened to already. Put to use by [`Places::adopt`]; dropped, it is given
-/// back.
+/// What a new configuration asks for, bound and listened to already. Put to use by [`Places::adopt`]; dropped, it is
+/// given back.
 pub struct Prepared {
     control: ControlSpec,
     new_control: Option<(Served, SocketFile)>,

@@ -65,6 +65,7 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
 
 /// The jobs that can never start, each with its reason; a cycle is named once, at its first job.
 pub(super) fn never_start(spec: &Spec) -> Vec<(usize, Reason)> {
+    // Only who waits for another job can wait in vain.
     let waits_for_a_job = |key: &EventKey| matches!(key.source, Source::Job(_));
     if !spec.jobs.iter().any(|job| job.when.trigger.keys().iter().any(waits_for_a_job)) {
         return Vec::new();
