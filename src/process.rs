@@ -1,5 +1,5 @@
-//! Processes: the only place that starts, waits for and signals them, behind one seam to the kernel.
-//! Plain synchronous calls that never block, all made from one thread; no decisions about jobs.
+//! Processes: the only place that starts, waits for and signals them, behind one seam to the kernel. No decisions about
+//! jobs. Calls never block: starts, which may, happen on threads of their own; all else is done by one thread.
 //!
 //! How a child starts: in a new process group that it leads, with stdin from `/dev/null`. Signals that we
 //! handle have their default action in it, and so have SIGPIPE and those that were ignored when we were
@@ -7,8 +7,6 @@
 //! None of our descriptors reach it, those that were given to us by our parent do, as without us.
 
 mod adopted;
-mod berth;
-mod birth;
 mod children;
 mod diagnosis;
 mod environment;
@@ -20,32 +18,34 @@ mod init;
 mod jitter;
 mod launcher;
 mod memory;
-mod nursery;
-mod pace;
-mod raw;
 mod resolve;
 mod spawn;
+mod spawner;
 mod variables;
 mod wait;
 
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
 
 use crate::config::spec::{CommandLine, ExecutionSpec};
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
 
+pub use adopted::Orphan;
 pub use children::{Children, Owner};
-pub use environment::Environ;
+pub use environment::{Environ, Request};
 pub use error::SpawnError;
 pub use execution::login_environment;
 pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals};
 pub use jitter::random_share;
-pub use launcher::{Launcher, Order};
-pub use pace::{Pace, Turn};
-pub use variables::{Layered, Variable, Variables};
+pub use launcher::{Kind, Launcher, Order};
+pub use spawner::{Progress, Spawner};
+pub use variables::{EnvironmentBlock, Layered, Variable, Variables};
 
 /// The seam to the kernel; tests put a fake here.
 ///
@@ -57,12 +57,8 @@ pub use variables::{Layered, Variable, Variables};
 /// nothing is left; never after that. Members whose parents died become our children and are
 /// peeked and reaped like any other; one whose parent lives elsewhere ends without a SIGCHLD for us.
 pub trait Kernel {
-    /// Starts a process that leads a new process group. If we go on meanwhile it may still fail to become its program:
-    /// then it ends, and [`start_failure`](Self::start_failure) says why.
-    fn spawn(&self, launch: &Launch<'_>) -> Result<Spawned, SpawnError>;
-
-    /// Why a process that was started here and has ended never became its program; `None` if it did.
-    fn start_failure(&self, ended: Pid) -> Option<SpawnError>;
+    /// Begins to start a process that leads a new process group, and returns at once.
+    fn spawn(&self, launch: Launch) -> Spawning;
 
     /// A child, adopted orphans included, that has ended and is still a zombie; the same one again until it
     /// is reaped.
@@ -80,8 +76,14 @@ pub trait Kernel {
     /// Sends a signal to every process of a group.
     fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery>;
 
-    /// Our children, zombies aside: once nothing runs that we started, what jobs left behind elsewhere.
-    fn children(&self) -> Vec<Pid>;
+    /// Whether the leader of a group has joined another group, as setpgid(2) lets it.
+    fn has_left_its_group(&self, leader: Pid) -> bool;
+
+    /// Processes that became our children when their parent ended, zombies aside.
+    fn orphans(&self) -> Vec<Orphan>;
+
+    /// Sends a signal to all our children, whoever started them; false if it cannot be told who they are.
+    fn signal_all_children(&self, signal: Signal) -> bool;
 
     /// Whether we have children left, zombies that are not reaped included. Told at one moment, unlike the list: a
     /// process that dies while the list is read hands us its children unseen.
@@ -109,18 +111,41 @@ pub trait Kernel {
 pub type Deaths = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<()>>>;
 
 /// What to start, and how.
-#[derive(Debug, Clone, Copy)]
-pub struct Launch<'a> {
+#[derive(Debug, Clone)]
+pub struct Launch {
     /// The program and its arguments.
-    pub command: &'a CommandLine,
+    pub command: CommandLine,
     /// Directory, user, limits and so on; its `env` is not read here.
-    pub execution: &'a ExecutionSpec,
+    pub execution: ExecutionSpec,
     /// The whole environment of the process.
-    pub environment: &'a Layered<'a>,
+    pub environment: EnvironmentBlock,
     /// Where stdout and stderr go.
     pub output: Output,
-    /// Whether others are to be started too, so that we had better not wait until it has become its program.
-    pub goes_on: bool,
+}
+
+/// A start under way.
+#[derive(Debug)]
+pub struct Spawning {
+    /// How far it is; there it can be cancelled.
+    pub progress: Arc<Progress>,
+    /// What becomes of it.
+    pub outcome: oneshot::Receiver<SpawnOutcome>,
+}
+
+/// What became of a start.
+#[derive(Debug)]
+pub enum SpawnOutcome {
+    /// The program is being executed.
+    Started(Spawned),
+    /// It is not.
+    Failed {
+        /// Why.
+        error: SpawnError,
+        /// The process that failed to become the program: it has ended or is about to, and must be reaped.
+        child: Option<Pid>,
+    },
+    /// It was cancelled before there was a process.
+    Cancelled,
 }
 
 /// Where a child's stdout and stderr go.
@@ -169,16 +194,14 @@ pub enum Delivery {
 }
 
 /// The real kernel.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Linux;
+#[derive(Debug, Clone, Default)]
+pub struct Linux {
+    spawner: Spawner,
+}
 
 impl Kernel for Linux {
-    fn spawn(&self, launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
-        spawn::spawn(launch)
-    }
-
-    fn start_failure(&self, ended: Pid) -> Option<SpawnError> {
-        nursery::failure(ended)
+    fn spawn(&self, launch: Launch) -> Spawning {
+        self.spawner.start(launch)
     }
 
     fn peek_exited(&self) -> io::Result<Option<Exited>> {
@@ -202,8 +225,16 @@ impl Kernel for Linux {
         group::signal(group, signal)
     }
 
-    fn children(&self) -> Vec<Pid> {
-        adopted::children()
+    fn has_left_its_group(&self, leader: Pid) -> bool {
+        group::of(leader).is_some_and(|group| group != leader)
+    }
+
+    fn orphans(&self) -> Vec<Orphan> {
+        adopted::orphans()
+    }
+
+    fn signal_all_children(&self, signal: Signal) -> bool {
+        adopted::signal_all(signal)
     }
 
     fn has_children(&self) -> bool {

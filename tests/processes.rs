@@ -293,9 +293,9 @@ fn at_our_own_limit_of_processes_a_job_waits_for_its_turn() {
     if !is_root() {
         return;
     }
-    // Our own two threads, one process for the first job, and none for the second.
+    // Our own three threads, one process for the first job, and none for the second.
     let mut bare = Bare::start_in(
-        &["prlimit", "--nproc=3", "{program}", "-config", "{config}"],
+        &["prlimit", "--nproc=4", "{program}", "-config", "{config}"],
         r#"{ logging: { level: "DEBUG" }, jobs: [
             { name: "first", exec: "sleep 1000" },
             { name: "second", exec: "sleep 1001", restarts: "unlimited", backoff: { max: "100ms" } },

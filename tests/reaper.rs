@@ -168,7 +168,7 @@ fn stopped_is_told_when_the_whole_group_is_gone() {
 }
 
 #[test]
-fn a_process_that_left_its_group_survives_its_job_but_not_us() {
+fn a_process_that_left_its_group_ends_with_its_job() {
     for deaf in ["", "trap '' TERM;"] {
         let script = format!(
             "mkfifo {{dir}}/left; setsid sh -c \\\"{deaf} echo \\\\$\\\\$ > {{dir}}/far; echo > {{dir}}/left; \
@@ -183,9 +183,10 @@ fn a_process_that_left_its_group_survives_its_job_but_not_us() {
         let pilot = Pilot::start(&config);
         pilot.wait_for_event("app stopped");
         let far: i32 = pilot.text("far").trim().parse().unwrap();
-        // Without an environment for a moment, while it becomes `sleep`.
-        pilot.eventually("it lives on", || pilot.processes().contains(&far));
-        assert_eq!(pilot.stop(), Exit::Code(0)); // which fails if anything survives
+        assert!(!pilot.processes().contains(&far), "stopped is told when nothing of it is left");
+        let told = format!("(pid {far}) running in the background");
+        assert!(pilot.log().text().contains(&told), "{}", pilot.log().text());
+        assert_eq!(pilot.stop(), Exit::Code(0));
     }
 }
 
@@ -202,9 +203,9 @@ const STOPPABLE: &str =
     r#"name: "app", exec: ["sh", "-c", "echo $$ > {dir}/pid; echo ready; exec sleep 1000"]"#;
 
 #[test]
-fn a_stopped_process_has_not_ended_and_holds_up_nobody() {
+fn a_stopped_process_holds_up_nobody_and_ends_when_told_to() {
     let pilot = Pilot::start(&format!(
-        r#"{{ stopTimeout: "500ms", jobs: [
+        r#"{{ stopTimeout: "30s", jobs: [
             {{ {STOPPABLE} }},
             {{ name: "ticks", exec: ["sh", "-c", "echo >> {{dir}}/ticks"], when: {{ interval: "20ms" }}, timeout: "10s" }},
         ] }}"#
@@ -213,13 +214,13 @@ fn a_stopped_process_has_not_ended_and_holds_up_nobody() {
     let ticks = pilot.lines("ticks").len();
     pilot.wait_for_lines("ticks", ticks + 10);
     assert_eq!(pilot.events_of("app"), [""; 0]);
-    // SIGTERM does not reach it; when the time is over SIGKILL does.
+    // SIGTERM reaches it because SIGCONT follows.
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert_eq!(state(leader.as_raw()), None);
     pilot.assert_order(&["app stopping", "app exitFailed", "app stopped"]);
     let (began, ended) = (event(&pilot, "global shutdown"), event(&pilot, "app stopped"));
     let took = seconds_between(&began, &ended);
-    assert!((0.4..10.0).contains(&took), "{took} s");
+    assert!(took < 10.0, "{took} s");
 }
 
 #[test]

@@ -100,11 +100,6 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let children = Children::new(kernel, log.clone());
     Reaper::new(children.clone(), log.logger().clone())?.start();
     let launcher = Launcher::new(children.clone(), environ);
-    let begins = |job: &&Arc<JobSpec>| job.exec.is_some() && job.when.trigger.comes_at_startup();
-    if spec.jobs.iter().filter(begins).count() > 1 {
-        // Else the first of them would be waited for: nobody else has asked by then.
-        launcher.pace.expect_several();
-    }
     let board = Board::default();
     let recorder = Recorder::default();
     let queued = Rc::new(Cell::new(0));

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, JobSpec, Probe};
 use crate::dial;
 use crate::messages::health::{CheckChanged, CheckCommand};
-use crate::messages::process::{GroupGone, Pid, ProcessEnded};
+use crate::messages::process::{ExecutionId, GroupGone, ProcessEnded, ProcessStarted, Unstarted};
 use crate::messages::signal::Signal;
 use crate::metrics::Recorder;
-use crate::process::{Launcher, Order, Owner, Turn};
+use crate::process::{Kind, Launcher, Order, Owner};
 use crate::reason::reason;
 
 pub mod http;
@@ -62,7 +62,7 @@ struct Attempt {
     /// Ends the try, or carries it out.
     task: SpawnHandle,
     /// The process that carries it out.
-    process: Option<Pid>,
+    process: Option<ExecutionId>,
     /// The process group is ending; what the try showed is known.
     over: bool,
 }
@@ -107,50 +107,33 @@ impl HealthCheck {
             return; // what is left of the last one still ends; its end schedules the next
         }
         match self.spec.probe.clone() {
-            Probe::Exec(command) => self.attempt_exec(command, ctx),
+            Probe::Exec(command) => self.attempt_exec(&command, ctx),
             Probe::Tcp(address) => self.attempt_tcp(address, ctx),
             Probe::Http(probe) => self.attempt_http(probe, ctx),
         }
     }
 
-    fn attempt_exec(&mut self, command: Arc<CommandLine>, ctx: &mut Context<Self>) {
+    fn attempt_exec(&mut self, command: &CommandLine, ctx: &mut Context<Self>) {
         let began = Instant::now();
         if !self.spec.raw_output && self.means.launcher.children.log_is_flooded() {
             return self.schedule_after(began, ctx); // what it writes would find no place
         }
-        if let Some(turn) = self.means.launcher.pace.try_turn() {
-            return self.execute(turn, &command, ctx);
-        }
-        let turn = fut::wrap_future(self.means.launcher.pace.turn());
-        let task = ctx.spawn(turn.map(move |turn, check: &mut Self, ctx| {
-            check.attempt = None;
-            if let Some(turn) = turn {
-                check.execute(turn, &command, ctx);
-            }
-        }));
-        self.attempt = Some(Attempt { began, task, process: None, over: false });
-    }
-
-    fn execute(&mut self, turn: Turn, command: &CommandLine, ctx: &mut Context<Self>) {
-        let began = Instant::now();
         let order = Order {
-            name: &self.label,
-            command,
-            execution: &self.job.execution,
+            job: Arc::clone(&self.job),
+            command: command.clone(),
+            kind: Kind::Check(Arc::clone(&self.label)),
             raw_output: self.spec.raw_output,
             occasion: None,
         };
-        let owner = Owner { ended: ctx.address().recipient(), gone: ctx.address().recipient() };
-        match self.means.launcher.launch(turn, &order, owner) {
-            Ok(pid) => {
-                let task = ctx.run_later(self.spec.timeout, |check, _| check.time_out());
-                self.attempt = Some(Attempt { began, task, process: Some(pid), over: false });
-            }
-            Err(error) => {
-                self.conclude_unstarted(&error.to_string(), began);
-                self.schedule_after(began, ctx);
-            }
-        }
+        let address = ctx.address();
+        let owner = Owner {
+            started: address.clone().recipient(),
+            ended: address.clone().recipient(),
+            gone: address.recipient(),
+        };
+        let process = Some(self.means.launcher.launch(order, owner));
+        let task = ctx.run_later(self.spec.timeout, |check, _| check.time_out());
+        self.attempt = Some(Attempt { began, task, process, over: false });
     }
 
     fn conclude_unstarted(&mut self, reason: &str, began: Instant) {
@@ -224,9 +207,9 @@ impl HealthCheck {
     }
 
     fn kill(&self) {
-        let Some(pid) = self.attempt.as_ref().and_then(|attempt| attempt.process) else { return };
-        if let Err(error) = self.means.launcher.children.signal(pid, Signal::KILL) {
-            error!(self.log, "cannot kill the check's process: {error}"; "pid" => pid.number());
+        let Some(process) = self.attempt.as_ref().and_then(|attempt| attempt.process) else { return };
+        if let Err(error) = self.means.launcher.end(process, Signal::KILL) {
+            error!(self.log, "cannot kill the check's process: {error}");
         }
     }
 
@@ -282,11 +265,19 @@ impl Handler<CheckCommand> for HealthCheck {
     }
 }
 
+impl Handler<ProcessStarted> for HealthCheck {
+    type Result = ();
+
+    /// How it ends is all that counts.
+    fn handle(&mut self, _: ProcessStarted, _: &mut Context<Self>) {}
+}
+
 impl Handler<ProcessEnded> for HealthCheck {
     type Result = ();
 
     fn handle(&mut self, ended: ProcessEnded, ctx: &mut Context<Self>) {
-        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.process == Some(ended.pid)) else {
+        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.process == Some(ended.execution))
+        else {
             return;
         };
         attempt.over = true;
@@ -295,7 +286,8 @@ impl Handler<ProcessEnded> for HealthCheck {
         ctx.cancel_future(task);
         let reason = ended.status.to_string();
         match ended.unstarted {
-            Some(reason) => self.conclude_unstarted(&reason, began),
+            Some(Unstarted::Failed(reason)) => self.conclude_unstarted(&reason, began),
+            Some(Unstarted::Cancelled) => self.conclude(Err("took longer than its timeout"), began),
             None => self.conclude(if ended.status.is_success() { Ok(()) } else { Err(&reason) }, began),
         }
         if !ended.leftover {

@@ -1,12 +1,13 @@
 //! The Job actor: performs one job's life. What it does is decided in [`lifecycle`], [`trigger`], [`backoff`]
 //! and [`health`]; here messages become inputs and actions become effects.
 
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use actix::prelude::*;
-use slog::{Logger, debug, error, o, warn};
+use slog::{Logger, debug, error, info, o, warn};
 use tokio::time::Instant;
 
 use crate::config::spec::JobSpec;
@@ -15,7 +16,7 @@ use crate::messages::discovery::Withdrawn;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{CheckCommand, Health};
 use crate::messages::job::{JobChanged, Missing, Phase};
-use crate::messages::process::{Pid, ProcessEnded};
+use crate::messages::process::{ExecutionId, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
 use crate::metrics::Recorder;
@@ -33,13 +34,16 @@ pub mod trigger;
 
 use advertisement::{Advertisement, Discovery};
 use health::Checks;
-use lifecycle::{Action, Input, Policy, Process, State, step};
+use lifecycle::{Action, Cadence, Input, Policy, Process, State, step};
 use trigger::Listener;
 
 /// How long Consul may take to forget a job that stops.
 const DEREGISTRATION_LIMIT: Duration = Duration::from_secs(2);
 /// How long a step of a stop may take outside a shutdown, unless configured.
 const STEP_LIMIT: Duration = Duration::from_secs(5);
+
+/// Starts and successes of a job with a shorter interval are logged at DEBUG.
+const ROUTINE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What jobs need of the program around them.
 pub struct Surroundings {
@@ -69,7 +73,7 @@ pub struct Job {
     checks: Checks,
     advertisement: Option<Advertisement>,
     execution: Option<Execution>,
-    /// The execution waits for its turn, or until the log can take its output.
+    /// The execution waits until the log can take its output.
     postponed: Option<SpawnHandle>,
     /// The timer of the current phase.
     timer: Option<SpawnHandle>,
@@ -92,10 +96,11 @@ pub struct Job {
     reported: Option<Phase>,
 }
 
-/// The process that runs, or ran last.
+/// The execution under way, or the last one.
 struct Execution {
-    pid: Pid,
-    started: Instant,
+    id: ExecutionId,
+    /// Its process and when that became its program; `None` while it is being started.
+    process: Option<(Pid, Instant)>,
 }
 
 impl Job {
@@ -193,7 +198,8 @@ impl Job {
                 .map(|check| check.name.clone())
                 .zip(self.checks.verdicts())
                 .collect(),
-            pid: (self.state.process == Process::Live).then(|| self.pid()),
+            pid: self.pid().filter(|_| self.state.process == Process::Live),
+            starting: self.state.phase == Phase::Running && self.policy.has_process && self.pid().is_none(),
             restarts: self.runs.saturating_sub(1),
             last_exit: self.last_status.zip(self.last_exit.clone()),
             advertised: self.spec.advertise.as_ref().map(|spec| (spec.address.to_string(), spec.port)),
@@ -267,22 +273,29 @@ impl Job {
         self.cause = Some(self.around.bus.publish(self.key(code), self.cause));
     }
 
-    /// What ends is not checked any more: that it serves nobody is no news.
+    /// Asks the process to end. It is not checked any more: that it does not answer is no news.
     fn end_with(&mut self, signal: Signal) {
         self.checks.pause();
-        self.signal(signal);
+        let Some(execution) = &self.execution else { return };
+        debug!(self.log, "sends {signal}"; "pid" => self.pid());
+        self.complain(signal, self.around.launcher.end(execution.id, signal));
     }
 
     fn signal(&self, signal: Signal) {
         let Some(execution) = &self.execution else { return };
-        debug!(self.log, "sends {signal}"; "pid" => execution.pid.number());
-        if let Err(error) = self.around.launcher.children.signal(execution.pid, signal) {
-            error!(self.log, "cannot send {signal}: {error}"; "pid" => execution.pid.number());
+        debug!(self.log, "sends {signal}"; "pid" => self.pid());
+        self.complain(signal, self.around.launcher.signal(execution.id, signal));
+    }
+
+    fn complain(&self, signal: Signal, sent: io::Result<()>) {
+        if let Err(error) = sent {
+            error!(self.log, "cannot send {signal}: {error}"; "pid" => self.pid());
         }
     }
 
-    fn pid(&self) -> i32 {
-        self.execution.as_ref().map_or(0, |execution| execution.pid.number())
+    fn pid(&self) -> Option<i32> {
+        let (pid, _) = self.execution.as_ref()?.process?;
+        Some(pid.number())
     }
 
     /// Tells the Pilot where the job is, if it is somewhere else than it was told last.
@@ -314,12 +327,23 @@ impl Job {
     }
 
     fn log_end(&self, ended: &ProcessEnded) {
+        let pid = ended.pid.map(Pid::number);
         let asked = self.state.phase.is_stopping() || self.state.phase == Phase::TimedOut;
-        if (ended.status.is_success() || asked) && !ended.for_memory {
-            debug!(self.log, "{ended}"; "pid" => ended.pid.number());
+        if ended.for_memory || !ended.daemons.is_empty() || !(ended.status.is_success() || asked) {
+            warn!(self.log, "{ended}"; "pid" => pid);
+        } else if asked || self.is_routine() {
+            debug!(self.log, "{ended}"; "pid" => pid);
         } else {
-            warn!(self.log, "{ended}"; "pid" => ended.pid.number());
+            info!(self.log, "{ended}"; "pid" => pid);
         }
+        if !ended.daemons.is_empty() {
+            warn!(self.log, "must stay in the foreground: what it put into the background ends with it"; "pid" => pid);
+        }
+    }
+
+    /// Whether it runs so often that a line for each start and success would drown all others.
+    fn is_routine(&self) -> bool {
+        matches!(self.policy.cadence, Cadence::Interval(interval) if interval < ROUTINE_INTERVAL)
     }
 }
 

@@ -72,9 +72,13 @@ impl Actor for Reaper {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         if let Some(mut deaths) = self.deaths.take() {
-            let reaper = ctx.address();
+            let (reaper, children) = (ctx.address(), self.children.clone());
             ctx.spawn(fut::wrap_future(async move {
-                while poll_fn(&mut deaths).await.is_some() {
+                loop {
+                    tokio::select! {
+                        died = poll_fn(&mut deaths) => if died.is_none() { return },
+                        () = children.settled() => {}
+                    }
                     reaper.do_send(ChildrenDied);
                 }
             }));

@@ -32,7 +32,7 @@ pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, C
         needs_control: found(path).is_ok(),
         load: loader(path, main),
         log: log.clone(),
-        kernel: Box::new(Linux),
+        kernel: Box::new(Linux::default()),
         environ: Environ::new(std::env::vars_os()),
     });
     if let Err(error) = &outcome {

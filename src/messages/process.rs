@@ -73,41 +73,77 @@ impl fmt::Display for ExitStatus {
     }
 }
 
-/// A process that its receiver started has ended, and all that it wrote is logged.
+/// One start of a program, from the request until nothing of it is left. It is known before there is a process, and,
+/// unlike a process number, never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExecutionId(pub u64);
+
+/// A program that its receiver asked for is being executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct ProcessStarted {
+    /// Which execution.
+    pub execution: ExecutionId,
+    /// Its process, and the group that it leads.
+    pub pid: Pid,
+}
+
+/// Why an execution ended without its program having run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unstarted {
+    /// The program could not be executed, for this reason.
+    Failed(String),
+    /// It was cancelled before there was a process.
+    Cancelled,
+}
+
+/// An execution that its receiver asked for has ended, and all that it wrote is logged.
 #[derive(Debug, Clone, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct ProcessEnded {
-    /// Which one.
-    pub pid: Pid,
-    /// How; of one that never became its program, what a shell would tell.
+    /// Which execution.
+    pub execution: ExecutionId,
+    /// Its process; `None` if there never was one.
+    pub pid: Option<Pid>,
+    /// How it ended; if the program could not be executed, what a shell would tell.
     pub status: ExitStatus,
-    /// Why it never became its program.
-    pub unstarted: Option<String>,
+    /// Why its program never ran.
+    pub unstarted: Option<Unstarted>,
     /// Whether the kernel killed it, or a process that it waited for, for lack of memory.
     pub for_memory: bool,
-    /// Whether others of its group are left; then [`GroupGone`] follows once they are not.
+    /// Processes that it put into the background, outside its group, as "NAME (pid N)".
+    pub daemons: Vec<String>,
+    /// Whether processes of it are left; then [`GroupGone`] follows once they are not.
     pub leftover: bool,
 }
 
 impl fmt::Display for ProcessEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(reason) = &self.unstarted {
-            return f.write_str(reason);
+        match &self.unstarted {
+            Some(Unstarted::Failed(reason)) => return f.write_str(reason),
+            Some(Unstarted::Cancelled) => return f.write_str("stopped before it was started"),
+            None => {}
         }
         match self.status {
-            ExitStatus::Signal { signal, .. } if self.for_memory => write!(f, "killed for memory ({signal})"),
-            ExitStatus::Code(_) if self.for_memory => {
-                write!(f, "{}: a process of it was killed for memory", self.status)
+            ExitStatus::Signal { signal, .. } if self.for_memory => {
+                write!(f, "killed for memory ({signal})")?;
             }
-            ExitStatus::Code(_) | ExitStatus::Signal { .. } => self.status.fmt(f),
+            ExitStatus::Code(_) if self.for_memory => {
+                write!(f, "{}: a process of it was killed for memory", self.status)?;
+            }
+            ExitStatus::Code(_) | ExitStatus::Signal { .. } => self.status.fmt(f)?,
         }
+        if self.daemons.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; left {} running in the background", self.daemons.join(", "))
     }
 }
 
-/// Nothing is left of the group of a process that its receiver started.
+/// No process of an execution is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
-pub struct GroupGone(pub Pid);
+pub struct GroupGone(pub ExecutionId);
 
 #[cfg(test)]
 mod tests {
@@ -115,6 +151,19 @@ mod tests {
 
     const fn killed(signal: Signal, core_dumped: bool) -> ExitStatus {
         ExitStatus::Signal { signal, core_dumped }
+    }
+
+    fn ended(status: ExitStatus, for_memory: bool) -> ProcessEnded {
+        let (execution, pid) = (ExecutionId(1), Pid::new(7));
+        ProcessEnded { execution, pid, status, unstarted: None, for_memory, daemons: vec![], leftover: false }
+    }
+
+    #[test]
+    fn what_was_put_into_the_background_is_told() {
+        let daemons = vec!["nginx (pid 8)".to_owned(), "nginx (pid 9)".to_owned()];
+        let ended = ProcessEnded { daemons, ..ended(ExitStatus::Code(0), false) };
+        let told = "exited with status 0; left nginx (pid 8), nginx (pid 9) running in the background";
+        assert_eq!(ended.to_string(), told);
     }
 
     #[test]
@@ -142,10 +191,7 @@ mod tests {
 
     #[test]
     fn an_end_for_memory_says_so() {
-        let pid = Pid::new(7).unwrap();
-        let told = |status, for_memory| {
-            ProcessEnded { pid, status, unstarted: None, for_memory, leftover: false }.to_string()
-        };
+        let told = |status, for_memory| ended(status, for_memory).to_string();
         assert_eq!(told(killed(Signal::KILL, false), true), "killed for memory (SIGKILL)");
         assert_eq!(told(killed(Signal::KILL, false), false), "killed by SIGKILL");
         let handed_on = "exited with status 137: a process of it was killed for memory";

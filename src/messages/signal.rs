@@ -54,6 +54,12 @@ impl Signal {
     pub const HUP: Self = Self(libc::SIGHUP);
     /// Interrupt from the keyboard.
     pub const INT: Self = Self(libc::SIGINT);
+    /// Quit from the keyboard; the stop signal of images such as nginx and php-fpm.
+    pub const QUIT: Self = Self(libc::SIGQUIT);
+    /// The signal that asks an init in a container to halt.
+    pub const HALT: Self = Self(RTMIN + 3);
+    /// A stopped process goes on.
+    pub const CONT: Self = Self(libc::SIGCONT);
     /// Cannot be caught: the process ends.
     pub const KILL: Self = Self(libc::SIGKILL);
     /// The polite request to end.

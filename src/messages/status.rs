@@ -22,6 +22,8 @@ pub struct JobStatus {
     pub checks: Vec<(Arc<str>, Verdict)>,
     /// Its process, while one runs.
     pub pid: Option<i32>,
+    /// Whether its process is still being started.
+    pub starting: bool,
     /// Runs after the first, since it was configured.
     pub restarts: u64,
     /// How its last execution ended, in words, with its status as a shell tells it.
@@ -30,6 +32,13 @@ pub struct JobStatus {
     pub advertised: Option<(String, u16)>,
     /// Whether it ends the program when it completes.
     pub essential: bool,
+}
+
+impl JobStatus {
+    /// The word that users read for what the job is doing.
+    pub fn state(&self) -> &'static str {
+        if self.starting { "starting" } else { self.phase.name() }
+    }
 }
 
 /// One watch as users see it.

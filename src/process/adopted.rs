@@ -1,37 +1,111 @@
-//! The children that we have, whoever started them: processes that left their job's group and lost their parent
-//! become ours.
+//! Orphans: processes that left their job's group and lost their parent become our children.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::process;
 
-use nix::sys::signal::kill;
-use nix::unistd;
-
+use super::environment::{JOB, SUPERVISOR};
+use super::{group, is_pid_one};
 use crate::messages::process::Pid;
 use crate::messages::signal::Signal;
 
+/// A process that became our child when its parent ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Orphan {
+    /// Which one.
+    pub pid: Pid,
+    /// The process group that it is in.
+    pub group: Option<Pid>,
+    /// The name of its program, cut to 15 bytes by the kernel.
+    pub program: String,
+    /// The job that its environment names, if we may read that.
+    pub job: Option<String>,
+}
+
 /// Sends a signal to one child; one that is gone needs none.
-pub fn signal(child: Pid, signal: Signal) {
-    if let Ok(signal) = nix::sys::signal::Signal::try_from(signal.number()) {
-        let _ = kill(unistd::Pid::from_raw(child.number()), signal);
+pub(super) fn signal(child: Pid, signal: Signal) {
+    group::send(child.number(), signal);
+}
+
+/// Sends a signal to all our children. As PID 1 to every process there is, which needs no `/proc`. False if it cannot
+/// be told who our children are.
+pub(super) fn signal_all(number: Signal) -> bool {
+    if is_pid_one() {
+        group::send(-1, number);
+        return true;
     }
+    let children = children_of_all_threads();
+    for child in &children {
+        signal(*child, number);
+    }
+    !children.is_empty()
 }
 
-/// Our children, zombies aside. A kernel that does not list them leaves them to the end of the namespace.
-pub fn children() -> Vec<Pid> {
+/// The kernel gives orphans to our first thread, which starts no process itself.
+pub(super) fn orphans() -> Vec<Orphan> {
+    let first = process::id();
+    let listed = fs::read_to_string(format!("/proc/self/task/{first}/children")).unwrap_or_default();
+    living(&listed).filter_map(describe).collect()
+}
+
+fn children_of_all_threads() -> Vec<Pid> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return vec![] };
-    threads
-        .flatten()
-        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
-        .flat_map(|children| {
-            children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
-        })
-        .filter(|pid| !is_zombie(*pid))
-        .filter_map(Pid::new)
-        .collect()
+    let lists =
+        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| living(&list).collect::<Vec<_>>()).filter_map(Pid::new).collect()
 }
 
-fn is_zombie(pid: i32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+fn living(list: &str) -> impl Iterator<Item = i32> + '_ {
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| !is_over(*pid))
+}
+
+/// Whether nothing of a process runs. One whose first thread has ended looks like a zombie, but runs on in the others.
+fn is_over(pid: i32) -> bool {
+    let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { return true };
     // The name, in parentheses, may hold anything; the state follows the last parenthesis.
-    stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with('Z'))
+    let stat = String::from_utf8_lossy(&stat);
+    let Some((_, rest)) = stat.rsplit_once(") ") else { return true };
+    let mut fields = rest.split_ascii_whitespace();
+    let is_dead = fields.next().is_none_or(|state| matches!(state, "Z" | "X"));
+    let threads = fields.nth(16).and_then(|threads| threads.parse::<u32>().ok());
+    is_dead && threads.is_none_or(|threads| threads <= 1)
+}
+
+fn describe(number: i32) -> Option<Orphan> {
+    let name = fs::read(format!("/proc/{number}/comm")).unwrap_or_default();
+    let program = String::from_utf8_lossy(&name).trim_end().to_owned();
+    // Of a process of another user it may not be readable without CAP_SYS_PTRACE.
+    let environment = fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
+    let pid = Pid::new(number)?;
+    Some(Orphan { pid, group: group::of(pid), program, job: job(&environment, process::id()) })
+}
+
+/// The job that an environment names, if it names us as its supervisor: another one may run below us.
+fn job(environment: &[u8], supervisor: u32) -> Option<String> {
+    let value = |name: &str| {
+        let variables = environment.split(|byte| *byte == 0);
+        variables.into_iter().find_map(|text| text.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    };
+    let is_ours = value(SUPERVISOR)? == supervisor.to_string().as_bytes();
+    is_ours.then(|| value(JOB).map(|job| OsStr::from_bytes(job).to_string_lossy().into_owned()))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_orphan_is_known_by_the_environment_that_its_job_was_given() {
+        let environment = b"PATH=/bin\0CONTAINERPILOT_JOB=app\0CONTAINERPILOT_PID=7\0";
+        assert_eq!(job(environment, 7).as_deref(), Some("app"));
+        assert_eq!(job(environment, 8), None, "of another supervisor");
+        assert_eq!(job(b"PATH=/bin\0", 7), None);
+    }
+
+    #[test]
+    fn we_are_not_over() {
+        assert!(!is_over(i32::try_from(process::id()).unwrap()));
+        assert!(is_over(i32::MAX));
+    }
 }

@@ -1,8 +1,10 @@
-//! The table of live children: who is told about each, and what is left of the groups of those that ended.
+//! The table of children: starts under way, processes that run, and remains of those that ended. It tells the owner of
+//! each what becomes of it.
 //!
-//! Spawning and the entry into the table are one synchronous call, so that no exit can come in between.
+//! A child can end before the thread that started it has told us its number. The kernel writes that number into the
+//! start's [`Progress`] before the child runs, so such a child is known; it stays a zombie until the start is settled.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
@@ -10,12 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::Recipient;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::memory::MemoryKills;
-use super::{Deaths, Exited, Kernel, Launch, Pipes, SpawnError};
+use super::{Deaths, Exited, Kernel, Launch, Orphan, Pipes, Progress, SpawnError, SpawnOutcome, Spawning};
 use crate::logging::{ChildOutput, ChildStream, Label, Log};
-use crate::messages::process::{ExitStatus, GroupGone, Pid, ProcessEnded};
+use crate::messages::process::{
+    ExecutionId, ExitStatus, GroupGone, Pid, ProcessEnded, ProcessStarted, Unstarted,
+};
 use crate::messages::signal::Signal;
 use crate::reason::reason;
 
@@ -29,16 +34,18 @@ const ORPHANS_AT_ONCE: usize = 4;
 /// To reap an orphan takes about as long as to look at so many children, so that looking at most doubles the work.
 const LOOKS_PER_ORPHAN: usize = 4;
 
-/// Who is told about a process.
+/// The actor that is told about an execution.
 #[derive(Clone)]
 pub struct Owner {
+    /// Told when the program runs.
+    pub started: Recipient<ProcessStarted>,
     /// Told how it ended.
     pub ended: Recipient<ProcessEnded>,
-    /// Told when nothing of its group is left.
+    /// Told when no process of it is left.
     pub gone: Recipient<GroupGone>,
 }
 
-/// All live children of the program, shared by those who start them and the Reaper.
+/// All children of the program, shared by those who start them and the Reaper.
 #[derive(Clone)]
 pub struct Children(Rc<Shared>);
 
@@ -50,30 +57,62 @@ struct Shared {
     table: RefCell<Table>,
     /// Counted from the first start on.
     memory: RefCell<Option<MemoryKills>>,
+    /// The number of the latest execution.
+    executions: Cell<u64>,
+    /// A child that ended before its start was settled can be reaped now.
+    settled: Notify,
 }
 
 #[derive(Default)]
 struct Table {
+    starting: HashMap<ExecutionId, Starting>,
     live: HashMap<Pid, Child>,
+    /// The process of each execution that lives or has remains.
+    pids: HashMap<ExecutionId, Pid>,
     swept: HashMap<Pid, Remains>,
     /// Reaped since our own children were last looked at: processes that the kernel gave us.
     orphans: usize,
 }
 
-struct Child {
+/// A start under way.
+struct Starting {
     owner: Owner,
+    progress: Arc<Progress>,
+    /// Signals to be sent once the program runs: a signal before that could dump our memory instead of its own.
+    signals: Vec<Signal>,
+    killed: bool,
+}
+
+struct Child {
+    execution: ExecutionId,
+    owner: Owner,
+    /// The job that its orphans are known by; `None` for a health check.
+    job: Option<Arc<str>>,
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
     /// Whether we sent it SIGKILL.
     killed: bool,
+    /// Why it did not become its program.
+    failure: Option<SpawnError>,
 }
 
-/// A group whose leader ended.
+/// An execution whose main process ended while others of it were left.
 struct Remains {
+    execution: ExecutionId,
     owner: Owner,
+    job: Option<Arc<str>>,
     since: Instant,
     /// When it got SIGKILL.
     killed: Option<Instant>,
+}
+
+/// Whose output a process writes, and which job it belongs to.
+#[derive(Clone)]
+pub(super) struct Name {
+    /// The name that its output is logged under.
+    pub(super) label: Arc<str>,
+    /// The job, unless it is a health check.
+    pub(super) job: Option<Arc<str>>,
 }
 
 impl Children {
@@ -85,6 +124,8 @@ impl Children {
             output: OnceCell::new(),
             table: RefCell::default(),
             memory: RefCell::default(),
+            executions: Cell::default(),
+            settled: Notify::new(),
         }))
     }
 
@@ -93,22 +134,75 @@ impl Children {
         self.0.kernel.deaths()
     }
 
-    /// Starts a process for `owner`, its output logged under `name`.
-    pub fn spawn(&self, launch: &Launch<'_>, name: &Arc<str>, owner: Owner) -> Result<Pid, SpawnError> {
-        let spawned = self.0.kernel.spawn(launch)?;
-        let count = || MemoryKills::new(self.0.kernel.memory_kills());
-        self.0.memory.borrow_mut().get_or_insert_with(count);
-        let output = spawned.pipes.map(|pipes| self.forward(pipes, name, spawned.pid)).unwrap_or_default();
-        self.0.table.borrow_mut().live.insert(spawned.pid, Child { owner, output, killed: false });
-        Ok(spawned.pid)
+    /// Waits until a child that ended early can be reaped.
+    pub async fn settled(&self) {
+        self.0.settled.notified().await;
     }
 
-    fn forward(&self, pipes: Pipes, name: &Arc<str>, pid: Pid) -> [Option<ChildStream>; 2] {
-        let label = Label { job: Arc::clone(name), pid: u32::try_from(pid.number()).unwrap_or_default() };
+    /// A number that no execution has had.
+    pub(super) fn next_execution(&self) -> ExecutionId {
+        self.0.executions.set(self.0.executions.get() + 1);
+        ExecutionId(self.0.executions.get())
+    }
+
+    /// Begins to start a process. Whoever awaits the outcome must hand it to [`settle`](Self::settle).
+    pub(super) fn spawn(
+        &self,
+        execution: ExecutionId,
+        launch: Launch,
+        owner: Owner,
+    ) -> tokio::sync::oneshot::Receiver<SpawnOutcome> {
+        let count = || MemoryKills::new(self.0.kernel.memory_kills());
+        self.0.memory.borrow_mut().get_or_insert_with(count);
+        let Spawning { progress, outcome } = self.0.kernel.spawn(launch);
+        let starting = Starting { owner, progress, signals: vec![], killed: false };
+        self.0.table.borrow_mut().starting.insert(execution, starting);
+        outcome
+    }
+
+    /// Takes note of what became of a start, and tells its owner; the process if its program runs.
+    pub(super) fn settle(&self, execution: ExecutionId, name: &Name, outcome: SpawnOutcome) -> Option<Pid> {
+        let starting = self.0.table.borrow_mut().starting.remove(&execution);
+        // One that was cancelled has no process, and its owner was told.
+        let Starting { owner, signals, killed, .. } = starting?;
+        let (pid, output, failure) = match outcome {
+            SpawnOutcome::Started(spawned) => {
+                owner.started.do_send(ProcessStarted { execution, pid: spawned.pid });
+                let output = spawned.pipes.map(|pipes| self.forward(pipes, &name.label, spawned.pid));
+                (spawned.pid, output.unwrap_or_default(), None)
+            }
+            // Its process is told of when it is reaped, like any other.
+            SpawnOutcome::Failed { error, child: Some(pid) } => (pid, [None, None], Some(error)),
+            SpawnOutcome::Failed { error, child: None } => {
+                let reason = Unstarted::Failed(error.to_string());
+                owner.ended.do_send(unstarted(execution, reason, error.shell_code()));
+                return None;
+            }
+            SpawnOutcome::Cancelled => {
+                owner.ended.do_send(unstarted(execution, Unstarted::Cancelled, 126));
+                return None;
+            }
+        };
+        let runs = failure.is_none();
+        let child = Child { execution, owner, job: name.job.clone(), output, killed, failure };
+        {
+            let mut table = self.0.table.borrow_mut();
+            table.live.insert(pid, child);
+            table.pids.insert(execution, pid);
+        }
+        for signal in signals {
+            let _ = self.signal(execution, signal);
+        }
+        self.0.settled.notify_one();
+        runs.then_some(pid)
+    }
+
+    fn forward(&self, pipes: Pipes, label: &Arc<str>, pid: Pid) -> [Option<ChildStream>; 2] {
+        let label = Label { job: Arc::clone(label), pid: u32::try_from(pid.number()).unwrap_or_default() };
         [pipes.stdout, pipes.stderr].map(|pipe| {
             let added = self.output().and_then(|output| output.add(pipe, label.clone()));
             let tell = |error: &io::Error| {
-                slog::error!(self.0.log.logger(), "cannot read its output: {}", reason(error); "job" => &**name, "pid" => pid.number());
+                slog::error!(self.0.log.logger(), "cannot read its output: {}", reason(error); "job" => &*label.job, "pid" => pid.number());
             };
             added.inspect_err(tell).ok()
         })
@@ -120,6 +214,10 @@ impl Children {
         }
         let output = ChildOutput::start(&self.0.log)?;
         Ok(self.0.output.get_or_init(|| output))
+    }
+
+    pub(super) fn log(&self) -> &Log {
+        &self.0.log
     }
 
     /// Whether the log holds so much that it cannot take the output of another process. What one wrote before it
@@ -134,16 +232,45 @@ impl Children {
         async move { sink.room().await }
     }
 
-    /// Sends a signal to the group of a child that is known to live, or to what is left of it.
-    pub fn signal(&self, group: Pid, signal: Signal) -> io::Result<()> {
-        let mut table = self.0.table.borrow_mut();
-        let child = table.live.get_mut(&group);
-        let leads = child.is_some();
-        if let Some(child) = child {
-            child.killed |= signal == Signal::KILL;
+    /// Cancels a start that has no process yet, and tells its owner; false if there is nothing to cancel.
+    pub(super) fn cancel(&self, execution: ExecutionId) -> bool {
+        let cancelled = {
+            let mut table = self.0.table.borrow_mut();
+            if !table.starting.get(&execution).is_some_and(|starting| starting.progress.cancel()) {
+                return false;
+            }
+            table.starting.remove(&execution)
+        };
+        if let Some(starting) = cancelled {
+            starting.owner.ended.do_send(unstarted(execution, Unstarted::Cancelled, 126));
         }
-        if leads || table.swept.contains_key(&group) {
-            self.0.kernel.signal_group(group, signal)?;
+        true
+    }
+
+    /// Sends a signal to the processes of an execution. While its program is not running yet, SIGKILL acts at once and
+    /// any other signal waits until it is.
+    pub(super) fn signal(&self, execution: ExecutionId, signal: Signal) -> io::Result<()> {
+        let mut table = self.0.table.borrow_mut();
+        if let Some(starting) = table.starting.get_mut(&execution) {
+            match starting.progress.pid() {
+                Some(pid) if signal == Signal::KILL => {
+                    starting.killed = true;
+                    self.0.kernel.signal_child(pid, signal);
+                }
+                Some(_) | None if !starting.signals.contains(&signal) => starting.signals.push(signal),
+                Some(_) | None => {}
+            }
+            return Ok(());
+        }
+        let Some(pid) = table.pids.get(&execution).copied() else { return Ok(()) };
+        let Some(child) = table.live.get_mut(&pid) else {
+            return self.0.kernel.signal_group(pid, signal).map(drop);
+        };
+        child.killed |= signal == Signal::KILL;
+        self.0.kernel.signal_group(pid, signal)?;
+        // It is not reaped, so its number is its own.
+        if self.0.kernel.has_left_its_group(pid) {
+            self.0.kernel.signal_child(pid, signal);
         }
         Ok(())
     }
@@ -153,16 +280,30 @@ impl Children {
     /// After so many orphans that it costs little beside them, our own children are looked at: none waits until
     /// thousands of others are reaped.
     pub fn reap(&self, limit: usize) -> io::Result<bool> {
+        let mut ended = Vec::new();
+        let reaped = self.reap_into(&mut ended, limit);
+        self.tell_owners(ended);
+        reaped
+    }
+
+    fn reap_into(&self, ended: &mut Vec<Ended>, limit: usize) -> io::Result<bool> {
         for _ in 0..limit {
             if self.is_time_for_our_own() {
-                self.reap_our_own()?;
+                self.reap_our_own(ended)?;
             }
             match self.0.kernel.peek_exited()? {
-                Some(exited) => self.collect(exited)?,
+                // Its start is about to be settled, and wakes us then.
+                Some(exited) if self.is_starting(exited.pid) => return Ok(false),
+                Some(exited) => ended.extend(self.collect(exited)?),
                 None => return Ok(false),
             }
         }
         Ok(true)
+    }
+
+    fn is_starting(&self, pid: Pid) -> bool {
+        let table = self.0.table.borrow();
+        table.starting.values().any(|starting| starting.progress.pid() == Some(pid))
     }
 
     fn is_time_for_our_own(&self) -> bool {
@@ -170,41 +311,80 @@ impl Children {
         table.orphans >= (table.live.len() / LOOKS_PER_ORPHAN).max(ORPHANS_AT_ONCE)
     }
 
-    fn reap_our_own(&self) -> io::Result<()> {
+    fn reap_our_own(&self, ended: &mut Vec<Ended>) -> io::Result<()> {
         self.0.table.borrow_mut().orphans = 0;
         let children: Vec<Pid> = self.0.table.borrow().live.keys().copied().collect();
         for child in children {
             if let Some(exited) = self.0.kernel.peek_at(child)? {
-                self.collect(exited)?;
+                ended.extend(self.collect(exited)?);
             }
         }
         Ok(())
     }
 
-    fn collect(&self, exited: Exited) -> io::Result<()> {
+    fn collect(&self, exited: Exited) -> io::Result<Option<Ended>> {
         let child = self.0.table.borrow_mut().live.remove(&exited.pid);
         let Some(child) = child else {
             self.0.table.borrow_mut().orphans += 1;
-            return self.0.kernel.reap(exited.pid);
+            self.0.kernel.reap(exited.pid)?;
+            return Ok(None);
         };
-        let failure = self.0.kernel.start_failure(exited.pid);
         for stream in child.output.iter().flatten() {
             stream.drain();
         }
         // The leader is still a zombie: its number cannot belong to anybody else.
         let _ = self.0.kernel.signal_group(exited.pid, Signal::TERM);
+        let _ = self.0.kernel.signal_group(exited.pid, Signal::CONT);
         self.0.kernel.reap(exited.pid)?;
-        let leftover = !self.0.kernel.group_is_empty(exited.pid);
-        if leftover {
-            let remains = Remains { owner: child.owner.clone(), since: Instant::now(), killed: None };
-            self.0.table.borrow_mut().swept.insert(exited.pid, remains);
+        Ok(Some(Ended { exited, child }))
+    }
+
+    fn tell_owners(&self, ended: Vec<Ended>) {
+        if ended.is_empty() {
+            return;
         }
-        let Exited { pid, status } = exited;
-        let status = failure.as_ref().map_or(status, |failure| ExitStatus::Code(failure.shell_code()));
-        let unstarted = failure.map(|failure| failure.to_string());
-        let for_memory = !child.killed && status.tells_of_sigkill() && self.memory_ran_out();
-        child.owner.ended.do_send(ProcessEnded { pid, status, unstarted, for_memory, leftover });
-        Ok(())
+        let orphans = if ended.iter().any(|ended| ended.child.job.is_some()) {
+            self.0.kernel.orphans()
+        } else {
+            vec![]
+        };
+        for Ended { exited: Exited { pid, status }, child } in ended {
+            let Child { execution, owner, job, killed, failure, .. } = child;
+            let daemons: Vec<&Orphan> = orphans_of(&orphans, job.as_ref())
+                .filter(|orphan| orphan.group.is_some_and(|group| group != pid))
+                .collect();
+            for daemon in &daemons {
+                self.ask_to_end(daemon.pid);
+            }
+            let leftover = !daemons.is_empty() || !self.0.kernel.group_is_empty(pid);
+            if leftover {
+                let remains =
+                    Remains { execution, owner: owner.clone(), job, since: Instant::now(), killed: None };
+                self.0.table.borrow_mut().swept.insert(pid, remains);
+            } else {
+                self.0.table.borrow_mut().pids.remove(&execution);
+            }
+            let daemons =
+                daemons.iter().map(|daemon| format!("{} (pid {})", daemon.program, daemon.pid)).collect();
+            let status = failure.as_ref().map_or(status, |failure| ExitStatus::Code(failure.shell_code()));
+            let unstarted = failure.map(|failure| Unstarted::Failed(failure.to_string()));
+            let for_memory = !killed && status.tells_of_sigkill() && self.memory_ran_out();
+            owner.ended.do_send(ProcessEnded {
+                execution,
+                pid: Some(pid),
+                status,
+                unstarted,
+                for_memory,
+                daemons,
+                leftover,
+            });
+        }
+    }
+
+    /// A process that is stopped acts on SIGTERM only after SIGCONT.
+    fn ask_to_end(&self, orphan: Pid) {
+        self.0.kernel.signal_child(orphan, Signal::TERM);
+        self.0.kernel.signal_child(orphan, Signal::CONT);
     }
 
     /// Whether memory ran out: asked only about a SIGKILL that we did not send.
@@ -213,54 +393,67 @@ impl Children {
         memory.as_mut().is_some_and(|memory| memory.explain(self.0.kernel.memory_kills()))
     }
 
-    /// Tells the owners of groups of which not even a zombie is left. True while some group is left.
+    /// Tells the owners of executions of which not even a zombie is left. True while some have remains.
     pub fn note_empty_groups(&self) -> bool {
-        let groups = self.remains();
-        for group in groups.into_iter().filter(|group| self.0.kernel.group_is_empty(*group)) {
-            self.forget(group);
+        if self.0.table.borrow().swept.is_empty() {
+            return false;
         }
+        let orphans = self.0.kernel.orphans();
+        let is_gone = |group: &Pid, remains: &Remains| {
+            self.0.kernel.group_is_empty(*group)
+                && orphans_of(&orphans, remains.job.as_ref()).next().is_none()
+        };
+        self.forget_where(is_gone);
         !self.0.table.borrow().swept.is_empty()
     }
 
-    /// Ends what is left of groups whose leader ended, and tells the owners of those of which nothing runs any
-    /// more. True while some group is left, and so should be looked at again soon.
+    /// Ends what is left of executions whose main process ended, and tells the owners of those of which nothing runs
+    /// any more. True while something is left, and so should be looked at again soon.
     pub fn sweep(&self) -> bool {
-        let groups = self.remains();
+        let groups: Vec<Pid> = self.0.table.borrow().swept.keys().copied().collect();
         let living = self.0.kernel.living_groups(&groups);
-        for group in groups {
-            if !living.contains(&group) || self.is_hopeless(group) {
-                self.forget(group);
-            }
+        let orphans = self.0.kernel.orphans();
+        for group in &groups {
+            self.kill_if_due(*group, &orphans);
         }
+        self.forget_where(|group, remains| {
+            let is_over =
+                !living.contains(group) && orphans_of(&orphans, remains.job.as_ref()).next().is_none();
+            is_over || remains.killed.is_some_and(|killed| killed.elapsed() >= GIVE_UP_AFTER)
+        });
         !self.0.table.borrow().swept.is_empty()
     }
 
-    fn remains(&self) -> Vec<Pid> {
-        self.0.table.borrow().swept.keys().copied().collect()
-    }
-
-    /// Kills what had its time to end; true if not even that helped.
-    fn is_hopeless(&self, group: Pid) -> bool {
+    /// Kills what had its time to end.
+    fn kill_if_due(&self, group: Pid, orphans: &[Orphan]) {
         let mut table = self.0.table.borrow_mut();
-        let Some(remains) = table.swept.get_mut(&group) else { return false };
+        let Some(remains) = table.swept.get_mut(&group) else { return };
+        if remains.since.elapsed() < SWEEP_GRACE {
+            return;
+        }
         match remains.killed {
-            None if remains.since.elapsed() >= SWEEP_GRACE => {
+            None => {
                 remains.killed = Some(Instant::now());
                 let _ = self.0.kernel.signal_group(group, Signal::KILL);
-                false
             }
             Some(killed) if killed.elapsed() >= GIVE_UP_AFTER => {
                 let log = self.0.log.logger();
                 slog::error!(log, "a process of the ended group {group} does not die: it is left alone");
-                true
             }
-            None | Some(_) => false,
+            Some(_) => {}
+        }
+        // Each pass again: one that dies may leave us its children.
+        for orphan in orphans_of(orphans, remains.job.as_ref()) {
+            self.0.kernel.signal_child(orphan.pid, Signal::KILL);
         }
     }
 
-    fn forget(&self, group: Pid) {
-        if let Some(remains) = self.0.table.borrow_mut().swept.remove(&group) {
-            remains.owner.gone.do_send(GroupGone(group));
+    fn forget_where(&self, is_gone: impl Fn(&Pid, &Remains) -> bool) {
+        let gone: Vec<(Pid, Remains)> =
+            self.0.table.borrow_mut().swept.extract_if(|group, remains| is_gone(group, remains)).collect();
+        for (_, remains) in gone {
+            self.0.table.borrow_mut().pids.remove(&remains.execution);
+            remains.owner.gone.do_send(GroupGone(remains.execution));
         }
     }
 
@@ -269,11 +462,10 @@ impl Children {
         self.0.kernel.has_children()
     }
 
-    /// Sends a signal to every child that we have, those that the kernel gave us included.
-    pub fn signal_adopted(&self, signal: Signal) {
-        for child in self.0.kernel.children() {
-            self.0.kernel.signal_child(child, signal);
-        }
+    /// Sends a signal to every child that we have, those that the kernel gave us included. False if it cannot be told
+    /// who they are.
+    pub fn signal_adopted(&self, signal: Signal) -> bool {
+        self.0.kernel.signal_all_children(signal)
     }
 
     /// How many children live that were started here.
@@ -284,5 +476,29 @@ impl Children {
     /// Whether no child lives that was started here.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// A child that was reaped and whose owner is to be told.
+struct Ended {
+    exited: Exited,
+    child: Child,
+}
+
+fn orphans_of<'a>(orphans: &'a [Orphan], job: Option<&Arc<str>>) -> impl Iterator<Item = &'a Orphan> {
+    orphans
+        .iter()
+        .filter(move |orphan| orphan.job.as_deref().zip(job).is_some_and(|(named, job)| named == &**job))
+}
+
+fn unstarted(execution: ExecutionId, reason: Unstarted, status: u8) -> ProcessEnded {
+    ProcessEnded {
+        execution,
+        pid: None,
+        status: ExitStatus::Code(status),
+        unstarted: Some(reason),
+        for_memory: false,
+        daemons: vec![],
+        leftover: false,
     }
 }

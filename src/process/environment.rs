@@ -6,10 +6,30 @@ use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::process;
 
-use super::variables::{Layered, Variable, Variables};
+use super::variables::{EnvironmentBlock, Layered, Variable, Variables};
 use crate::config::spec::Environment;
 use crate::messages::event::EventKey;
 use crate::messages::process::Pid;
+
+/// The variable that tells a process which job it belongs to; orphans are known by it.
+pub(super) const JOB: &str = "CONTAINERPILOT_JOB";
+/// The variable that tells a process which supervisor it belongs to.
+pub(super) const SUPERVISOR: &str = "CONTAINERPILOT_PID";
+/// What a job that runs as another user is told of that user.
+const LOGIN: [&str; 3] = ["HOME", "USER", "LOGNAME"];
+
+/// What decides the environment of one process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Request<'a> {
+    /// The job that it executes; `None` for a health check.
+    pub job: Option<&'a str>,
+    /// Whether it runs as another user than we do.
+    pub another_user: bool,
+    /// The job's own changes.
+    pub own: &'a [(String, Option<String>)],
+    /// The event that started it.
+    pub occasion: Option<&'a EventKey>,
+}
 
 /// The variables that every process gets.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +51,7 @@ impl Environ {
     pub fn new(inherited: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut environ = Self {
             inherited: inherited.into_iter().collect(),
-            told: [("CONTAINERPILOT_PID", process::id().to_string())].into_iter().collect(),
+            told: [(SUPERVISOR, process::id().to_string())].into_iter().collect(),
             ..Self::default()
         };
         environ.unite();
@@ -88,27 +108,30 @@ impl Environ {
     }
 
     /// The whole environment of a process that an event started, with the job's own changes last.
-    pub fn build(
-        &self,
-        login: &[(OsString, OsString)],
-        own: &Environment,
-        occasion: Option<&EventKey>,
-    ) -> Layered<'_> {
+    pub fn build(&self, request: &Request<'_>) -> EnvironmentBlock {
         let mut all = Layered::over(&self.common);
-        for (name, value) in login {
-            all.set(name, value);
+        let changes = || self.configured.iter().chain(request.own);
+        let is_free = |name: &&str| !changes().any(|(changed, _)| changed == name);
+        let login: Vec<&'static str> =
+            LOGIN.into_iter().filter(|name| request.another_user && is_free(name)).collect();
+        for name in &login {
+            all.unset(OsStr::new(name));
         }
-        if let Some(key) = occasion {
+        match request.job {
+            Some(job) => all.set(OsStr::new(JOB), OsStr::new(job)),
+            None => all.unset(OsStr::new(JOB)),
+        }
+        if let Some(key) = request.occasion {
             all.set(OsStr::new("CONTAINERPILOT_EVENT_CODE"), OsStr::new(key.code.config_name()));
             all.set(OsStr::new("CONTAINERPILOT_EVENT_SOURCE"), OsStr::new(&key.source.to_string()));
         }
-        for (name, change) in self.configured.iter().chain(own) {
+        for (name, change) in changes() {
             match change {
                 Some(value) => all.set(OsStr::new(name), OsStr::new(value)),
                 None => all.unset(OsStr::new(name)),
             }
         }
-        all
+        EnvironmentBlock::new(&all, login)
     }
 
     fn unite(&mut self) {
@@ -138,15 +161,37 @@ mod tests {
         )
     }
 
-    fn get(all: &Layered<'_>, name: &str) -> Option<String> {
-        all.get(OsStr::new(name)).map(|value| value.to_string_lossy().into_owned())
+    fn get(all: &EnvironmentBlock, name: &str) -> Option<String> {
+        all.get(name).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    fn with(own: &[(String, Option<String>)]) -> Request<'_> {
+        Request { own, ..Request::default() }
+    }
+
+    #[test]
+    fn a_process_of_another_user_is_told_that_users_home_unless_configured() {
+        let mut environ = environ();
+        environ.configure(vec![("USER".into(), Some("configured".into()))], []);
+        let mut all = environ.build(&Request { another_user: true, ..Request::default() });
+        assert_eq!(get(&all, "HOME"), None, "ours is not handed on");
+        all.log_in(&[("HOME", "/home/app".into()), ("USER", "app".into()), ("LOGNAME", "app".into())]);
+        assert_eq!(get(&all, "HOME").as_deref(), Some("/home/app"));
+        assert_eq!(get(&all, "USER").as_deref(), Some("configured"));
+        assert_eq!(get(&all, "LOGNAME").as_deref(), Some("app"));
+    }
+
+    #[test]
+    fn a_process_is_told_its_job() {
+        let all = environ().build(&Request { job: Some("app"), ..Request::default() });
+        assert_eq!(get(&all, "CONTAINERPILOT_JOB").as_deref(), Some("app"));
     }
 
     #[test]
     fn a_jobs_changes_win_over_the_configurations_and_those_over_what_we_inherited() {
         let mut environ = environ();
         environ.configure(vec![("A".into(), Some("global".into())), ("B".into(), Some("global".into()))], []);
-        let all = environ.build(&[], &vec![("B".into(), Some("job".into()))], None);
+        let all = environ.build(&with(&[("B".into(), Some("job".into()))]));
         assert_eq!(get(&all, "A").as_deref(), Some("global"));
         assert_eq!(get(&all, "B").as_deref(), Some("job"));
         assert_eq!(get(&all, "HOME").as_deref(), Some("/root"));
@@ -155,7 +200,7 @@ mod tests {
     #[test]
     fn null_unsets() {
         let environ = environ();
-        let all = environ.build(&[], &vec![("A".into(), None)], None);
+        let all = environ.build(&with(&[("A".into(), None)]));
         assert_eq!(get(&all, "A"), None);
     }
 
@@ -164,12 +209,12 @@ mod tests {
         let mut environ = environ();
         environ.set_process("my-app", Pid::new(7));
         environ.configure(vec![], [("my-app", "10.0.0.1".parse().unwrap())]);
-        let all = environ.build(&[], &vec![], None);
+        let all = environ.build(&Request::default());
         assert_eq!(get(&all, "CONTAINERPILOT_MY_APP_PID").as_deref(), Some("7"));
         assert_eq!(get(&all, "CONTAINERPILOT_MY_APP_IP").as_deref(), Some("10.0.0.1"));
         assert_eq!(get(&all, "CONTAINERPILOT_PID"), Some(process::id().to_string()));
         environ.set_process("my-app", None);
-        assert_eq!(get(&environ.build(&[], &vec![], None), "CONTAINERPILOT_MY_APP_PID"), None);
+        assert_eq!(get(&environ.build(&Request::default()), "CONTAINERPILOT_MY_APP_PID"), None);
     }
 
     #[test]
@@ -178,7 +223,7 @@ mod tests {
         let mut environ = Environ::new([(name.into(), "1".into())]);
         for (pid, expected) in [(Pid::new(7), "7"), (None, "1")] {
             environ.set_process("app", pid);
-            assert_eq!(get(&environ.build(&[], &vec![], None), name).as_deref(), Some(expected));
+            assert_eq!(get(&environ.build(&Request::default()), name).as_deref(), Some(expected));
         }
     }
 
@@ -186,7 +231,7 @@ mod tests {
     fn what_the_control_socket_sets_reaches_processes_and_templates() {
         let mut environ = environ();
         environ.change(&vec![("A".into(), Some("new=1".into())), ("B".into(), None)]);
-        let all = environ.build(&[], &vec![], None);
+        let all = environ.build(&Request::default());
         assert_eq!(get(&all, "A").as_deref(), Some("new=1"));
         assert_eq!(get(&all, "B"), None);
         assert_eq!(environ.for_templates().get("A").map(String::as_str), Some("new=1"));
@@ -196,7 +241,7 @@ mod tests {
     fn a_process_is_told_the_event_that_started_it() {
         let key = EventKey { code: EventCode::Changed, source: Source::Watch(Arc::from("db")) };
         let environ = environ();
-        let all = environ.build(&[], &vec![], Some(&key));
+        let all = environ.build(&Request { occasion: Some(&key), ..Request::default() });
         assert_eq!(get(&all, "CONTAINERPILOT_EVENT_CODE").as_deref(), Some("changed"));
         assert_eq!(get(&all, "CONTAINERPILOT_EVENT_SOURCE").as_deref(), Some("watch.db"));
     }

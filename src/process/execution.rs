@@ -12,14 +12,19 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, Uid, geteuid, getuid, write};
 
 use super::error::SpawnError;
+use super::memory;
 use crate::config::accounts;
 use crate::config::spec::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
 
-/// `HOME`, `USER` and `LOGNAME` of a job's user as `/etc/passwd` has them, if it is not the one we run
-/// as; to be applied over what the job inherits and under what its configuration sets.
-pub fn login_environment(user: &UserSpec) -> Vec<(OsString, OsString)> {
-    let uid = Uid::from_raw(user.uid);
-    if uid == geteuid() {
+/// Whether a job's user is another one than we run as.
+pub fn is_another_user(user: &UserSpec) -> bool {
+    Uid::from_raw(user.uid) != geteuid()
+}
+
+/// `HOME`, `USER` and `LOGNAME` of a job's user as `/etc/passwd` has them, if it is not the one we run as. Reads files:
+/// not for the event loop.
+pub fn login_environment(user: &UserSpec) -> Vec<(&'static str, OsString)> {
+    if !is_another_user(user) {
         return Vec::new();
     }
     let (home, name) = match accounts::user_numbered(user.uid) {
@@ -27,7 +32,7 @@ pub fn login_environment(user: &UserSpec) -> Vec<(OsString, OsString)> {
         // Better than the home and name of another user, which it would inherit.
         None => (OsString::from("/"), OsString::from(user.uid.to_string())),
     };
-    vec![("HOME".into(), home), ("USER".into(), name.clone()), ("LOGNAME".into(), name)]
+    vec![("HOME", home), ("USER", name.clone()), ("LOGNAME", name)]
 }
 
 /// What the new process sets, in this order.
@@ -36,12 +41,25 @@ pub(super) struct Steps(Vec<Step>);
 
 /// One setting, ready to be made by a system call.
 enum Step {
-    OomScoreAdj { value: i32, text: String },
+    OomScoreAdj {
+        value: i32,
+        text: String,
+    },
+    /// Makes it a likelier victim than we are when memory runs out, where that can be set.
+    DefaultOomScoreAdj {
+        text: String,
+    },
     Limit(ResourceLimit),
     Nice(i32),
-    Groups { user: String, groups: Vec<Gid> },
+    Groups {
+        user: String,
+        groups: Vec<Gid>,
+    },
     Group(Gid),
-    User { user: String, uid: Uid },
+    User {
+        user: String,
+        uid: Uid,
+    },
     NoNewPrivileges,
     Umask(Mode),
 }
@@ -51,9 +69,10 @@ impl Steps {
     /// since nothing is created here.
     pub(super) fn plan(execution: &ExecutionSpec) -> Self {
         let mut steps = Vec::new();
-        if let Some(value) = execution.oom_score_adj {
-            steps.push(Step::OomScoreAdj { value, text: value.to_string() });
-        }
+        steps.push(match execution.oom_score_adj {
+            Some(value) => Step::OomScoreAdj { value, text: value.to_string() },
+            None => Step::DefaultOomScoreAdj { text: memory::default_score().to_string() },
+        });
         steps.extend(execution.rlimits.iter().copied().map(Step::Limit));
         steps.extend(execution.nice.map(Step::Nice));
         identity(execution, &mut steps);
@@ -64,11 +83,6 @@ impl Steps {
         Self(steps)
     }
 
-    /// Whether there is nothing to set.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Whether some of it changes the user or the groups.
     pub(super) fn change_user(&self) -> bool {
         self.0.iter().any(|step| matches!(step, Step::Groups { .. } | Step::Group(_) | Step::User { .. }))
@@ -76,13 +90,14 @@ impl Steps {
 
     /// Makes all settings; the number of the one that failed, and how. Runs in the new process: system calls only,
     /// no allocation, no lock.
-    pub(super) fn make(&self) -> Result<(), (usize, Errno)> {
-        self.0.iter().enumerate().try_for_each(|(number, step)| step.make().map_err(|errno| (number, errno)))
+    pub(super) fn make(&self) -> Result<(), (u32, Errno)> {
+        (0..).zip(&self.0).try_for_each(|(number, step)| step.make().map_err(|errno| (number, errno)))
     }
 
     /// The error of the setting that failed.
-    pub(super) fn failed(&self, number: usize, errno: Errno) -> SpawnError {
-        let action = self.0.get(number).map_or_else(|| "make a setting".to_owned(), Step::describe);
+    pub(super) fn failed(&self, number: u32, errno: Errno) -> SpawnError {
+        let step = usize::try_from(number).ok().and_then(|number| self.0.get(number));
+        let action = step.map_or_else(|| "make a setting".to_owned(), Step::describe);
         SpawnError::new(action, errno.into())
     }
 }
@@ -116,10 +131,10 @@ impl Step {
     /// libc's own calls would change the user of all our threads by waiting for each: here there is but one.
     fn make(&self) -> Result<(), Errno> {
         match self {
-            Self::OomScoreAdj { text, .. } => {
-                let file =
-                    open(c"/proc/self/oom_score_adj", OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
-                write(&file, text.as_bytes()).map(drop)
+            Self::OomScoreAdj { text, .. } => set_oom_score(text),
+            Self::DefaultOomScoreAdj { text } => {
+                let _ = set_oom_score(text);
+                Ok(())
             }
             Self::Limit(ResourceLimit { resource, soft, hard }) => {
                 setrlimit(kernel_resource(*resource), kernel_limit(*soft), kernel_limit(*hard))
@@ -153,6 +168,7 @@ impl Step {
     fn describe(&self) -> String {
         match self {
             Self::OomScoreAdj { value, .. } => format!("set oomScoreAdj {value}"),
+            Self::DefaultOomScoreAdj { text } => format!("set oomScoreAdj {text}"),
             Self::Limit(ResourceLimit { resource, soft, hard }) => {
                 let name = format!("{resource:?}").to_lowercase();
                 format!("set the limit {name} to soft {}, hard {}", limit_text(*soft), limit_text(*hard))
@@ -165,6 +181,12 @@ impl Step {
             Self::Umask(mask) => format!("set umask {:04o}", mask.bits()),
         }
     }
+}
+
+/// The kernel applies it to a child of vfork alone, not to all that share its memory.
+fn set_oom_score(text: &str) -> Result<(), Errno> {
+    let file = open(c"/proc/self/oom_score_adj", OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+    write(&file, text.as_bytes()).map(drop)
 }
 
 fn limit_text(limit: Option<u64>) -> String {
@@ -213,7 +235,7 @@ mod tests {
             ..Default::default()
         };
         let steps = Steps::plan(&execution);
-        let told: Vec<String> = (0..steps.0.len())
+        let told: Vec<String> = (0..u32::try_from(steps.0.len()).unwrap())
             .map(|number| steps.failed(number, Errno::EPERM))
             .map(|error| error.to_string().replace(": Operation not permitted", ""))
             .filter(|text| !text.contains("groups"))
@@ -257,7 +279,7 @@ mod tests {
     #[test]
     fn a_user_without_an_entry_gets_no_other_users_home() {
         let environment = login_environment(&UserSpec { name: None, uid: 3_999_999_999, gid: 0 });
-        let text = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+        let text = |name: &'static str, value: &str| (name, OsString::from(value));
         let number = "3999999999";
         assert_eq!(environment, [text("HOME", "/"), text("USER", number), text("LOGNAME", number)]);
     }

@@ -12,6 +12,18 @@ pub(super) fn signal(group: Pid, signal: Signal) -> io::Result<Delivery> {
     kill_group(group, signal.number())
 }
 
+/// kill(2), where it does not matter whether the process is still there.
+pub(super) fn send(target: i32, signal: Signal) {
+    // SAFETY: takes and returns plain numbers.
+    unsafe { libc::kill(target, signal.number()) };
+}
+
+/// The group that a process is in.
+pub(super) fn of(process: Pid) -> Option<Pid> {
+    let group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(process.number()))).ok()?;
+    Pid::new(group.as_raw())
+}
+
 /// Whether a group has no process, not even a zombie.
 pub(super) fn is_empty(group: Pid) -> bool {
     matches!(kill_group(group, 0), Ok(Delivery::NoSuchGroup))

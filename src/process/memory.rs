@@ -2,6 +2,7 @@
 //! control groups count it, whether the group's own limit was reached or the whole machine's.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,6 +12,24 @@ const MOUNT: &str = "/sys/fs/cgroup";
 
 /// Processes that are killed for memory together are waited for within this time.
 const KILLED_TOGETHER: Duration = Duration::from_secs(1);
+
+/// How much likelier a victim than we a job is when memory runs out. The kernel counts it in thousandths of the memory
+/// that the container may have, so this outweighs our size in a container of 64 MB and more.
+const ABOVE_OURS: i32 = 200;
+/// The highest that the kernel takes.
+const HIGHEST_SCORE: i32 = 1000;
+
+/// The `oom_score_adj` of jobs that set none: above ours, so that the kernel ends a job and not the one that would
+/// start it again.
+pub(super) fn default_score() -> i32 {
+    static OURS: OnceLock<i32> = OnceLock::new();
+    let read = || fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
+    above(*OURS.get_or_init(|| read().unwrap_or(0)))
+}
+
+fn above(ours: i32) -> i32 {
+    ours.saturating_add(ABOVE_OURS).min(HIGHEST_SCORE)
+}
 
 /// What is known of the count. The kernel does not tell which processes it killed, so a rise explains a death by
 /// SIGKILL that we did not send; one that nobody asked about, such as of a worker that its server replaced, may
@@ -96,6 +115,11 @@ mod tests {
         tokio::time::advance(KILLED_TOGETHER).await;
         assert!(!kills.explain(Some(4)));
         assert!(!MemoryKills::new(None).explain(None), "a kernel that does not tell");
+    }
+
+    #[test]
+    fn jobs_are_likelier_victims_than_we_are() {
+        assert_eq!([-998, 0, 900, 1000].map(above), [-798, 200, 1000, 1000]);
     }
 
     #[test]

@@ -10,7 +10,6 @@ use nix::unistd::{AccessFlags, eaccess};
 
 use super::diagnosis;
 use super::error::SpawnError;
-use super::variables::Layered;
 
 /// Where programs are looked for if the child has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -18,7 +17,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// The file to execute; a path that holds a slash.
 pub(super) fn executable(
     program: &str,
-    environment: &Layered<'_>,
+    search: Option<&OsStr>,
     cwd: Option<&Path>,
 ) -> Result<PathBuf, SpawnError> {
     // Absolute, so that it means the same before and after the child has entered its directory.
@@ -29,8 +28,7 @@ pub(super) fn executable(
     if program.contains('/') {
         return Ok(if cwd.is_some() { base.join(program) } else { PathBuf::from(program) });
     }
-    let search = environment.get(OsStr::new("PATH")).unwrap_or(OsStr::new(DEFAULT_PATH));
-    find(program, search, &base)
+    find(program, search.unwrap_or(OsStr::new(DEFAULT_PATH)), &base)
 }
 
 /// The first executable of that name; like execvp, a file that may not be executed is told only if
@@ -76,8 +74,8 @@ fn look_at(file: &Path) -> Candidate {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::variables::Variables;
     use super::*;
+    use std::ffi::OsString;
 
     fn put(folder: &Path, name: &str, mode: u32) -> PathBuf {
         let file = folder.join(name);
@@ -87,14 +85,8 @@ mod tests {
         file
     }
 
-    fn executable(program: &str, variables: &Variables, cwd: Option<&Path>) -> Result<PathBuf, SpawnError> {
-        super::executable(program, &Layered::over(variables), cwd)
-    }
-
-    fn path_of(folders: &[&Path]) -> Variables {
-        let joined =
-            folders.iter().map(|folder| folder.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
-        [("PATH", joined)].into_iter().collect()
+    fn path_of(folders: &[&Path]) -> Option<OsString> {
+        Some(folders.iter().map(|folder| folder.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":")))
     }
 
     #[test]
@@ -104,7 +96,7 @@ mod tests {
         put(&one, "tool", 0o644);
         let expected = put(&two, "tool", 0o755);
         put(&three, "tool", 0o755);
-        let found = executable("tool", &path_of(&[&one, &two, &three]), None).unwrap();
+        let found = executable("tool", path_of(&[&one, &two, &three]).as_deref(), None).unwrap();
         assert_eq!(found, expected);
     }
 
@@ -113,7 +105,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let file = put(&root.path().join("1"), "tool", 0o644);
         let search = path_of(&[&root.path().join("1"), &root.path().join("none")]);
-        let error = executable("tool", &search, None).unwrap_err();
+        let error = executable("tool", search.as_deref(), None).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("cannot execute {file:?}: permission denied: the file is not executable (mode 0644)")
@@ -125,13 +117,14 @@ mod tests {
     fn a_directory_is_no_program() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("tool")).unwrap();
-        let error = executable("tool", &path_of(&[root.path()]), None).unwrap_err();
+        let error = executable("tool", path_of(&[root.path()]).as_deref(), None).unwrap_err();
         assert!(error.to_string().ends_with("/tool\": it is a directory"), "{error}");
     }
 
     #[test]
     fn a_missing_program_is_told_with_the_path_that_was_searched() {
-        let error = executable("no-such-tool", &path_of(&[Path::new("/none"), Path::new("/nil")]), None);
+        let error =
+            executable("no-such-tool", path_of(&[Path::new("/none"), Path::new("/nil")]).as_deref(), None);
         let error = error.unwrap_err();
         assert_eq!(error.to_string(), "cannot execute \"no-such-tool\": not found in PATH \"/none:/nil\"");
         assert_eq!(error.shell_code(), 127);
@@ -139,7 +132,7 @@ mod tests {
 
     #[test]
     fn without_a_path_the_usual_places_are_searched() {
-        assert!(executable("sh", &Variables::default(), None).unwrap().is_absolute());
+        assert!(executable("sh", None, None).unwrap().is_absolute());
     }
 
     #[test]
@@ -148,14 +141,14 @@ mod tests {
         let here = put(root.path(), "here", 0o755);
         let below = put(&root.path().join("bin"), "below", 0o755);
         let search = path_of(&[Path::new(""), Path::new("bin")]);
-        assert_eq!(executable("here", &search, Some(root.path())).unwrap(), here);
-        assert_eq!(executable("below", &search, Some(root.path())).unwrap(), below);
+        assert_eq!(executable("here", search.as_deref(), Some(root.path())).unwrap(), here);
+        assert_eq!(executable("below", search.as_deref(), Some(root.path())).unwrap(), below);
     }
 
     #[test]
     fn a_name_with_a_slash_is_not_searched_for() {
         let search = path_of(&[Path::new("/bin")]);
-        let found = |program, cwd| executable(program, &search, cwd).unwrap();
+        let found = |program, cwd| executable(program, search.as_deref(), cwd).unwrap();
         assert_eq!(found("./sh", None), Path::new("./sh"));
         assert_eq!(found("bin/app", Some(Path::new("/srv"))), Path::new("/srv/bin/app"));
         assert_eq!(found("/bin/app", Some(Path::new("/srv"))), Path::new("/bin/app"));
@@ -163,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_relative_directory_is_relative_to_ours() {
-        let found = executable("./app", &Variables::default(), Some(Path::new("srv"))).unwrap();
+        let found = executable("./app", None, Some(Path::new("srv"))).unwrap();
         assert_eq!(found, std::env::current_dir().unwrap().join("srv").join("./app"));
     }
 }

@@ -1,56 +1,330 @@
-//! Starting a process: the program is found, its pipes are made, and it is born into a group of its own.
+//! Starts one process: finds the program, makes its pipes, clones with vfork semantics and becomes the program. Runs on
+//! a thread of [`super::spawner`], since any step may wait for a file system that hangs.
+//!
+//! Why not `std::process::Command`: a start that hangs in execve(2) must be killable, so its process number has to be
+//! known before execve returns (CLONE_PARENT_SETTID); and several settings have no safe equivalent there.
+//!
+//! clone(2) with CLONE_VM and CLONE_VFORK lends the child our memory until execve and suspends only this thread, so that
+//! the cost of a start does not grow with our size. A child that changes its user gets a copy instead: the kernel marks
+//! memory whose owner changed as not dumpable, and ours must not be. A seccomp filter may refuse CLONE_VM: then the
+//! child gets a copy, too.
+#![allow(unsafe_code)]
 
+use std::ffi::{CString, c_int, c_void};
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::{mem, ptr};
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::{Gid, Uid, chdir, fchown, setpgid};
 
 use super::error::SpawnError;
-use super::{Launch, Output, Pipes, Spawned, nursery, resolve};
+use super::execution::{Steps, login_environment};
+use super::image::Image;
+use super::spawner::Progress;
+use super::{Launch, Output, Pipes, SpawnOutcome, Spawned, diagnosis, resolve};
+use crate::config::spec::ExecutionSpec;
+use crate::messages::process::Pid;
 
-/// What processes read from stdin, opened once.
+/// Enough for a few system calls; only what is used becomes memory.
+const STACK_SIZE: usize = 64 * 1024;
+/// How long to wait for the report of a child after clone(2) has returned. The kernel returns after execve, when the
+/// report is complete; only an emulator that makes a fork of a vfork returns earlier.
+const REPORT_PATIENCE: u16 = 1000;
+/// Signals whose disposition says something about the terminal: a child inherits it.
+const LEFT_ALONE: [c_int; 3] = [libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP];
+
+/// The stdin of every process, opened once.
 static NULL: OnceLock<File> = OnceLock::new();
 
-pub(super) fn spawn(launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
-    let cwd = launch.execution.cwd.as_deref();
-    let path = resolve::executable(&launch.command.program, launch.environment, cwd)?;
-    let (pipes, writers) = match launch.output {
-        Output::Piped => {
-            let (pipes, writers) = pipes()?;
-            (Some(pipes), Some(writers))
-        }
-        Output::Inherited => (None, None),
-    };
-    let outputs = writers.as_ref().map(|writers| writers.each_ref().map(AsFd::as_fd));
-    let pid = nursery::bear(launch, &path, null()?, outputs)?;
-    Ok(Spawned { pid, pipes })
+/// Starts a process that leads a new group. Every signal must be blocked in the calling thread: a handler of ours that
+/// runs in the child would run in our memory.
+pub(super) fn spawn(launch: Launch, progress: &Progress) -> SpawnOutcome {
+    match prepare(launch) {
+        Err(error) => SpawnOutcome::Failed { error, child: None },
+        Ok(prepared) => prepared.start(progress),
+    }
 }
 
-fn null() -> Result<BorrowedFd<'static>, SpawnError> {
+/// All that can be done before the process exists.
+struct Prepared {
+    child: Child,
+    execution: ExecutionSpec,
+    path: PathBuf,
+    pipes: Option<Pipes>,
+    report: PipeReader,
+    /// Closed in this process once the child has its copies.
+    _writers: Option<[PipeWriter; 2]>,
+    report_writer: PipeWriter,
+}
+
+/// What the child reads between clone and execve. Nothing in it changes while the child lives in our memory.
+struct Child {
+    image: Image,
+    directory: Option<CString>,
+    /// Its stdin, stdout and stderr; `None` where it keeps ours.
+    stdio: [Option<RawFd>; 3],
+    steps: Steps,
+    /// Where it reports a failure.
+    report: RawFd,
+}
+
+fn prepare(launch: Launch) -> Result<Prepared, SpawnError> {
+    let Launch { command, execution, mut environment, output } = launch;
+    if let Some(user) = &execution.user {
+        environment.log_in(&login_environment(user));
+    }
+    let cwd = execution.cwd.as_deref();
+    let path = resolve::executable(&command.program, environment.get("PATH"), cwd)?;
+    let impossible = |error: std::ffi::NulError| SpawnError::new(format!("execute {path:?}"), error.into());
+    let directory =
+        cwd.map(|cwd| CString::new(cwd.as_os_str().as_bytes())).transpose().map_err(impossible)?;
+    let image = Image::new(&path, &command, environment).map_err(impossible)?;
+    let steps = Steps::plan(&execution);
+    let (pipes, writers) = match output {
+        Output::Inherited => (None, None),
+        Output::Piped => {
+            let (pipes, writers) = output_pipes(&execution)?;
+            (Some(pipes), Some(writers))
+        }
+    };
+    let (report, report_writer) = io::pipe().map_err(cannot_pipe)?;
+    let [stdout, stderr] = writers
+        .as_ref()
+        .map_or([None; 2], |writers| writers.each_ref().map(|writer| Some(writer.as_raw_fd())));
+    let stdio = [Some(null()?.as_raw_fd()), stdout, stderr];
+    let child = Child { image, directory, stdio, steps, report: report_writer.as_raw_fd() };
+    Ok(Prepared { child, execution, path, pipes, report, _writers: writers, report_writer })
+}
+
+impl Prepared {
+    fn start(self, progress: &Progress) -> SpawnOutcome {
+        if !progress.begin_clone() {
+            return SpawnOutcome::Cancelled;
+        }
+        let cloned = if self.child.steps.change_user() {
+            self.child.clone_process(0, progress)
+        } else {
+            match self.child.clone_process(libc::CLONE_VM, progress) {
+                Err(Errno::EPERM | Errno::EINVAL | Errno::ENOSYS) => self.child.clone_process(0, progress),
+                cloned => cloned,
+            }
+        };
+        let Self { child, execution, path, pipes, report, report_writer, .. } = self;
+        drop(report_writer);
+        let pid = match cloned {
+            Ok(pid) => pid,
+            Err(errno) => {
+                progress.end_without_process();
+                let error = diagnosis::execution_failed(&path, None, errno.into());
+                return SpawnOutcome::Failed { error, child: None };
+            }
+        };
+        match Failure::receive(report) {
+            None => SpawnOutcome::Started(Spawned { pid, pipes }),
+            Some(failure) => {
+                let error = failure.explain(&child.steps, &execution, &path);
+                SpawnOutcome::Failed { error, child: Some(pid) }
+            }
+        }
+    }
+}
+
+impl Child {
+    /// clone(2): returns when the child has become its program or has ended.
+    fn clone_process(&self, memory: c_int, progress: &Progress) -> Result<Pid, Errno> {
+        let mut stack = vec![mem::MaybeUninit::<u8>::uninit(); STACK_SIZE];
+        let top = stack.as_mut_ptr().wrapping_add(STACK_SIZE).map_addr(|top| top & !15);
+        let flags = memory | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
+        // SAFETY: CLONE_VFORK suspends this thread until the child has left our memory, so that the stack and `self`
+        // are the child's alone until then; `run` only makes system calls. The kernel writes the process number to
+        // `progress`, which outlives the call, before the child runs.
+        let pid = unsafe {
+            libc::clone(run, top.cast(), flags, ptr::from_ref(self).cast_mut().cast(), progress.as_ptr())
+        };
+        Errno::result(pid).and_then(|pid| Pid::new(pid).ok_or(Errno::ESRCH))
+    }
+
+    /// Runs in the child: system calls only, no allocation, no lock.
+    fn become_program(&self) -> Failure {
+        match self.prepare() {
+            Err(failure) => failure,
+            Ok(()) => Failure { stage: Stage::Execution, errno: self.image.execute() },
+        }
+    }
+
+    fn prepare(&self) -> Result<(), Failure> {
+        let own = nix::unistd::Pid::from_raw(0);
+        setpgid(own, own).map_err(|errno| Stage::Creation.failed(errno))?;
+        for (target, source) in (0..).zip(self.stdio) {
+            if let Some(source) = source {
+                // SAFETY: takes numbers; `source` is open and, like all descriptors of ours, none of the first three.
+                let duplicated = unsafe { libc::dup2(source, target) };
+                Errno::result(duplicated).map_err(|errno| Stage::Creation.failed(errno))?;
+            }
+        }
+        if let Some(directory) = &self.directory {
+            chdir(directory.as_c_str()).map_err(|errno| Stage::Directory.failed(errno))?;
+        }
+        self.steps.make().map_err(|(step, errno)| Stage::Step(step).failed(errno))?;
+        reset_signals().map_err(|errno| Stage::Creation.failed(errno))
+    }
+}
+
+/// The entry point of the child; its status is seen only if it did not become its program.
+extern "C" fn run(child: *mut c_void) -> c_int {
+    // SAFETY: a `Child` that lives until this process has left the memory that holds it.
+    let child = unsafe { &*child.cast_const().cast::<Child>() };
+    let report = child.become_program().to_bytes();
+    // SAFETY: writes from a buffer of that size; should it fail, the status is all that is told.
+    unsafe { libc::write(child.report, report.as_ptr().cast(), report.len()) };
+    127
+}
+
+/// Gives every signal its default action, then unblocks all: no handler of ours may run here.
+fn reset_signals() -> Result<(), Errno> {
+    for signal in (1..=libc::SIGRTMAX()).filter(|signal| !LEFT_ALONE.contains(signal)) {
+        // SAFETY: the default action runs no code of ours. Refused for SIGKILL, SIGSTOP and those that the C library
+        // keeps for itself.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: all zeroes is a valid `sigset_t`, which `sigemptyset` then fills in.
+    let mut none: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: `none` is valid for reads and writes.
+    let unblocked = unsafe {
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut())
+    };
+    Errno::result(unblocked).map(drop)
+}
+
+/// Why a child did not become its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Failure {
+    stage: Stage,
+    errno: Errno,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It could not lead a group or set up its streams and signals.
+    Creation,
+    /// It could not enter its directory.
+    Directory,
+    /// The setting of that number failed.
+    Step(u32),
+    /// execve(2) failed.
+    Execution,
+}
+
+impl Stage {
+    const fn failed(self, errno: Errno) -> Failure {
+        Failure { stage: self, errno }
+    }
+}
+
+impl Failure {
+    fn to_bytes(self) -> [u8; 8] {
+        let stage = match self.stage {
+            Stage::Creation => 0,
+            Stage::Directory => 1,
+            Stage::Execution => 2,
+            Stage::Step(step) => 3 + step,
+        };
+        let mut bytes = [0; 8];
+        let (first, second) = bytes.split_at_mut(4);
+        first.copy_from_slice(&stage.to_ne_bytes());
+        second.copy_from_slice(&(self.errno as i32).to_ne_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; 8]) -> Self {
+        let [a, b, c, d, e, f, g, h] = bytes;
+        let stage = match u32::from_ne_bytes([a, b, c, d]) {
+            0 => Stage::Creation,
+            1 => Stage::Directory,
+            2 => Stage::Execution,
+            step => Stage::Step(step - 3),
+        };
+        Self { stage, errno: Errno::from_raw(i32::from_ne_bytes([e, f, g, h])) }
+    }
+
+    /// Reads the report of a child; `None` if its end of the pipe was closed by execve(2).
+    fn receive(mut report: PipeReader) -> Option<Self> {
+        // Another child that hangs between clone and execve may hold a copy of the pipe: do not wait for its end.
+        let mut waits = [PollFd::new(report.as_fd(), PollFlags::POLLIN)];
+        if !matches!(poll(&mut waits, PollTimeout::from(REPORT_PATIENCE)), Ok(1..)) {
+            return None;
+        }
+        let mut bytes = [0; 8];
+        report.read_exact(&mut bytes).ok()?;
+        Some(Self::from_bytes(bytes))
+    }
+
+    fn explain(self, steps: &Steps, execution: &ExecutionSpec, path: &Path) -> SpawnError {
+        let cwd = match self.stage {
+            Stage::Step(step) => return steps.failed(step, self.errno),
+            Stage::Directory => execution.cwd.as_deref(),
+            Stage::Creation | Stage::Execution => None,
+        };
+        diagnosis::execution_failed(path, cwd, self.errno.into())
+    }
+}
+
+fn null() -> Result<&'static File, SpawnError> {
     if let Some(file) = NULL.get() {
-        return Ok(file.as_fd());
+        return Ok(file);
     }
     let file = File::open("/dev/null");
     let file = file.map_err(|error| SpawnError::new("open \"/dev/null\"".to_owned(), error))?;
-    Ok(NULL.get_or_init(|| file).as_fd())
+    Ok(NULL.get_or_init(|| file))
 }
 
-fn pipes() -> Result<(Pipes, [PipeWriter; 2]), SpawnError> {
-    let (stdout, stdout_writer) = pipe()?;
-    let (stderr, stderr_writer) = pipe()?;
+/// The pipes of stdout and stderr. They belong to the user of the job, who could not open `/dev/stdout` otherwise.
+fn output_pipes(execution: &ExecutionSpec) -> Result<(Pipes, [PipeWriter; 2]), SpawnError> {
+    let (stdout, stdout_writer) = output_pipe()?;
+    let (stderr, stderr_writer) = output_pipe()?;
+    if let Some(user) = &execution.user {
+        let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(execution.group.unwrap_or(user.gid)));
+        for writer in [&stdout_writer, &stderr_writer] {
+            // Without privileges the owner stays ours, and the change of the user below fails with a reason.
+            let _ = fchown(writer, Some(uid), Some(gid));
+        }
+    }
     Ok((Pipes { stdout, stderr }, [stdout_writer, stderr_writer]))
 }
 
 /// Both ends close on exec; only ours is non-blocking, since children expect blocking writes.
-fn pipe() -> Result<(OwnedFd, PipeWriter), SpawnError> {
+fn output_pipe() -> Result<(OwnedFd, PipeWriter), SpawnError> {
     let open = || -> io::Result<(PipeReader, PipeWriter)> {
         let (reader, writer) = io::pipe()?;
         fcntl(reader.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok((reader, writer))
     };
-    let (reader, writer) =
-        open().map_err(|error| SpawnError::new("create a pipe for its output".to_owned(), error))?;
+    let (reader, writer) = open().map_err(cannot_pipe)?;
     Ok((reader.into(), writer))
+}
+
+fn cannot_pipe(error: io::Error) -> SpawnError {
+    SpawnError::new("create a pipe for it".to_owned(), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_survives_the_way_through_the_pipe() {
+        let steps = [Stage::Step(0), Stage::Step(30)];
+        for stage in [Stage::Creation, Stage::Directory, Stage::Execution].into_iter().chain(steps) {
+            let failure = stage.failed(Errno::EPERM);
+            assert_eq!(Failure::from_bytes(failure.to_bytes()), failure);
+        }
+    }
 }

@@ -4,7 +4,7 @@
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::rc::Rc;
@@ -139,6 +139,46 @@ impl<'a> Layered<'a> {
 
     fn shows(&self, variable: &Variable) -> bool {
         !self.hidden.iter().any(|hidden| ptr::eq(*hidden, variable))
+    }
+}
+
+/// The whole environment of one process, as text that can be handed to another thread.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EnvironmentBlock {
+    /// Each `NAME=VALUE` with its nul.
+    text: Vec<u8>,
+    /// The variables to be taken from the entry of the job's user in `/etc/passwd`.
+    login: Vec<&'static str>,
+}
+
+impl EnvironmentBlock {
+    /// A copy of these variables, to which those named in `login` are added when the user is looked up.
+    pub fn new(variables: &Layered<'_>, login: Vec<&'static str>) -> Self {
+        let mut text = Vec::new();
+        for variable in variables.iter() {
+            text.extend_from_slice(variable.text().to_bytes_with_nul());
+        }
+        Self { text, login }
+    }
+
+    /// Adds the variables of the job's user, those that its configuration decides excepted.
+    pub fn log_in(&mut self, user: &[(&'static str, OsString)]) {
+        for (name, value) in user.iter().filter(|(name, _)| self.login.contains(name)) {
+            if let Some(variable) = Variable::new(OsStr::new(name), value) {
+                self.text.extend_from_slice(variable.text().to_bytes_with_nul());
+            }
+        }
+    }
+
+    /// Each `NAME=VALUE`.
+    pub fn iter(&self) -> impl Iterator<Item = &CStr> {
+        self.text.split_inclusive(|byte| *byte == 0).filter_map(|text| CStr::from_bytes_with_nul(text).ok())
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        let mut values = self.iter().filter_map(|text| text.to_bytes().strip_prefix(name.as_bytes()));
+        values.find_map(|value| value.strip_prefix(b"=")).map(OsStr::from_bytes)
     }
 }
 

@@ -165,9 +165,12 @@ impl Pilot {
         })
     }
 
-    /// Our own records say which process of ours wrote them, or are not informational.
+    /// Our own records say which process of ours wrote them, are not informational, or tell of a start or an end.
     fn is_output(&self, record: &Record) -> bool {
-        record.level == "info" && record.pid != self.own_number()
+        let tells_of_process = record.message.starts_with("started")
+            || record.message.starts_with("restarts in ")
+            || record.message.starts_with("exited with status ");
+        record.level == "info" && record.pid != self.own_number() && !tells_of_process
     }
 
     /// The process number that the program has in its own eyes.

@@ -56,10 +56,15 @@ fn numbers() -> Vec<i32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The children of a process.
+/// The children of a process, whichever of its threads started them.
 pub fn children(pid: i32) -> Vec<i32> {
-    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| numbers_in(&list)).collect()
+}
+
+fn numbers_in(list: &str) -> Vec<i32> {
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 /// The zombies among the children of a process.

@@ -1,17 +1,19 @@
 //! What a job is told: each message becomes an input of its lifecycle.
 
+use std::time::Duration;
+
 use actix::prelude::*;
 use slog::{error, info, warn};
 
 use super::Job;
-use super::lifecycle::{Ended, Input};
+use super::lifecycle::{Ended, Input, Process};
 use crate::config::spec::Trigger;
 use crate::messages::bus::{HoldReleased, Notice};
 use crate::messages::discovery::Withdrawn;
 use crate::messages::event::EventCode;
 use crate::messages::health::{CheckChanged, Health};
 use crate::messages::job::{JobCommand, Phase};
-use crate::messages::process::{GroupGone, ProcessEnded};
+use crate::messages::process::{GroupGone, ProcessEnded, Unstarted};
 use crate::messages::signal::Signal;
 
 impl Handler<Notice> for Job {
@@ -41,18 +43,26 @@ impl Handler<ProcessEnded> for Job {
     type Result = ();
 
     fn handle(&mut self, ended: ProcessEnded, ctx: &mut Context<Self>) {
-        let Some(execution) = self.execution.as_ref().filter(|execution| execution.pid == ended.pid) else {
+        let Some(execution) = self.execution.as_ref().filter(|execution| execution.id == ended.execution)
+        else {
             return;
         };
-        let lasted = execution.started.elapsed();
+        let lasted = execution.process.map_or(Duration::ZERO, |(_, started)| started.elapsed());
         self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, None);
         self.checks.pause();
         if !self.state.pending {
             self.hold = None;
         }
-        if let Some(reason) = &ended.unstarted {
-            self.note_failure(reason, ended.status.shell_code());
-            return self.advance(Input::SpawnFailed, ctx);
+        match &ended.unstarted {
+            Some(Unstarted::Failed(reason)) => {
+                self.note_failure(reason, ended.status.shell_code());
+                return self.advance(Input::SpawnFailed, ctx);
+            }
+            Some(Unstarted::Cancelled) => {
+                self.runs = self.runs.saturating_sub(1);
+                return self.advance(Input::SpawnFailed, ctx);
+            }
+            None => {}
         }
         self.log_end(&ended);
         self.last_status = Some(ended.status.shell_code());
@@ -67,8 +77,8 @@ impl Handler<ProcessEnded> for Job {
 impl Handler<GroupGone> for Job {
     type Result = ();
 
-    fn handle(&mut self, GroupGone(group): GroupGone, ctx: &mut Context<Self>) {
-        if self.execution.as_ref().is_some_and(|execution| execution.pid == group) {
+    fn handle(&mut self, GroupGone(id): GroupGone, ctx: &mut Context<Self>) {
+        if self.execution.as_ref().is_some_and(|execution| execution.id == id) {
             self.advance(Input::GroupGone, ctx);
         }
     }
@@ -131,7 +141,12 @@ impl Handler<JobCommand> for Job {
                 self.advance(Input::HoldEnded, ctx);
                 self.advance(Input::DrainElapsed, ctx);
             }
-            JobCommand::Kill => self.advance(Input::KillRequested, ctx),
+            JobCommand::Kill => {
+                if self.state.process != Process::None && self.state.phase != Phase::Killing {
+                    warn!(self.log, "is killed: its time to stop is over"; "pid" => self.pid());
+                }
+                self.advance(Input::KillRequested, ctx);
+            }
             JobCommand::Halt => self.advance(Input::HaltRequested, ctx),
             JobCommand::Start => self.by_hand(Input::StartRequested, ctx),
             JobCommand::Restart => self.by_hand(Input::RestartRequested, ctx),
@@ -152,7 +167,7 @@ impl Drop for Job {
             return;
         }
         error!(self.log, "the job's actor ended unexpectedly: its processes are killed");
-        self.signal(Signal::KILL);
+        self.end_with(Signal::KILL);
         if let Some(advertisement) = &mut self.advertisement {
             advertisement.withdraw(None);
         }

@@ -1,81 +1,76 @@
-//! How a job starts its process: when the log can take its output and it is its turn.
+//! How a job starts its process: when the log can take its output. The start itself happens on another thread; its
+//! outcome comes back as a message.
 
 use actix::prelude::*;
-use slog::{debug, error};
+use slog::{debug, error, info};
 use tokio::time::Instant;
 
-use super::lifecycle::Input;
 use super::{Execution, Job};
-use crate::process::{Order, Owner, Turn};
+use crate::messages::job::Phase;
+use crate::messages::process::ProcessStarted;
+use crate::process::{Kind, Order, Owner};
 
 impl Job {
-    /// Starts the process, now or as soon as there is room in the log and a turn.
+    /// Asks for the process, now or as soon as there is room in the log.
     pub(super) fn spawn(&mut self, ctx: &mut Context<Self>) {
+        let Some(command) = self.spec.exec.clone() else { return };
         if !self.spec.raw_output && self.around.launcher.children.log_is_flooded() {
             debug!(self.log, "waits for the log, which is not read fast enough");
-            return self.spawn_after(self.around.launcher.children.log_room(), ctx);
+            return self.spawn_when_log_has_room(ctx);
         }
-        match self.around.launcher.pace.try_turn() {
-            Some(turn) => self.execute(turn, ctx),
-            None => self.execute_in_turn(ctx),
-        }
-    }
-
-    fn execute(&mut self, turn: Turn, ctx: &mut Context<Self>) {
-        let Some(command) = &self.spec.exec else { return };
         let order = Order {
-            name: &self.spec.name,
+            job: self.spec.clone(),
             command,
-            execution: &self.spec.execution,
+            kind: Kind::Job,
             raw_output: self.spec.raw_output,
-            occasion: self.occasion.as_ref(),
+            occasion: self.occasion.clone(),
         };
         self.runs += 1;
-        let owner = Owner { ended: ctx.address().recipient(), gone: ctx.address().recipient() };
-        match self.around.launcher.launch(turn, &order, owner) {
-            Ok(pid) => {
-                debug!(self.log, "started"; "pid" => pid.number());
-                self.execution = Some(Execution { pid, started: Instant::now() });
-                self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, Some(pid));
-                self.checks.begin();
-            }
-            Err(error) => {
-                self.note_failure(&error.to_string(), error.shell_code());
-                // In a later turn: a loop of failures must not keep others from theirs.
-                ctx.spawn(fut::wrap_future(tokio::task::yield_now()).map(|(), job: &mut Self, ctx| {
-                    job.hold = None;
-                    job.advance(Input::SpawnFailed, ctx);
-                }));
-            }
-        }
+        let address = ctx.address();
+        let owner = Owner {
+            started: address.clone().recipient(),
+            ended: address.clone().recipient(),
+            gone: address.recipient(),
+        };
+        let id = self.around.launcher.launch(order, owner);
+        self.execution = Some(Execution { id, process: None });
     }
 
     /// Its program could not be executed.
     pub(super) fn note_failure(&mut self, reason: &str, status: u8) {
         error!(self.log, "{reason}");
-        self.execution = None;
         self.last_status = Some(status);
         self.last_exit = Some(reason.to_owned());
     }
 
-    fn spawn_after(&mut self, event: impl Future<Output = ()> + 'static, ctx: &mut Context<Self>) {
+    fn spawn_when_log_has_room(&mut self, ctx: &mut Context<Self>) {
         self.execution = None;
-        self.postponed = Some(ctx.spawn(fut::wrap_future(event).map(|(), job: &mut Self, ctx| {
+        let room = fut::wrap_future(self.around.launcher.children.log_room());
+        self.postponed = Some(ctx.spawn(room.map(|(), job: &mut Self, ctx| {
             job.postponed = None;
             job.spawn(ctx);
             job.show();
         })));
     }
+}
 
-    fn execute_in_turn(&mut self, ctx: &mut Context<Self>) {
-        self.execution = None;
-        let turn = fut::wrap_future(self.around.launcher.pace.turn());
-        self.postponed = Some(ctx.spawn(turn.map(|turn, job: &mut Self, ctx| {
-            job.postponed = None;
-            if let Some(turn) = turn {
-                job.execute(turn, ctx);
-                job.show();
-            }
-        })));
+impl Handler<ProcessStarted> for Job {
+    type Result = ();
+
+    fn handle(&mut self, started: ProcessStarted, _: &mut Context<Self>) {
+        let Some(execution) = self.execution.as_mut().filter(|execution| execution.id == started.execution)
+        else {
+            return;
+        };
+        execution.process = Some((started.pid, Instant::now()));
+        if self.is_routine() {
+            debug!(self.log, "started"; "pid" => started.pid.number());
+        } else {
+            info!(self.log, "started"; "pid" => started.pid.number());
+        }
+        if self.state.phase == Phase::Running {
+            self.checks.begin();
+        }
+        self.show();
     }
 }

@@ -19,8 +19,16 @@ impl Job {
         self.timer = limit.map(|limit| {
             ctx.run_later(limit, move |job, ctx| {
                 job.timer = None;
-                if timer == Timer::RunTimeout {
-                    warn!(job.log, "ran longer than its timeout: it is killed"; "pid" => job.pid());
+                match timer {
+                    Timer::RunTimeout => {
+                        let (verb, limit) = (if job.pid().is_some() { "ran" } else { "was being started" }, text(limit));
+                        warn!(job.log, "{verb} longer than its timeout of {limit}: it is killed"; "pid" => job.pid());
+                    }
+                    Timer::KillTimeout => {
+                        let (signal, limit) = (job.spec.stop.signal, text(limit));
+                        warn!(job.log, "did not end within {limit} of {signal}: it is killed"; "pid" => job.pid());
+                    }
+                    Timer::Delay(_) | Timer::Hold | Timer::Deregistration | Timer::Drain => {}
                 }
                 job.advance(input, ctx);
             })
@@ -34,7 +42,7 @@ impl Job {
             Timer::RunTimeout => (self.spec.timeout, Input::RunTimeoutElapsed),
             Timer::Delay(delay) => {
                 let delay = backoff::jittered(&self.spec.backoff, delay, random_share());
-                info!(self.log, "restarts in {}", text(delay));
+                info!(self.log, "restarts in {}", text(delay); "pid" => self.pid());
                 (Some(delay), Input::DelayElapsed)
             }
             Timer::Hold => (self.spec.stop.wait.or(step_limit), Input::HoldEnded),

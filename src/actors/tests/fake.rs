@@ -2,17 +2,21 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
-use crate::process::{Deaths, Delivery, Exited, Kernel, Launch, SpawnError, Spawned, Variable};
+use crate::process::{
+    Deaths, Delivery, Exited, Kernel, Launch, Orphan, Progress, SpawnError, SpawnOutcome, Spawned, Spawning,
+};
 
 /// How a program behaves.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +37,8 @@ pub enum Manner {
     Broken,
     /// Ends at once and leaves a process behind that ends some milliseconds after SIGTERM.
     Litters(u64),
+    /// Its start never ends: its file system hangs.
+    Hangs,
 }
 
 /// A process that was started.
@@ -43,8 +49,6 @@ pub struct Started {
     pub environment: BTreeMap<OsString, OsString>,
     /// The dead that were not reaped yet.
     pub dead: usize,
-    /// Nobody waits until it has become its program.
-    pub goes_on: bool,
 }
 
 #[derive(Default)]
@@ -61,7 +65,8 @@ struct World {
     signals: Vec<(Pid, Signal)>,
     most: usize,
     memory_kills: u64,
-    broken: HashSet<Pid>,
+    /// Starts that never end.
+    hanging: Vec<oneshot::Sender<SpawnOutcome>>,
 }
 
 impl World {
@@ -169,26 +174,35 @@ fn killed(signal: Signal) -> ExitStatus {
     ExitStatus::Signal { signal, core_dumped: false }
 }
 
+fn variable(text: &CStr) -> Option<(OsString, OsString)> {
+    let text = text.to_str().ok()?;
+    let (name, value) = text.split_once('=')?;
+    Some((name.into(), value.into()))
+}
+
 fn not_found() -> SpawnError {
     SpawnError::new("execute it".into(), io::Error::from_raw_os_error(libc::ENOENT))
 }
 
 impl Kernel for Fake {
-    fn spawn(&self, launch: &Launch<'_>) -> Result<Spawned, SpawnError> {
+    fn spawn(&self, launch: Launch) -> Spawning {
         let name = launch.command.program.clone();
         let mut world = self.0.borrow_mut();
         let manner = world.manners.get(&name).copied().unwrap_or(Manner::Serves);
-        let owned = |variable: &Variable| (variable.name().to_owned(), variable.value().to_owned());
-        let environment = launch.environment.iter().map(owned).collect();
+        let environment = launch.environment.iter().filter_map(variable).collect();
         let dead = world.dead.len();
-        world.started.push(Started { name, at: Instant::now(), environment, dead, goes_on: launch.goes_on });
+        world.started.push(Started { name, at: Instant::now(), environment, dead });
         let pid = Pid::new(world.next).unwrap();
         world.next += 1;
+        let (sender, outcome) = oneshot::channel();
         if let Manner::Missing = manner {
-            return Err(not_found());
+            sender.send(SpawnOutcome::Failed { error: not_found(), child: None }).unwrap();
+            return Spawning { progress: Arc::default(), outcome };
         }
-        if let Manner::Broken = manner {
-            world.broken.insert(pid);
+        if let Manner::Hangs = manner {
+            let progress: Arc<Progress> = Arc::default();
+            world.hanging.push(sender);
+            return Spawning { progress, outcome };
         }
         world.live.insert(pid, manner);
         world.most = world.most.max(world.live.len());
@@ -198,13 +212,14 @@ impl Kernel for Fake {
             Manner::Litters(_) => self.end_later(pid, ExitStatus::Code(0), 0),
             Manner::Broken => self.end_later(pid, ExitStatus::Code(127), 0),
             Manner::Hungry(after) => self.end_later(pid, killed(Signal::KILL), after),
-            Manner::Serves | Manner::Stubborn | Manner::Slow(_) | Manner::Missing => {}
+            Manner::Serves | Manner::Stubborn | Manner::Slow(_) | Manner::Missing | Manner::Hangs => {}
         }
-        Ok(Spawned { pid, pipes: None })
-    }
-
-    fn start_failure(&self, ended: Pid) -> Option<SpawnError> {
-        self.0.borrow_mut().broken.remove(&ended).then(not_found)
+        let settled = match manner {
+            Manner::Broken => SpawnOutcome::Failed { error: not_found(), child: Some(pid) },
+            _ => SpawnOutcome::Started(Spawned { pid, pipes: None }),
+        };
+        sender.send(settled).unwrap();
+        Spawning { progress: Arc::new(Progress::done(pid)), outcome }
     }
 
     fn peek_exited(&self) -> io::Result<Option<Exited>> {
@@ -243,7 +258,7 @@ impl Kernel for Fake {
         let mut world = self.0.borrow_mut();
         let manner = world.live.get(&group).copied();
         let remains = world.remains.get(&group).copied();
-        if manner.is_some() || remains.is_some() {
+        if signal != Signal::CONT && (manner.is_some() || remains.is_some()) {
             world.signals.push((group, signal));
         }
         drop(world);
@@ -257,6 +272,7 @@ impl Kernel for Fake {
         }
         match (manner, signal) {
             (None, _) => return Ok(Delivery::NoSuchGroup),
+            (Some(_), Signal::CONT) => {}
             (Some(_), Signal::KILL) => self.end_later(group, killed(signal), 0),
             (Some(Manner::Stubborn), _) => {}
             (Some(Manner::Slow(after)), _) => self.end_later(group, ExitStatus::Code(0), after),
@@ -265,8 +281,16 @@ impl Kernel for Fake {
         Ok(Delivery::Sent)
     }
 
-    fn children(&self) -> Vec<Pid> {
+    fn has_left_its_group(&self, _: Pid) -> bool {
+        false
+    }
+
+    fn orphans(&self) -> Vec<Orphan> {
         vec![]
+    }
+
+    fn signal_all_children(&self, _: Signal) -> bool {
+        true
     }
 
     fn has_children(&self) -> bool {

@@ -16,19 +16,6 @@ fn jobs_without_when_start_at_startup_and_the_program_ends_when_all_are_complete
 }
 
 #[test]
-fn who_starts_alone_is_waited_for_and_the_first_of_several_is_not() {
-    let goes_on = |jobs: Vec<JobSpec>| {
-        let (_, scene) =
-            play(spec(jobs), &[("a", Manner::Ends(0, 5)), ("b", Manner::Ends(0, 5))], |_| async {});
-        scene.fake.started("a").iter().map(|started| started.goes_on).collect::<Vec<_>>()
-    };
-    assert_eq!(goes_on(vec![job("a")]), [false]);
-    assert_eq!(goes_on(vec![job("a"), job("b")]), [true]);
-    let later = || triggered("b", Trigger::Once(event("a", EventCode::ExitSuccess)));
-    assert_eq!(goes_on(vec![job("a"), later()]), [false]);
-}
-
-#[test]
 fn the_seeds_chain_of_three_jobs_runs_in_order_whatever_the_order_in_the_file() {
     let mut b = triggered("jobB", Trigger::Once(event("jobC", EventCode::ExitSuccess)));
     b.health = vec![health::exec_check("checkB", 1000)];

@@ -38,7 +38,7 @@ fn job(name: &str, job: &JobStatus) -> Value {
         |(name, verdict): &(Arc<str>, Verdict)| json!({ "name": &**name, "status": verdict_name(*verdict) });
     json!({
         "name": name,
-        "state": job.phase.name(),
+        "state": job.state(),
         "since": time(job.since),
         "health": job.health.to_string(),
         "checks": job.checks.iter().map(check).collect::<Vec<_>>(),
@@ -91,9 +91,7 @@ pub fn not_ready(overview: &Overview) -> Vec<Value> {
         .iter()
         .filter(|(_, job)| (job.essential || job.advertised.is_some()) && health(job) != Health::Healthy);
     waiting
-        .map(|(name, job)| {
-            json!({ "name": &**name, "state": job.phase.name(), "health": job.health.to_string() })
-        })
+        .map(|(name, job)| json!({ "name": &**name, "state": job.state(), "health": job.health.to_string() }))
         .collect()
 }
 

@@ -158,6 +158,7 @@ impl Scenery {
             since: SystemTime::UNIX_EPOCH,
             health: Health::Unknown,
             checks: vec![],
+            starting: false,
             pid: Some(42),
             restarts: 3,
             last_exit: Some((143, "killed by SIGTERM".to_owned())),
