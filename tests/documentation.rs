@@ -144,7 +144,7 @@ fn machine() -> System {
 
 /// A block is a configuration, some of its top-level keys, or some keys of a job.
 fn whole(block: &str) -> String {
-    const TOP: [&str; 9] = [
+    const TOP: [&str; 10] = [
         "consul:",
         "logging:",
         "jobs:",
@@ -153,6 +153,7 @@ fn whole(block: &str) -> String {
         "control:",
         "telemetry:",
         "stopTimeout:",
+        "shutdownSignals:",
         "env:",
     ];
     let first = block.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("//"));

@@ -21,6 +21,7 @@ impl Default for Spec {
             control: ControlSpec { socket: DEFAULT_SOCKET.into(), mode: DEFAULT_MODE },
             telemetry: None,
             stop_timeout: DEFAULT_STOP_BUDGET,
+            shutdown_signals: Vec::new(),
             env: Vec::new(),
         }
     }

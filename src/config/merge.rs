@@ -141,6 +141,7 @@ pub fn merge(first: Merged, second: Merged) -> Merged {
         control: replace("control", a.control, b.control, &mut shadowed),
         telemetry: merge_telemetry(a.telemetry, b.telemetry, &mut shadowed),
         stop_timeout: replace("stopTimeout", a.stop_timeout, b.stop_timeout, &mut shadowed),
+        shutdown_signals: replace("shutdownSignals", a.shutdown_signals, b.shutdown_signals, &mut shadowed),
         env: replace("env", a.env, b.env, &mut shadowed),
     };
     shadowed.sort();

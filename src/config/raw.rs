@@ -45,6 +45,9 @@ pub struct RawConfig {
     pub telemetry: Opt<RawTelemetry>,
     /// How long a shutdown may take before everything left is killed; -1 kills at once. Default 5s.
     pub stop_timeout: Opt<StopTime>,
+    /// Signals that shut down as SIGTERM does, beside SIGINT, SIGQUIT and SIGRTMIN+3: the STOPSIGNAL of an image,
+    /// for example `["SIGWINCH"]` for httpd.
+    pub shutdown_signals: Opt<OneOrMany<Scalar>>,
     /// Environment variables for every job; null unsets one.
     pub env: Opt<Dictionary<Option<Scalar>>>,
 }

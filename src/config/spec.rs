@@ -38,6 +38,8 @@ pub struct Spec {
     pub telemetry: Option<TelemetrySpec>,
     /// How long the whole shutdown may take.
     pub stop_timeout: StopBudget,
+    /// Signals that begin a shutdown, beside those that always do.
+    pub shutdown_signals: Vec<Signal>,
     /// Environment changes for every job.
     pub env: Environment,
 }

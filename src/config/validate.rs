@@ -11,6 +11,7 @@ mod health;
 mod jobs;
 mod names;
 mod sections;
+mod signals;
 mod tls;
 mod watches;
 mod when;
@@ -103,6 +104,7 @@ pub fn validate(
         control: sections::control(&mut context, config.control.as_deref()),
         telemetry: sections::telemetry(&mut context, config.telemetry.as_deref(), &mut places),
         stop_timeout: sections::stop_budget(config.stop_timeout.as_deref()),
+        shutdown_signals: signals::shutdown(&mut context, config.shutdown_signals.as_deref()),
         env: execution::environment(&mut context, format_args!("env"), config.env.as_deref()),
     };
     Validated { spec, places }

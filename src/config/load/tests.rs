@@ -373,3 +373,26 @@ fn the_report_for_programs_has_related_places() {
     let related = &report.to_json()[0]["related"][0];
     assert_eq!((&related["line"], &related["message"]), (&1.into(), &"first given here".into()));
 }
+
+#[test]
+fn signals_that_shut_down_are_named_or_numbered_and_each_counts_once() {
+    let numbers = |text: &str| {
+        let signals = spec(&format!("{{shutdownSignals: {text}}}")).shutdown_signals;
+        signals.iter().map(|signal| signal.number()).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers("['SIGWINCH', 'rtmin+4', 28, 'SIGTERM']"), [libc::SIGWINCH, 38, libc::SIGTERM]);
+    assert_eq!(numbers("'winch'"), [libc::SIGWINCH]);
+    assert_eq!(numbers("[]"), [0; 0]);
+    assert_eq!(spec("{}").shutdown_signals, []);
+}
+
+#[test]
+fn a_signal_with_another_meaning_cannot_shut_down() {
+    for name in
+        ["KILL", "STOP", "CHLD", "HUP", "USR1", "USR2", "PIPE", "SEGV", "32", "33", "0", "65", "BEGIN"]
+    {
+        let text = format!("{{shutdownSignals: ['{name}']}}");
+        let report = load_text("test.json5", &text, &env(&[]), &system()).unwrap_err();
+        assert!(report.to_string().contains("shutdownSignals[0]"), "{name}: {report}");
+    }
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::context::{Context, shown, time, value};
 use super::names::Names;
 use super::when::{Resolver, after, sources, startup};
-use super::{JobPlaces, Places, advertise, command, execution, health};
+use super::{JobPlaces, Places, advertise, command, execution, health, signals};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
 use crate::config::raw::{Field, Flag, Opt, RawBackoff, RawConfig, RawCoprocess, RawJob, Real, Restarts};
@@ -18,11 +18,6 @@ use crate::messages::signal::Signal;
 
 /// The job that coprocesses, and jobs without a `when` beside them, wait for.
 pub(in crate::config) const PRE_START: &str = "preStart";
-
-/// Signals that pause a process, wake it, or tell it of its children: none is a request to end. Servers
-/// do take others that do nothing by default, such as SIGWINCH, for one.
-const NEVER_END: [i32; 6] =
-    [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU, libc::SIGCONT, libc::SIGCHLD];
 
 /// Validates all jobs; coprocesses come first.
 pub(super) fn validate(
@@ -290,20 +285,10 @@ fn job_restarts(context: &mut Context<'_>, path: &dyn Display, raw: &RawJob, whe
 }
 
 fn stop(context: &mut Context<'_>, path: &dyn Display, raw: &RawJob) -> StopSpec {
-    let signal = raw.stop_signal.as_ref().and_then(|field| {
-        let name = &field.value.as_ref()?.0;
-        let Some(signal) = Signal::parse(name) else {
-            let message = format!("{path}.stopSignal: expected a signal such as \"SIGTERM\", found {name:?}");
-            context.error("bad-signal", field.span, message);
-            return None;
-        };
-        if NEVER_END.contains(&signal.number()) {
-            let message = format!("{path}.stopSignal: {signal} ends no process");
-            let help = "signals that end one are SIGTERM, SIGINT, SIGQUIT, SIGHUP and SIGKILL";
-            context.add(Problem::error("bad-signal", field.span, message).help(help));
-        }
-        Some(signal)
-    });
+    let signal = raw
+        .stop_signal
+        .as_ref()
+        .and_then(|field| signals::stop(context, &format!("{path}.stopSignal"), field));
     StopSpec {
         wait: time(&raw.stop_timeout),
         drain: time(&raw.drain).unwrap_or_default(),

@@ -1,0 +1,67 @@
+//! Signals that users name: those that stop a job, and those that shut the program down.
+
+use super::context::Context;
+use crate::config::diagnostic::Problem;
+use crate::config::raw::{Field, OneOrMany, Scalar};
+use crate::messages::signal::Signal;
+
+/// Signals that pause a process, wake it, or tell it of its children: none is a request to end. Servers
+/// do take others that do nothing by default, such as SIGWINCH, for one.
+const NEVER_END: [i32; 6] =
+    [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU, libc::SIGCONT, libc::SIGCHLD];
+
+/// The signal that asks a job to stop.
+pub(super) fn stop(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option<Signal> {
+    let signal = named(context, path, field)?;
+    if NEVER_END.contains(&signal.number()) {
+        let message = format!("{path}: {signal} ends no process");
+        let help = "signals that end one are SIGTERM, SIGINT, SIGQUIT, SIGHUP and SIGKILL";
+        context.add(Problem::error("bad-signal", field.span, message).help(help));
+    }
+    Some(signal)
+}
+
+/// The signals that begin a shutdown beside the usual ones, each once.
+pub(super) fn shutdown(context: &mut Context<'_>, field: Option<&Field<OneOrMany<Scalar>>>) -> Vec<Signal> {
+    let mut signals = Vec::new();
+    let Some(OneOrMany(fields)) = field.and_then(|field| field.value.as_ref()) else { return signals };
+    for field in fields {
+        let path = format!("shutdownSignals[{}]", field.index);
+        let Some(signal) = named(context, &path, field) else { continue };
+        if let Some(reason) = taken(signal) {
+            let message = format!("{path}: {signal} cannot shut down: {reason}");
+            let help = "SIGTERM, SIGINT, SIGQUIT and SIGRTMIN+3 shut down already";
+            context.add(Problem::error("bad-signal", field.span, message).help(help));
+        } else if !signals.contains(&signal) {
+            signals.push(signal);
+        }
+    }
+    signals
+}
+
+fn named(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option<Signal> {
+    let name = &field.value.as_ref()?.0;
+    let signal = Signal::parse(name);
+    if signal.is_none() {
+        let message = format!("{path}: expected a signal such as \"SIGTERM\", found {name:?}");
+        context.error("bad-signal", field.span, message);
+    }
+    signal
+}
+
+/// Why a signal cannot begin a shutdown, if it cannot.
+fn taken(signal: Signal) -> Option<&'static str> {
+    match signal.number() {
+        libc::SIGKILL | libc::SIGSTOP => Some("the kernel hands it to no process"),
+        libc::SIGCHLD => Some("it tells of the end of a process"),
+        libc::SIGHUP => Some("it reloads the configuration, or starts the jobs that wait for it"),
+        libc::SIGUSR1 => Some("it reopens the log"),
+        libc::SIGUSR2 => Some("it starts the jobs that wait for it"),
+        libc::SIGPIPE => Some("the kernel sends it whenever a reader goes away"),
+        libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP | libc::SIGSYS => {
+            Some("it tells of a fault of the program itself")
+        }
+        32 | 33 => Some("it belongs to the C library"),
+        _ => None,
+    }
+}
