@@ -20,6 +20,7 @@ fn status(check: &Arc<str>) -> JobStatus {
         since: SystemTime::UNIX_EPOCH,
         health: Health::Healthy,
         checks: vec![(Arc::clone(check), Verdict::Passing)],
+        starting: false,
         pid: Some(7),
         restarts: 3,
         last_exit: Some((0, "exited with 0".to_owned())),

@@ -25,6 +25,7 @@ use containerpilot_record::{format, lines};
 
 use crate::config::spec::LoggingSpec;
 use drain::LogDrain;
+use output::Output;
 
 /// The job that our own records name.
 pub const OWN_NAME: &str = "containerpilot";
@@ -36,6 +37,14 @@ pub const OWN_NAME: &str = "containerpilot";
 pub struct Log {
     logger: slog::Logger,
     drain: Arc<LogDrain>,
+}
+
+/// The log of a new configuration, opened and not used yet.
+#[derive(Debug)]
+pub struct PreparedLog {
+    /// The new output, if it is another one.
+    output: Option<Output>,
+    spec: LoggingSpec,
 }
 
 impl Log {
@@ -65,11 +74,18 @@ impl Log {
         self.drain.sink()
     }
 
-    /// Takes over the settings of a reloaded configuration. On an error, which names the file, nothing changes.
-    pub fn apply(&self, spec: &LoggingSpec) -> io::Result<()> {
-        self.sink().set_output(&spec.output)?;
-        self.sink().settings().apply(spec);
-        Ok(())
+    /// Opens what a new configuration logs to; nothing changes before [`adopt`](Self::adopt). An error names the file.
+    pub fn prepare(&self, spec: &LoggingSpec) -> io::Result<PreparedLog> {
+        Ok(PreparedLog { output: self.sink().prepare_output(&spec.output)?, spec: spec.clone() })
+    }
+
+    /// Takes over the settings of a new configuration.
+    pub fn adopt(&self, prepared: PreparedLog) {
+        let PreparedLog { output, spec } = prepared;
+        if let Some(output) = output {
+            self.sink().use_output(&spec.output, output);
+        }
+        self.sink().settings().apply(&spec);
     }
 
     /// Opens a log file again, after everything logged so far.

@@ -21,16 +21,18 @@ const LAYERS: [(&str, u8); 11] = [
 ];
 
 /// Files of actors that decide and never act, wherever they are below `src/actors`.
-const PURE: [&str; 12] = [
+const PURE: [&str; 14] = [
     "backoff",
     "diff",
     "life",
     "lifecycle",
+    "needs",
     "outage",
     "reach",
     "reconcile",
     "retry",
     "schedule",
+    "signals",
     "ticker",
     "trigger",
     "view",

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -39,9 +40,6 @@ use discovery::{Discovering, host_name};
 
 /// How long the last withdrawals may take once everything else is over.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
-/// The signals that mean something to us.
-pub const SIGNALS: [Signal; 5] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2];
-
 /// What the program is made from.
 pub struct Parts {
     /// The first configuration.
@@ -206,15 +204,25 @@ fn hire(
     Hand { spec: Arc::clone(spec), generation, view, commands: job.recipient(), notices }
 }
 
+/// Hands every signal that can be handled to the Pilot, who knows what it means.
 fn forward_signals(pilot: &Addr<Pilot>) -> io::Result<()> {
-    for number in SIGNALS {
-        let mut stream = signal(SignalKind::from_raw(number.number()))?;
-        let pilot = pilot.clone();
-        actix_rt::spawn(async move {
-            while stream.recv().await.is_some() {
-                pilot.do_send(SignalArrived(number));
-            }
-        });
+    let mut streams = Vec::new();
+    for number in Signal::all().filter(|number| number.is_for_us()) {
+        match signal(SignalKind::from_raw(number.number())) {
+            Ok(stream) => streams.push((number, stream)),
+            // The C library keeps some for itself.
+            Err(_) if number.is_real_time() => {}
+            Err(error) => return Err(error),
+        }
     }
+    let pilot = pilot.clone();
+    actix_rt::spawn(std::future::poll_fn(move |context| {
+        for (number, stream) in &mut streams {
+            while let Poll::Ready(Some(())) = stream.poll_recv(context) {
+                pilot.do_send(SignalArrived(*number));
+            }
+        }
+        Poll::<()>::Pending
+    }));
     Ok(())
 }

@@ -34,7 +34,7 @@ pub mod trigger;
 
 use advertisement::{Advertisement, Discovery};
 use health::Checks;
-use lifecycle::{Action, Cadence, Input, Policy, Process, State, step};
+use lifecycle::{Action, Afterwards, Cadence, Input, Policy, Process, State, step};
 use trigger::Listener;
 
 /// How long Consul may take to forget a job that stops.
@@ -93,7 +93,8 @@ pub struct Job {
     /// Executions since it was configured.
     runs: u64,
     since: SystemTime,
-    reported: Option<Phase>,
+    /// The phase that the Pilot knows, and whether the job returns from it.
+    reported: Option<(Phase, bool)>,
 }
 
 /// The execution under way, or the last one.
@@ -300,7 +301,7 @@ impl Job {
 
     /// Tells the Pilot where the job is, if it is somewhere else than it was told last.
     fn report(&mut self) {
-        let seen = seen_from_above(self.state.phase);
+        let seen = (seen_from_above(self.state.phase), self.returns());
         if self.reported == Some(seen) {
             return;
         }
@@ -308,11 +309,17 @@ impl Job {
         self.tell_pilot(None);
     }
 
+    /// Whether it stops, but not for good.
+    fn returns(&self) -> bool {
+        self.state.phase.is_stopping() && self.state.afterwards != Afterwards::Complete
+    }
+
     fn tell_pilot(&self, answers: Option<u64>) {
         self.around.bus.report(JobChanged {
             name: self.spec.name.clone(),
             generation: self.generation,
             phase: seen_from_above(self.state.phase),
+            returns: self.returns(),
             missing: self.listener.missing(),
             last_status: self.last_status,
             answers,

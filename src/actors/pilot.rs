@@ -26,16 +26,19 @@ pub mod crew;
 mod ending;
 mod facts;
 pub mod life;
+pub mod needs;
 pub mod plan;
 pub mod reach;
 mod reload;
 mod shutdown;
+mod signals;
 pub mod view;
 
 use crew::{Crew, Hand};
 use life::course;
 use reload::{Reloading, Requests};
 use shutdown::Shutdown;
+use signals::Meaning;
 
 /// Loads the configuration anew, with that environment for its templates; an error is the whole report.
 pub type Load = dyn Fn(&BTreeMap<String, String>) -> Result<Spec, String> + Send + Sync;
@@ -251,13 +254,18 @@ impl Handler<SignalArrived> for Pilot {
     type Result = ();
 
     fn handle(&mut self, SignalArrived(signal): SignalArrived, ctx: &mut Context<Self>) {
-        match signal {
-            Signal::TERM | Signal::INT => self.interrupt(signal, ctx),
-            Signal::HUP => self.hang_up(ctx),
-            Signal::USR1 => self.tools.log.reopen(),
-            _ => {
+        match signals::meaning(signal, &self.spec.shutdown_signals) {
+            Meaning::ShutDown => self.interrupt(signal, ctx),
+            Meaning::HangUp => self.hang_up(ctx),
+            Meaning::ReopenLog => self.tools.log.reopen(),
+            Meaning::Event => {
                 self.publish(EventKey { code: EventCode::Signal, source: Source::Signal(signal) });
             }
+            Meaning::Unexpected => {
+                let log = self.tools.log.logger();
+                warn!(log, "{signal} received: nothing here handles it (shutdownSignals could)");
+            }
+            Meaning::Nothing => {}
         }
     }
 }

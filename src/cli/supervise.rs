@@ -44,8 +44,8 @@ pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, C
 
 /// What must be so before any other thread or process exists.
 fn prepare() -> Result<(), CommandError> {
-    reset_signals()
-        .and_then(|()| hold_signals(&assembly::SIGNALS))
+    hold_signals()
+        .and_then(|()| reset_signals())
         .map_err(|error| CommandError::new(format!("cannot prepare for signals: {error}")))?;
     if !is_pid_one() {
         become_subreaper().map_err(|error| CommandError::new(format!("cannot adopt orphans: {error}")))?;

@@ -203,13 +203,18 @@ impl LogSink {
         self.shared.change(Action::Reopen);
     }
 
-    /// Sends later records to another output. On an error, which names the file, nothing changes.
-    pub fn set_output(&self, output: &LogOutput) -> io::Result<()> {
-        if self.shared.lock().target.as_ref() != Some(output) {
-            self.shared.change(Action::Use(Output::open(output)?));
-            self.shared.lock().target = Some(output.clone());
+    /// Opens another output; `None` if it is the one that is used already. An error names the file.
+    pub(super) fn prepare_output(&self, target: &LogOutput) -> io::Result<Option<Output>> {
+        if self.shared.lock().target.as_ref() == Some(target) {
+            return Ok(None);
         }
-        Ok(())
+        Output::open(target).map(Some)
+    }
+
+    /// Sends later records to another output.
+    pub(super) fn use_output(&self, target: &LogOutput, output: Output) {
+        self.shared.change(Action::Use(output));
+        self.shared.lock().target = Some(target.clone());
     }
 
     /// Blocks until everything queued is written; false if that failed. A destination that takes nothing for the

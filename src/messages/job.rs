@@ -150,6 +150,8 @@ pub struct JobChanged {
     pub generation: u64,
     /// What it is doing now.
     pub phase: Phase,
+    /// Whether it stops only to run again, or until it is started by hand.
+    pub returns: bool,
     /// What it still waits for.
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.

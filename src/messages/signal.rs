@@ -49,7 +49,41 @@ const NAMES: [(&str, i32); 34] = [
 const RTMIN: i32 = 34;
 const RTMAX: i32 = 64;
 
+/// Signals that are not ours to handle: those that cannot be, those that tell of a fault in our own code, those of the
+/// terminal and of children, and SIGPIPE, which Rust ignores for us.
+const NOT_FOR_US: [i32; 14] = [
+    libc::SIGKILL,
+    libc::SIGSTOP,
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGSYS,
+    libc::SIGTRAP,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGCONT,
+    libc::SIGCHLD,
+    libc::SIGPIPE,
+];
+
 impl Signal {
+    /// Every signal.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (1..=RTMAX).map(Self)
+    }
+
+    /// Whether a supervisor handles it.
+    pub fn is_for_us(self) -> bool {
+        !NOT_FOR_US.contains(&self.0)
+    }
+
+    /// Whether it is a real-time signal.
+    pub fn is_real_time(self) -> bool {
+        self.0 > libc::SIGSYS
+    }
+
     /// The terminal went away, or a request to reload.
     pub const HUP: Self = Self(libc::SIGHUP);
     /// Interrupt from the keyboard.
@@ -58,6 +92,10 @@ impl Signal {
     pub const QUIT: Self = Self(libc::SIGQUIT);
     /// The signal that asks an init in a container to halt.
     pub const HALT: Self = Self(RTMIN + 3);
+    /// The terminal's size changed; the stop signal of Apache's image.
+    pub const WINCH: Self = Self(libc::SIGWINCH);
+    /// Urgent data on a socket.
+    pub const URG: Self = Self(libc::SIGURG);
     /// A stopped process goes on.
     pub const CONT: Self = Self(libc::SIGCONT);
     /// Cannot be caught: the process ends.

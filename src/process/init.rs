@@ -6,8 +6,6 @@ use std::{io, mem, process, ptr};
 use nix::sys::prctl;
 use nix::sys::signal::SigSet;
 
-use crate::messages::signal::Signal;
-
 /// Makes orphaned descendants our children, as they are of PID 1 anyway.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
@@ -22,11 +20,9 @@ pub fn is_pid_one() -> bool {
 const LEFT_ALONE: [libc::c_int; 6] =
     [libc::SIGKILL, libc::SIGSTOP, libc::SIGPIPE, libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP];
 
-/// Undoes what a parent may have left us with: blocked signals, which would make us and our children deaf, and
-/// ignored ones: a shell ignores SIGINT and SIGQUIT for what it runs in the background, and jobs would inherit
-/// that; an ignored SIGCHLD would make the kernel throw exit statuses away.
+/// Undoes what a parent may have left us with: ignored signals. A shell ignores SIGINT and SIGQUIT for what it runs in
+/// the background, and jobs would inherit that; an ignored SIGCHLD would make the kernel throw exit statuses away.
 pub fn reset_signals() -> io::Result<()> {
-    SigSet::empty().thread_set_mask()?;
     for signal in (1..=libc::SIGSYS).filter(|signal| !LEFT_ALONE.contains(signal)) {
         if is_ignored(signal)? {
             // SAFETY: the default action runs no code of ours.
@@ -39,16 +35,12 @@ pub fn reset_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps signals waiting until somebody handles them: the kernel throws away what PID 1 does not handle.
-pub fn hold_signals(signals: &[Signal]) -> io::Result<()> {
-    let mut held = SigSet::empty();
-    for signal in signals {
-        held.add(nix::sys::signal::Signal::try_from(signal.number())?);
-    }
-    Ok(held.thread_block()?)
+/// Keeps all signals pending until somebody handles them: the kernel throws away what PID 1 neither handles nor blocks.
+pub fn hold_signals() -> io::Result<()> {
+    Ok(SigSet::all().thread_block()?)
 }
 
-/// Lets signals come, those that were held first.
+/// Lets signals come, those that were held first, and those that a parent had blocked.
 pub fn accept_signals() -> io::Result<()> {
     Ok(SigSet::empty().thread_set_mask()?)
 }

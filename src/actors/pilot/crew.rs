@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use actix::prelude::Recipient;
 
+use super::needs;
 use super::view::JobView;
 use crate::config::spec::JobSpec;
 use crate::messages::bus::Notice;
@@ -86,6 +87,11 @@ impl Crew {
         gone
     }
 
+    /// Finds out which jobs each one needs, before some are stopped.
+    pub fn resolve_needs(&mut self) {
+        needs::resolve(&mut self.views);
+    }
+
     /// What is known of each.
     pub fn views(&self) -> &[JobView] {
         &self.views
@@ -126,8 +132,9 @@ impl Crew {
         self.hands.get(index).filter(|hand| hand.generation == change.generation)?;
         let job = self.views.get_mut(index)?;
         let completed = change.phase == Phase::Complete && !job.is_complete();
-        self.news += u64::from(change.phase != job.phase);
+        self.news += u64::from(change.phase != job.phase || change.returns != job.returns);
         job.phase = change.phase;
+        job.returns = change.returns;
         job.missing.clone_from(&change.missing);
         job.last_status = change.last_status;
         if completed {

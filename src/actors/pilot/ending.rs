@@ -23,6 +23,8 @@ const LEAVE_AFTER: Duration = Duration::from_secs(3);
 const REPEAT_AFTER: Duration = Duration::from_millis(250);
 /// How long processes that jobs left behind have to end.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
+/// How long we wait for children that `/proc` does not show, so that they cannot be signalled.
+const UNKNOWN_GRACE: Duration = Duration::from_millis(100);
 /// How often they are looked for, once everything else is over.
 const ORPHAN_POLL: Duration = Duration::from_millis(10);
 
@@ -42,6 +44,7 @@ impl Pilot {
         self.refuse_reloads();
         self.tools.board.write().shutting_down = true;
         let event = self.publish(global(EventCode::Shutdown));
+        self.crew.resolve_needs();
         self.stage = Stage::ShuttingDown(Shutdown::new(reason, event, self.crew.views()));
         match self.spec.stop_timeout {
             StopBudget::Immediate => self.kill_all(ctx),
@@ -109,7 +112,7 @@ impl Pilot {
     /// Every job is over. Processes that left their job's group may still live: they end before we do.
     fn leave(&mut self, ctx: &mut Context<Self>) {
         let Stage::ShuttingDown(shutdown) = &self.stage else { return };
-        let status = exit_status(self.crew.views(), &shutdown.reason);
+        let status = shutdown.status.unwrap_or_else(|| exit_status(self.crew.views(), &shutdown.reason));
         if shutdown.reason == Reason::Completed {
             debug!(self.tools.log.logger(), "{}", shutdown.summary());
         } else {
@@ -124,22 +127,31 @@ impl Pilot {
         let kill_from = budget_end.map_or(grace_end, |end| end.clamp(now, grace_end));
         self.stage = Stage::Leaving { status, kill_from };
         self.tools.children.signal_adopted(Signal::TERM);
+        self.tools.children.signal_adopted(Signal::CONT);
         self.wait_for_orphans(ctx);
+    }
+
+    fn exit_with(&mut self, status: u8) {
+        self.stage = Stage::Gone;
+        if let Some(exit) = self.exit.take() {
+            let _ = exit.send(status);
+        }
     }
 
     fn wait_for_orphans(&mut self, ctx: &mut Context<Self>) {
         let Stage::Leaving { status, kill_from } = self.stage else { return };
         let late = kill_from.elapsed() >= LEAVE_AFTER;
         if late || !self.tools.children.has_adopted() {
-            self.stage = Stage::Gone;
-            if let Some(exit) = self.exit.take() {
-                let _ = exit.send(status);
-            }
-            return;
+            return self.exit_with(status);
         }
         if Instant::now() >= kill_from {
             // Again and again: each that dies may leave us its children.
-            self.tools.children.signal_adopted(Signal::KILL);
+            let are_known = self.tools.children.signal_adopted(Signal::KILL);
+            if !are_known && kill_from.elapsed() >= UNKNOWN_GRACE {
+                let log = self.tools.log.logger();
+                warn!(log, "leaving a process behind that cannot be found: is /proc mounted?");
+                return self.exit_with(status);
+            }
         }
         ctx.run_later(ORPHAN_POLL, Self::wait_for_orphans);
     }

@@ -113,7 +113,7 @@ pub fn orders(jobs: &[JobView], told: &[bool], started_before: &[bool], confirme
     let needed: HashSet<&str> = candidates
         .iter()
         .filter(|candidate| candidate.may_run())
-        .flat_map(|candidate| candidate.job.needs_healthy.iter().map(|name| &**name))
+        .flat_map(|candidate| candidate.job.needs.iter().map(|name| &**name))
         .collect();
     let free = indices(candidates.iter().map(|candidate| {
         let waits = candidate.job.phase == Phase::Waiting;
@@ -154,7 +154,8 @@ impl Candidate<'_> {
     }
 }
 
-/// The status that the program exits with.
+/// The status that the program exits with. For an essential job that never ran it is to be asked for when the shutdown
+/// begins: how the jobs end that we stop says nothing.
 pub fn exit_status(jobs: &[JobView], reason: &Reason) -> u8 {
     match reason {
         Reason::Signal => 0,
@@ -169,7 +170,7 @@ pub fn exit_status(jobs: &[JobView], reason: &Reason) -> u8 {
 fn first_failure(jobs: &[JobView]) -> Option<u8> {
     let failed = jobs
         .iter()
-        .filter(|job| job.kind == JobKind::Job)
+        .filter(|job| job.kind == JobKind::Job && job.phase != Phase::Halted)
         .filter_map(|job| job.last_status.filter(|status| *status != 0).map(|status| (job.last_end, status)));
     failed.min().map(|(_, status)| status)
 }

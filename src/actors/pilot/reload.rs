@@ -111,6 +111,7 @@ impl Pilot {
             }
         };
         let jobs = spec.jobs.clone();
+        self.crew.resolve_needs();
         let plan = plan(&self.crew.specs(), &jobs, &self.crew.halted(), reload.restart_all);
         let told = vec![false; plan.stop.len()];
         self.stage = Stage::Reloading(Reloading { spec: Rc::new(spec), jobs, plan, told, adopt, answers });
@@ -120,8 +121,15 @@ impl Pilot {
     /// What can fail, before anything changes.
     fn make_ready(&self, spec: Spec) -> Result<(Spec, Adopt), String> {
         let adopt = (self.tools.prepare)(&self.spec, &spec)?;
-        self.tools.log.apply(&spec.logging).map_err(|error| error.to_string())?;
-        Ok((spec, adopt))
+        let prepared = self.tools.log.prepare(&spec.logging).map_err(|error| error.to_string())?;
+        let log = self.tools.log.clone();
+        Ok((
+            spec,
+            Box::new(move || {
+                log.adopt(prepared);
+                adopt();
+            }),
+        ))
     }
 
     /// Tells the next of the old jobs to stop; when all are gone, the new ones begin.
@@ -136,10 +144,8 @@ impl Pilot {
         let living: Vec<bool> =
             views.iter().map(|view| view.is_some_and(|view| !view.is_complete())).collect();
         if living.iter().any(|living| *living) {
-            let needs: Vec<Vec<Arc<str>>> = views
-                .iter()
-                .map(|view| view.map(|view| view.needs_healthy.clone()).unwrap_or_default())
-                .collect();
+            let needs: Vec<Vec<Arc<str>>> =
+                views.iter().map(|view| view.map(|view| view.needs.clone()).unwrap_or_default()).collect();
             for index in next_to_stop(&needs, &reloading.plan.stop, &living, &reloading.told) {
                 if let (Some(told), Some(name)) =
                     (reloading.told.get_mut(index), reloading.plan.stop.get(index))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::life::Reason;
+use super::life::{Reason, exit_status};
 use super::view::JobView;
 use crate::messages::job::Phase;
 
@@ -14,6 +14,8 @@ use crate::messages::job::Phase;
 pub struct Shutdown {
     /// Why.
     pub reason: Reason,
+    /// The status to exit with, if how jobs end from now on has no say in it.
+    pub status: Option<u8>,
     /// Since when.
     pub began: Instant,
     /// The event that tells of it.
@@ -33,8 +35,13 @@ pub struct Shutdown {
 impl Shutdown {
     /// A shutdown that begins now.
     pub fn new(reason: Reason, event: u64, jobs: &[JobView]) -> Self {
+        let status = match reason {
+            Reason::Signal | Reason::Essential(..) => Some(exit_status(jobs, &reason)),
+            Reason::Completed => None,
+        };
         Self {
             reason,
+            status,
             began: Instant::now(),
             event,
             announced: false,

@@ -20,11 +20,17 @@ pub struct JobView {
     /// Whether it has health checks.
     pub has_health: bool,
     /// The jobs whose `healthy` event it waits or waited for.
-    pub needs_healthy: Vec<Arc<str>>,
+    pub awaits_healthy: Vec<Arc<str>>,
+    /// The jobs whose `exitSuccess` event it waits or waited for.
+    pub awaits_success: Vec<Arc<str>>,
+    /// The jobs that must outlive it, once they are resolved.
+    pub needs: Vec<Arc<str>>,
     /// Whether it listens for the end of something, so that it may have to run while we shut down.
     pub closes: bool,
     /// What it is doing.
     pub phase: Phase,
+    /// Whether it stops only to run again, or until it is started by hand.
+    pub returns: bool,
     /// What it still waits for while it waits.
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.
@@ -36,13 +42,13 @@ pub struct JobView {
 impl JobView {
     /// A job that has not begun.
     pub fn new(spec: &JobSpec, missing: Missing, keys: &[EventKey]) -> Self {
-        let needs_healthy = keys
-            .iter()
-            .filter_map(|key| match (&key.source, key.code) {
-                (Source::Job(name), EventCode::Healthy) if **name != *spec.name => Some(name.clone()),
+        let sources = |wanted: EventCode| -> Vec<Arc<str>> {
+            let source = |key: &EventKey| match &key.source {
+                Source::Job(name) if key.code == wanted && **name != *spec.name => Some(name.clone()),
                 _ => None,
-            })
-            .collect();
+            };
+            keys.iter().filter_map(source).collect()
+        };
         let ends = [EventCode::Shutdown, EventCode::Stopping, EventCode::Stopped];
         Self {
             name: spec.name.clone(),
@@ -50,10 +56,13 @@ impl JobView {
             has_process: spec.exec.is_some(),
             essential: spec.essential,
             has_health: !spec.health.is_empty(),
-            needs_healthy,
+            awaits_healthy: sources(EventCode::Healthy),
+            awaits_success: sources(EventCode::ExitSuccess),
+            needs: vec![],
             closes: !matches!(spec.when.trigger, Trigger::Interval(_))
                 && keys.iter().any(|key| ends.contains(&key.code)),
             phase: Phase::Waiting,
+            returns: false,
             missing,
             last_status: None,
             last_end: 0,
@@ -65,7 +74,8 @@ impl JobView {
         self.phase == Phase::Complete
     }
 
-    /// Whether a job in this phase can still publish an event of this code.
+    /// Whether it can still publish an event of this code. Only certain knowledge says no: a job that will run again,
+    /// or that a user may start again, can publish all that it ever could.
     pub fn can_emit(&self, code: EventCode) -> bool {
         let whole_life_ahead = match self.phase {
             Phase::Waiting
@@ -79,13 +89,15 @@ impl JobView {
             | Phase::Draining
             | Phase::Terminating
             | Phase::Killing
-            | Phase::Ending => false,
+            | Phase::Ending => self.returns,
             Phase::Complete => return false,
         };
         match code {
             EventCode::Stopped => true,
             EventCode::Stopping => whole_life_ahead,
-            EventCode::ExitSuccess | EventCode::ExitFailed => self.has_process && self.phase != Phase::Ending,
+            EventCode::ExitSuccess | EventCode::ExitFailed => {
+                self.has_process && (whole_life_ahead || self.phase != Phase::Ending)
+            }
             EventCode::Healthy | EventCode::Unhealthy => self.has_health && whole_life_ahead,
             EventCode::Startup
             | EventCode::Shutdown

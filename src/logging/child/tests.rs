@@ -292,7 +292,8 @@ async fn a_changed_format_holds_for_later_lines_of_a_running_child() {
         writeln!(story.child, "one").unwrap();
         story.stream.drain();
         let output = LogOutput::File(story.path.clone());
-        story.log.apply(&LoggingSpec { level: LogLevel::Info, format: LogFormat::Text, output }).unwrap();
+        let spec = LoggingSpec { level: LogLevel::Info, format: LogFormat::Text, output };
+        story.log.adopt(story.log.prepare(&spec).unwrap());
         writeln!(story.child, "two").unwrap();
         story.stream.drain();
         assert!(story.log.flush(LONG));

@@ -160,10 +160,10 @@ fn a_reload_changes_level_format_and_output() {
     let log = Log::open(&spec(&first, LogLevel::Info, LogFormat::Default)).unwrap();
     debug!(log.logger(), "hidden");
     info!(log.logger(), "shown"; "job" => "app", "pid" => 7);
-    log.apply(&spec(&second, LogLevel::Debug, LogFormat::Text)).unwrap();
+    log.adopt(log.prepare(&spec(&second, LogLevel::Debug, LogFormat::Text)).unwrap());
     debug!(log.logger(), "shown"; "job" => "app", "pid" => 7);
     let bad = spec(&folder.path().join("missing/log"), LogLevel::Error, LogFormat::Json);
-    assert!(log.apply(&bad).unwrap_err().to_string().contains("missing/log"));
+    assert!(log.prepare(&bad).unwrap_err().to_string().contains("missing/log"));
     debug!(log.logger(), "unchanged"; "job" => "app", "pid" => 7);
     assert!(log.flush(LONG));
     assert!(fs::read_to_string(first).unwrap().ends_with("Z app 7 shown\n"));

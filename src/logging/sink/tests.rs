@@ -37,6 +37,13 @@ fn rest_of(mut reader: impl Read) -> String {
     text
 }
 
+fn set_output(sink: &LogSink, target: &LogOutput) -> io::Result<()> {
+    if let Some(output) = sink.prepare_output(target)? {
+        sink.use_output(target, output);
+    }
+    Ok(())
+}
+
 fn file(path: &Path) -> LogOutput {
     LogOutput::File(path.to_owned())
 }
@@ -190,7 +197,7 @@ fn a_closed_output_costs_records_and_a_new_one_says_so() {
         assert!(!sink.flush(LONG));
     }
     assert!(sink.has_room());
-    sink.set_output(&file(&folder.path().join("log"))).unwrap();
+    set_output(&sink, &file(&folder.path().join("log"))).unwrap();
     sink.push(b"written\n");
     assert!(sink.flush(LONG));
     let text = fs::read_to_string(folder.path().join("log")).unwrap();
@@ -243,7 +250,7 @@ fn a_full_disk_keeps_records_while_there_is_room() {
     assert!(!sink.flush(LONG));
     sink.push(b"two\n");
     assert!(!sink.flush(LONG), "a flush tries again, but does not wait for a disk");
-    sink.set_output(&file(&folder.path().join("log"))).unwrap();
+    set_output(&sink, &file(&folder.path().join("log"))).unwrap();
     sink.push(b"three\n");
     wait_until("recovery", || sink.flush(LONG));
     let text = fs::read_to_string(folder.path().join("log")).unwrap();
@@ -306,7 +313,7 @@ fn an_output_that_cannot_be_opened_is_named_and_changes_nothing() {
 
     let good = folder.path().join("log");
     let sink = LogSink::open(&file(&good), settings()).unwrap();
-    sink.set_output(&file(&missing)).unwrap_err();
+    set_output(&sink, &file(&missing)).unwrap_err();
     sink.push(b"still here\n");
     assert!(sink.flush(LONG));
     assert_eq!(fs::read_to_string(good).unwrap(), "still here\n");
@@ -326,16 +333,16 @@ fn a_new_output_gets_only_what_is_logged_later() {
     let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
     let sink = LogSink::open(&file(&first), settings()).unwrap();
     sink.push(b"one\n");
-    sink.set_output(&file(&second)).unwrap();
+    set_output(&sink, &file(&second)).unwrap();
     sink.push(b"two\n");
-    sink.set_output(&file(&first)).unwrap();
+    set_output(&sink, &file(&first)).unwrap();
     sink.push(b"three\n");
     assert!(sink.flush(LONG));
     assert_eq!(fs::read_to_string(&first).unwrap(), "one\nthree\n");
     assert_eq!(fs::read_to_string(&second).unwrap(), "two\n");
 
     fs::remove_file(&first).unwrap();
-    sink.set_output(&file(&first)).unwrap();
+    set_output(&sink, &file(&first)).unwrap();
     assert!(sink.flush(LONG));
     assert!(!first.exists(), "an unchanged output is not opened again");
 }

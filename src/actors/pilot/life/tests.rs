@@ -13,9 +13,12 @@ fn job(name: &str, phase: Phase) -> JobView {
         has_process: true,
         essential: false,
         has_health: true,
-        needs_healthy: vec![],
+        awaits_healthy: vec![],
+        awaits_success: vec![],
+        needs: vec![],
         closes: false,
         phase,
+        returns: false,
         missing: Missing::Nothing,
         last_status: None,
         last_end: 0,
@@ -32,7 +35,7 @@ fn shutdown() -> EventKey {
 }
 
 fn needing(name: &str, phase: Phase, needed: &str) -> JobView {
-    JobView { needs_healthy: vec![Arc::from(needed)], ..job(name, phase) }
+    JobView { needs: vec![Arc::from(needed)], ..job(name, phase) }
 }
 
 fn ended(name: &str, status: u8, order: u64) -> JobView {
@@ -172,10 +175,8 @@ fn a_closing_job_whose_event_can_no_longer_come_is_given_up() {
 
 #[test]
 fn what_a_closing_job_needs_is_kept_until_it_is_certain_that_it_will_not_run() {
-    let closer = JobView {
-        needs_healthy: vec![Arc::from("agent")],
-        ..waits("postStop", event("app", EventCode::Stopped))
-    };
+    let closer =
+        JobView { needs: vec![Arc::from("agent")], ..waits("postStop", event("app", EventCode::Stopped)) };
     let jobs = [job("agent", Phase::Running), job("app", Phase::Complete), closer];
     let told = [false, true, false];
     let before = [true, true, false];
@@ -192,7 +193,7 @@ fn a_job_started_by_an_end_long_before_the_shutdown_is_like_any_other() {
 #[test]
 fn what_a_closing_job_needs_outlives_it() {
     let closer = JobView {
-        needs_healthy: vec![Arc::from("agent")],
+        needs: vec![Arc::from("agent")],
         missing: Missing::AllOf(vec![event("app", EventCode::Stopped)]),
         ..waits("postStop", event("app", EventCode::Stopped))
     };
@@ -212,4 +213,169 @@ fn the_status_is_that_of_the_first_job_to_fail_last() {
 fn a_coprocess_that_failed_does_not_count() {
     let jobs = [JobView { kind: JobKind::Coprocess, ..ended("agent", 2, 1) }, ended("app", 0, 2)];
     assert_eq!(exit_status(&jobs, &Reason::Completed), 0);
+}
+
+/// All events that jobs publish.
+const JOB_EVENTS: [EventCode; 6] = [
+    EventCode::ExitSuccess,
+    EventCode::ExitFailed,
+    EventCode::Healthy,
+    EventCode::Unhealthy,
+    EventCode::Stopping,
+    EventCode::Stopped,
+];
+
+/// A job that is being stopped, in each way and at each step of it.
+fn stopping_views(returns: bool) -> Vec<JobView> {
+    let phases = Phase::ALL.into_iter().filter(|phase| phase.is_stopping());
+    phases.map(|phase| JobView { returns, ..job("db", phase) }).collect()
+}
+
+#[test]
+fn a_job_that_is_stopped_or_restarted_by_hand_can_still_emit_all_that_it_ever_could() {
+    let idle = || ended("idle", 0, 1);
+    for db in stopping_views(true) {
+        for code in JOB_EVENTS {
+            let key = event("db", code);
+            let once = JobView { essential: true, ..waits("app", key.clone()) };
+            let all = JobView { missing: Missing::AllOf(vec![key.clone()]), ..once.clone() };
+            let hook = waits("hook", key);
+            let jobs = [db.clone(), once, all, hook, idle()];
+            assert_eq!(course(&jobs, false), Course::default(), "{} while {}", code.config_name(), db.phase);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_stops_for_good_is_given_up_only_by_those_whose_event_is_past() {
+    for db in stopping_views(false) {
+        let lost: Vec<&str> = JOB_EVENTS
+            .into_iter()
+            .filter(|code| !course(&[db.clone(), waits("app", event("db", *code))], false).lost.is_empty())
+            .map(EventCode::config_name)
+            .collect();
+        let mut expected = vec!["healthy", "unhealthy", "stopping"];
+        if db.phase == Phase::Ending {
+            expected.splice(0..0, ["exitSuccess", "exitFailed"]);
+        }
+        assert_eq!(lost, expected, "{}", db.phase);
+    }
+}
+
+mod certainty {
+    //! Against the state machine of jobs: an event that the Pilot holds for impossible comes on no path.
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::actors::job::lifecycle::{Action, Afterwards, Ended, Input, Policy, Process, State, step};
+    use crate::config::spec::{CommandLine, JobSpec, Limit};
+    use std::time::Duration;
+
+    const INPUTS: [Input; 18] = [
+        Input::Triggered,
+        Input::TriggerExpired,
+        Input::IntervalElapsed,
+        Input::SpawnFailed,
+        Input::Exited(Ended { success: true, lasted: Duration::ZERO }),
+        Input::Exited(Ended { success: false, lasted: Duration::ZERO }),
+        Input::GroupGone,
+        Input::RunTimeoutElapsed,
+        Input::DelayElapsed,
+        Input::HoldEnded,
+        Input::DeregistrationEnded,
+        Input::DrainElapsed,
+        Input::KillTimeoutElapsed,
+        Input::StopRequested,
+        Input::HaltRequested,
+        Input::StartRequested,
+        Input::RestartRequested,
+        Input::KillRequested,
+    ];
+
+    fn policies() -> Vec<Policy> {
+        let command = CommandLine { program: "true".into(), args: vec![] };
+        let mut plain = JobSpec::new(Arc::from("db"), Some(command));
+        plain.timeout = Some(Duration::from_secs(1));
+        let mut restarting = plain.clone();
+        restarting.restarts = Limit::Unlimited;
+        let mut drained = restarting.clone();
+        drained.stop.drain = Duration::from_secs(1);
+        let advertised = Policy { advertised: true, ..Policy::from(&drained) };
+        vec![Policy::from(&plain), Policy::from(&restarting), Policy::from(&drained), advertised]
+    }
+
+    /// Counters that grow without end are cut, so that there are few states.
+    fn small(state: State) -> State {
+        State { restarts: state.restarts.min(1), early_ends: state.early_ends.min(2), ..state }
+    }
+
+    fn is_over(state: State) -> bool {
+        state.phase == Phase::Complete
+            || (state.phase.is_stopping() && state.afterwards == Afterwards::Complete)
+    }
+
+    /// A process ends once, and its group after it; nobody counts on a user who starts by hand what is over.
+    fn may_come(state: State, input: Input) -> bool {
+        match input {
+            Input::Exited(_) | Input::SpawnFailed => state.process == Process::Live,
+            Input::GroupGone => state.process == Process::Leftover,
+            Input::StartRequested | Input::RestartRequested | Input::HaltRequested => !is_over(state),
+            _ => true,
+        }
+    }
+
+    fn published(actions: &[Action]) -> impl Iterator<Item = EventCode> + '_ {
+        actions.iter().filter_map(|action| match action {
+            Action::Publish(code) => Some(*code),
+            Action::PublishStoppingAndHold => Some(EventCode::Stopping),
+            Action::Spawn | Action::Arm(_) | Action::Deregister | Action::Signal | Action::Kill => None,
+        })
+    }
+
+    #[test]
+    fn no_event_that_is_held_for_impossible_comes_on_any_path() {
+        for policy in policies() {
+            let mut ways: BTreeMap<State, Vec<(State, BTreeSet<&str>)>> = BTreeMap::new();
+            let mut open = vec![State::new()];
+            while let Some(state) = open.pop() {
+                if ways.contains_key(&state) {
+                    continue;
+                }
+                let steps = INPUTS.into_iter().filter(|input| may_come(state, *input)).map(|input| {
+                    let (next, actions) = step(&policy, state, input);
+                    (small(next), published(&actions).map(EventCode::config_name).collect())
+                });
+                let steps: Vec<(State, BTreeSet<&str>)> = steps.collect();
+                open.extend(steps.iter().map(|(next, _)| *next));
+                ways.insert(state, steps);
+            }
+            assert!(ways.len() > 30, "{} states", ways.len());
+            // The events on all paths from each state: a least fixed point.
+            let mut ahead: BTreeMap<State, BTreeSet<&str>> = BTreeMap::new();
+            loop {
+                let mut grew = false;
+                for (state, steps) in &ways {
+                    let mut events = ahead.get(state).cloned().unwrap_or_default();
+                    let before = events.len();
+                    for (next, published) in steps {
+                        events.extend(published);
+                        events.extend(ahead.get(next).into_iter().flatten());
+                    }
+                    grew |= events.len() > before;
+                    ahead.insert(*state, events);
+                }
+                if !grew {
+                    break;
+                }
+            }
+            for (state, events) in &ahead {
+                let returns = state.phase.is_stopping() && state.afterwards != Afterwards::Complete;
+                let view = JobView { returns, ..job("db", state.phase) };
+                for code in JOB_EVENTS.into_iter().filter(|code| !view.can_emit(*code)) {
+                    let code = code.config_name();
+                    assert!(!events.contains(code), "{code} can come after {state:?}");
+                }
+            }
+        }
+    }
 }

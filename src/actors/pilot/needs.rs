@@ -1,0 +1,94 @@
+//! Which jobs must outlive which: those that a job waited for to be healthy, and those that a job whose success it waited
+//! for had waited for, through any chain. So a database outlives the application that was started after its migration.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::view::JobView;
+
+/// Fills in what each job needs.
+pub fn resolve(jobs: &mut [JobView]) {
+    let needs: Vec<Vec<Arc<str>>> = {
+        let by_name: HashMap<&str, &JobView> = jobs.iter().map(|job| (&*job.name, job)).collect();
+        jobs.iter().map(|job| needs_of(job, &by_name)).collect()
+    };
+    for (job, needs) in jobs.iter_mut().zip(needs) {
+        job.needs = needs;
+    }
+}
+
+fn needs_of(job: &JobView, by_name: &HashMap<&str, &JobView>) -> Vec<Arc<str>> {
+    let mut needs: Vec<Arc<str>> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::from([&*job.name]);
+    let mut chain = vec![job];
+    while let Some(link) = chain.pop() {
+        for name in &link.awaits_healthy {
+            if **name != *job.name && !needs.contains(name) {
+                needs.push(name.clone());
+            }
+        }
+        let before = link.awaits_healthy.iter().chain(&link.awaits_success);
+        chain.extend(before.filter(|name| seen.insert(name)).filter_map(|name| by_name.get(&**name)));
+    }
+    needs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::spec::{CommandLine, JobSpec};
+    use crate::messages::event::{EventCode, EventKey, Source};
+    use crate::messages::job::Missing;
+
+    fn job(name: &str, waits: &[(&str, EventCode)]) -> JobView {
+        let command = CommandLine { program: "true".into(), args: vec![] };
+        let key = |(source, code): &(&str, EventCode)| EventKey {
+            code: *code,
+            source: Source::Job(Arc::from(*source)),
+        };
+        let keys: Vec<EventKey> = waits.iter().map(key).collect();
+        JobView::new(&JobSpec::new(Arc::from(name), Some(command)), Missing::Nothing, &keys)
+    }
+
+    fn resolved(mut jobs: Vec<JobView>) -> Vec<String> {
+        resolve(&mut jobs);
+        jobs.iter().map(|job| format!("{}: {}", job.name, job.needs.join(" "))).collect()
+    }
+
+    #[test]
+    fn a_database_outlives_the_application_that_was_started_after_its_migration() {
+        let jobs = vec![
+            job("db", &[]),
+            job("migrate", &[("db", EventCode::Healthy)]),
+            job("seed", &[("migrate", EventCode::ExitSuccess)]),
+            job("app", &[("seed", EventCode::ExitSuccess)]),
+        ];
+        assert_eq!(resolved(jobs), ["db: ", "migrate: db", "seed: db", "app: db"]);
+    }
+
+    #[test]
+    fn a_chain_of_healthy_jobs_needs_all_of_them() {
+        let jobs = vec![
+            job("consul", &[]),
+            job("db", &[("consul", EventCode::Healthy)]),
+            job("app", &[("db", EventCode::Healthy)]),
+        ];
+        assert_eq!(resolved(jobs), ["consul: ", "db: consul", "app: db consul"]);
+    }
+
+    #[test]
+    fn other_ends_are_no_needs() {
+        let jobs = vec![
+            job("db", &[]),
+            job("backup", &[("db", EventCode::Healthy)]),
+            job("alarm", &[("backup", EventCode::ExitFailed)]),
+        ];
+        assert_eq!(resolved(jobs), ["db: ", "backup: db", "alarm: "]);
+    }
+
+    #[test]
+    fn a_circle_ends() {
+        let jobs = vec![job("a", &[("b", EventCode::ExitSuccess)]), job("b", &[("a", EventCode::Healthy)])];
+        assert_eq!(resolved(jobs), ["a: ", "b: a"]);
+    }
+}
