@@ -1,12 +1,11 @@
 //! The process layer against the real kernel. Waiting sees every child of this test program, so each test
 //! holds [`Children`] and thereby runs alone.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::print_stderr)]
-#![allow(unsafe_code, reason = "no safe call takes a lease on a file")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -25,6 +24,11 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{geteuid, getgid, getuid};
+
+#[path = "support/lease.rs"]
+mod lease;
+
+use lease::Lease;
 
 static ALONE: Mutex<()> = Mutex::new(());
 static LINUX: LazyLock<Linux> = LazyLock::new(Linux::default);
@@ -317,8 +321,9 @@ fn a_start_that_was_cancelled_makes_no_process() {
 fn an_execve_that_hangs_holds_up_no_other_start_and_can_be_killed() {
     let mut children = Children::alone();
     let folder = tempfile::tempdir().unwrap();
-    let lease = Lease::take(folder.path());
-    let hanging = LINUX.spawn(describe(&plain(), &[&lease.program], &[], Output::Piped));
+    let lease = Lease::take(&folder.path().join("leased"), "");
+    let program = lease.program.to_str().unwrap();
+    let hanging = LINUX.spawn(describe(&plain(), &[program], &[], Output::Piped));
     let pid = until("it has a process", || hanging.progress.pid());
     assert_eq!(children.output(&plain(), "echo others start"), "others start");
     assert!(!hanging.progress.cancel(), "it is too late for that");
@@ -327,27 +332,6 @@ fn an_execve_that_hangs_holds_up_no_other_start_and_can_be_killed() {
     assert_eq!(spawned.pid, pid);
     assert_eq!(killed_by(children.wait(pid)), Some(libc::SIGKILL));
     drop(lease);
-}
-
-/// A program that cannot be executed for as long as this process has a write lease on it: the kernel lets whoever opens
-/// it wait for `/proc/sys/fs/lease-break-time`.
-struct Lease {
-    program: String,
-    _file: File,
-}
-
-impl Lease {
-    fn take(folder: &Path) -> Self {
-        let program = executable_file(folder, "leased", "#!/bin/sh\n", 0o755);
-        let file = File::options().read(true).write(true).open(&program).unwrap();
-        // The kernel tells the holder with SIGIO, which must not end this program.
-        // SAFETY: ignoring a signal runs no code of ours.
-        unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
-        // SAFETY: takes numbers.
-        let taken = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
-        assert_eq!(taken, 0, "{}", io::Error::last_os_error());
-        Self { program, _file: file }
-    }
 }
 
 #[test]

@@ -147,17 +147,6 @@ impl Trigger {
             Self::Interval(_) => &[],
         }
     }
-
-    /// Whether it comes at startup, whatever else happens.
-    pub fn comes_at_startup(&self) -> bool {
-        let is_startup = |key: &EventKey| key.code == EventCode::Startup;
-        match self {
-            Self::Once(key) | Self::Each(key) => is_startup(key),
-            Self::All(keys) => keys.iter().all(is_startup),
-            Self::Any(keys) => keys.iter().any(is_startup),
-            Self::Interval(_) => true,
-        }
-    }
 }
 
 /// How a job is told to stop.
@@ -277,25 +266,4 @@ pub enum MetricKind {
     Histogram,
     /// Values are summed up as quantiles.
     Summary,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::messages::event::Source;
-
-    #[test]
-    fn a_trigger_comes_at_startup_if_nothing_else_is_needed() {
-        let key = |code| EventKey { code, source: Source::Global };
-        let (startup, other) = (|| key(EventCode::Startup), || key(EventCode::EnterMaintenance));
-        for (trigger, comes) in [
-            (Trigger::Once(startup()), true),
-            (Trigger::Each(other()), false),
-            (Trigger::All(vec![startup(), other()]), false),
-            (Trigger::Any(vec![other(), startup()]), true),
-            (Trigger::Interval(Duration::from_secs(1)), true),
-        ] {
-            assert_eq!(trigger.comes_at_startup(), comes, "{trigger:?}");
-        }
-    }
 }

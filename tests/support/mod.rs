@@ -14,6 +14,7 @@ pub mod bare;
 pub mod consul;
 pub mod container;
 pub mod http;
+pub mod lease;
 mod log;
 pub mod ports;
 mod processes;
@@ -247,6 +248,20 @@ impl Pilot {
             let sent = kill(self.pid, signal);
             assert!(matches!(sent, Ok(()) | Err(Errno::ESRCH)), "{signal}: {sent:?}");
         }
+    }
+
+    /// The same with any signal, real-time ones included.
+    #[allow(unsafe_code, reason = "nix knows no real-time signals")]
+    pub fn signal_number(&self, number: i32) {
+        // SAFETY: takes numbers.
+        assert_eq!(unsafe { libc::kill(self.pid(), number) }, 0);
+    }
+
+    /// Sends the program a signal when some time has passed.
+    pub fn signal_after(&self, time: Duration, signal: Signal) {
+        let began = Instant::now();
+        self.eventually("time passes", || began.elapsed() >= time);
+        self.signal(signal);
     }
 
     /// Asks the program to end, and waits until it has.

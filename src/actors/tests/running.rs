@@ -1,5 +1,7 @@
 //! When jobs run, and how often.
 
+use std::ffi::OsStr;
+
 use super::*;
 use crate::config::spec::{BackoffSpec, JobKind, Limit};
 
@@ -287,4 +289,50 @@ fn a_job_that_the_kernel_killed_for_memory_says_so_and_one_that_another_killed_d
         assert_eq!(told("killed"), Some((137, "killed by SIGKILL".to_owned())));
         scene.signal(Signal::TERM);
     });
+}
+
+#[test]
+fn a_start_that_hangs_holds_up_no_other_job() {
+    let (status, scene) = play(
+        spec(vec![job("hangs"), job("a"), job("b")]),
+        &[("hangs", Manner::Hangs), ("a", Manner::Ends(0, 5)), ("b", Manner::Ends(0, 5))],
+        |scene| async move {
+            scene.wait(1000).await;
+            assert_eq!((scene.fake.runs("a"), scene.fake.runs("b")), (1, 1));
+            assert_eq!(scene.board.read().jobs["hangs"].state(), "starting");
+            scene.signal(Signal::TERM);
+        },
+    );
+    assert_eq!(status, 0);
+    assert_eq!(scene.events_of("hangs"), ["stopping", "exitFailed", "stopped"]);
+    assert!(
+        scene.elapsed() < Duration::from_millis(1200),
+        "it has no process to wait for: {:?}",
+        scene.elapsed()
+    );
+}
+
+#[test]
+fn a_start_that_hangs_counts_against_the_timeout_and_is_tried_again() {
+    let mut hanging = job("hangs");
+    hanging.timeout = Some(Duration::from_millis(300));
+    hanging.restarts = Limit::Finite(2);
+    hanging.backoff = BackoffSpec { max: Duration::ZERO, ..BackoffSpec::default() };
+    let (_, scene) = play(spec(vec![hanging]), &[("hangs", Manner::Hangs)], |_| async {});
+    assert_eq!(scene.fake.runs("hangs"), 3);
+    assert_eq!(scene.events_of("hangs"), ["exitFailed", "exitFailed", "exitFailed", "stopping", "stopped"]);
+    assert!(scene.elapsed() < Duration::from_millis(1100), "{:?}", scene.elapsed());
+}
+
+#[test]
+fn each_process_is_told_those_that_were_started_before_it() {
+    let (_, scene) = play(spec(vec![job("first"), job("second")]), &[], |scene| async move {
+        scene.wait(10).await;
+        scene.signal(Signal::TERM);
+    });
+    let variable = |name: &str| {
+        scene.fake.started(name)[0].environment.get(OsStr::new("CONTAINERPILOT_FIRST_PID")).cloned()
+    };
+    assert_eq!(variable("first"), None);
+    assert_eq!(variable("second"), Some("100".into()));
 }
