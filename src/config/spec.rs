@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::messages::event::{EventCode, EventKey};
+use crate::messages::event::EventKey;
 use crate::messages::signal::Signal;
 pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,

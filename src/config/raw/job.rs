@@ -68,7 +68,7 @@ pub struct RawJob {
     pub nice: Opt<Whole<-20, 19>>,
     /// Resource limits by name, as in setrlimit(2): `{nofile: 1024, core: {soft: 0, hard: "unlimited"}}`.
     pub rlimits: Opt<Dictionary<RawRlimit>>,
-    /// How readily the kernel kills it when memory runs out, -1000 to 1000.
+    /// How readily the kernel kills it when memory runs out, -1000 to 1000; 200 above ours by default.
     pub oom_score_adj: Opt<Whole<-1000, 1000>>,
     /// Whether it can never gain privileges, for example through setuid programs.
     pub no_new_privileges: Opt<Flag>,
