@@ -214,9 +214,10 @@ impl Kernel for Fake {
             Manner::Hungry(after) => self.end_later(pid, killed(Signal::KILL), after),
             Manner::Serves | Manner::Stubborn | Manner::Slow(_) | Manner::Missing | Manner::Hangs => {}
         }
-        let settled = match manner {
-            Manner::Broken => SpawnOutcome::Failed { error: not_found(), child: Some(pid) },
-            _ => SpawnOutcome::Started(Spawned { pid, pipes: None }),
+        let settled = if let Manner::Broken = manner {
+            SpawnOutcome::Failed { error: not_found(), child: Some(pid) }
+        } else {
+            SpawnOutcome::Started(Spawned { pid, pipes: None })
         };
         sender.send(settled).unwrap();
         Spawning { progress: Arc::new(Progress::done(pid)), outcome }

@@ -320,7 +320,17 @@ mod certainty {
             Input::Exited(_) | Input::SpawnFailed => state.process == Process::Live,
             Input::GroupGone => state.process == Process::Leftover,
             Input::StartRequested | Input::RestartRequested | Input::HaltRequested => !is_over(state),
-            _ => true,
+            Input::Triggered
+            | Input::TriggerExpired
+            | Input::IntervalElapsed
+            | Input::RunTimeoutElapsed
+            | Input::DelayElapsed
+            | Input::HoldEnded
+            | Input::DeregistrationEnded
+            | Input::DrainElapsed
+            | Input::KillTimeoutElapsed
+            | Input::StopRequested
+            | Input::KillRequested => true,
         }
     }
 
