@@ -679,7 +679,7 @@ fn another_user_has_its_own_home() {
     if is_root("another user's home") {
         let home = login_environment(&nobody());
         let expected = [("HOME", "/nonexistent"), ("USER", "nobody"), ("LOGNAME", "nobody")];
-        assert_eq!(home, expected.map(|(name, value)| (name.into(), value.into())));
+        assert_eq!(home, expected.map(|(name, value)| (name, value.into())));
     }
 }
 
