@@ -172,3 +172,18 @@ fn many_jobs_start_though_a_filter_forbids_what_makes_that_cheap() {
     }
     assert_eq!(container.stop().0, Exit::Code(0));
 }
+
+#[test]
+fn when_memory_runs_out_a_job_is_killed_and_not_process_1() {
+    // Many small jobs, none of which is larger than we are.
+    let eater = r#"exec: ["perl", "-e", "my $x = 'x' x 4_000_000; sleep 1000"], restarts: "unlimited", backoff: { min: "1s" }"#;
+    let jobs: Vec<String> = (0..40).map(|number| format!(r#"{{ name: "j{number}", {eater} }}"#)).collect();
+    let config = format!("{{ jobs: [{}] }}", jobs.join(", "));
+    let Some(container) = Container::start(&["--memory", "128m", "--memory-swap", "128m"], &config) else {
+        return;
+    };
+    container.wait_for_message("killed for memory");
+    assert_eq!(container.ask(&["-ping"]).trim(), "ok");
+    let (exit, _) = container.stop();
+    assert_eq!(exit, Exit::Code(0), "process 1 was not killed");
+}
