@@ -55,7 +55,7 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS each (needs nightly Rust and car
 		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
-dist: ## one static program, completions and manual page: target/dist/*.tar.gz
+dist: ## static programs for x86-64 and aarch64, completions and manual page: target/dist/*.tar.gz
 	CARGO="$(CARGO)" ./scripts/dist.sh
 
 image: dist ## the image containerpilot:VERSION with the program alone; BASE=IMAGE: a whole one too

@@ -1,18 +1,18 @@
 #!/bin/sh
-# Makes what is shipped, in target/dist: one static program for x86-64 Linux, and a tarball of it with completions,
-# manual page, licences and checksum. The flags are here so that a plain `cargo build` stays plain.
+# Makes what is shipped, in target/dist: for each architecture one static, position-independent program upon musl, and a
+# tarball of it with completions, manual page, licences and checksum. It is the release build, for another target.
 #
-# The program is built upon musl: that is a megabyte smaller than upon glibc, and names are resolved in an empty root
-# file system. `DIST_TARGET=x86_64-unknown-linux-gnu make dist` builds it upon glibc.
+# DIST_ARCHITECTURES="x86_64" makes one of them only.
 set -eu
 
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-target=${DIST_TARGET:-x86_64-unknown-linux-musl}
+architectures=${DIST_ARCHITECTURES:-x86_64 aarch64}
 build="${CARGO_TARGET_DIR:-$PWD/target}"
 dist="$PWD/target/dist"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-name="containerpilot-$version-x86_64-linux"
+# ContainerPilot 3.8 has 8.1 MB.
+limit=7500000
 
 say() { echo "dist: $*" >&2; }
 
@@ -21,42 +21,52 @@ fail() {
     exit 1
 }
 
-has_target() { [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; }
+# Rust's target and the C compiler for the C and assembly of `ring`, which use no C library; it links, too.
+prepare() {
+    target="$1-unknown-linux-musl"
+    [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || rustup target add "$target" ||
+        fail "Rust's target $target is missing: rustup target add $target"
+    if [ "$1" = "$(uname -m)" ]; then
+        compiler=${CC:-cc}
+    else
+        compiler="$1-linux-gnu-gcc"
+        command -v "$compiler" >/dev/null 2>&1 || ./scripts/install-packages.sh "gcc-$(echo "$1" | tr _ -)-linux-gnu" ||
+            fail "$compiler is missing"
+    fi
+    variable=$(echo "$1_unknown_linux_musl" | tr - _)
+    export "CC_$variable=$compiler"
+    export "CARGO_TARGET_$(echo "$variable" | tr '[:lower:]' '[:upper:]')_LINKER=$compiler"
+}
 
-has_target || rustup target add "$target" || fail "Rust's target $target is missing: rustup target add $target"
-
-# The program does not move in memory and so need not relocate itself: smaller, and it starts sooner. Its heap, stack
-# and mappings are at random places all the same.
-flags="-C target-feature=+crt-static -C relocation-model=static"
-case $target in
-*-musl)
-    # Needed for the C and assembly of `ring`, which use no C library.
-    command -v musl-gcc >/dev/null 2>&1 || export CC_x86_64_unknown_linux_musl="${CC:-cc}"
-    limit=5000000
-    ;;
-*)
-    # getrandom's default would look for symbols of a shared library.
-    flags="$flags --cfg getrandom_backend=\"linux_getrandom\""
-    limit=7000000
-    ;;
-esac
-RUSTFLAGS=$flags $cargo build --profile shipped --bin containerpilot --target "$target"
+check() {
+    size=$(wc -c <"$1")
+    [ "$size" -lt "$limit" ] || fail "$1 has $size bytes; it must have less than $limit"
+    readelf --program-headers --wide "$1" | grep -q INTERP && fail "$1 is not static"
+    readelf --file-header "$1" | grep -q 'Type:.*DYN' || fail "$1 is not position-independent"
+    readelf --program-headers --wide "$1" | grep -q GNU_RELRO || fail "$1 has no RELRO"
+    readelf --dynamic "$1" | grep -q 'BIND_NOW\|NOW' || fail "$1 has no full RELRO"
+}
 
 rm -rf "$dist"
-mkdir -p "$dist/$name"
-# Cargo leaves the symbols of the C library in.
-strip -o "$dist/containerpilot" "$build/$target/shipped/containerpilot"
-
-size=$(wc -c <"$dist/containerpilot")
-[ "$size" -lt "$limit" ] || fail "the program has $size bytes; it must have less than $limit"
-if readelf --program-headers "$dist/containerpilot" | grep -q INTERP; then
-    fail "the program is not static"
+mkdir -p "$dist"
+$cargo run --quiet --example manual -- "$dist/share"
+for architecture in $architectures; do
+    prepare "$architecture"
+    $cargo build --release --bin containerpilot --target "$target"
+    name="containerpilot-$version-$architecture-linux"
+    program="$dist/containerpilot-$architecture"
+    cp "$build/$target/release/containerpilot" "$program"
+    check "$program"
+    mkdir "$dist/$name"
+    cp "$program" "$dist/$name/containerpilot"
+    cp -r "$dist/share" LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md "$dist/$name"
+    tar -C "$dist" --sort=name --owner=0 --group=0 --numeric-owner -czf "$dist/$name.tar.gz" "$name"
+    rm -rf "${dist:?}/$name"
+    (cd "$dist" && sha256sum "$name.tar.gz" >"$name.tar.gz.sha256")
+    echo "dist: $size bytes of static program; $dist/$name.tar.gz"
+done
+rm -rf "${dist:?}/share"
+if [ -e "$dist/containerpilot-$(uname -m)" ]; then
+    cp "$dist/containerpilot-$(uname -m)" "$dist/containerpilot"
+    "$dist/containerpilot" -version >/dev/null || fail "the program does not run here"
 fi
-"$dist/containerpilot" -version >/dev/null || fail "the program does not run here"
-
-$cargo run --quiet --example manual -- "$dist/$name/share"
-cp "$dist/containerpilot" LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md "$dist/$name"
-tar -C "$dist" --sort=name --owner=0 --group=0 --numeric-owner -czf "$dist/$name.tar.gz" "$name"
-rm -rf "${dist:?}/$name"
-(cd "$dist" && sha256sum "$name.tar.gz" >"$name.tar.gz.sha256")
-echo "dist: $size bytes of static program; $dist/$name.tar.gz"

@@ -25,21 +25,7 @@ missing() {
     done | sort -u | tr '\n' ' '
 }
 
-install() {
-    if ! have apt-get; then
-        say "this machine has no apt-get: please install $* yourself" >&2
-        return 1
-    elif [ "$(id -u)" -eq 0 ]; then
-        root=""
-    elif have sudo; then
-        root="sudo"
-    else
-        say "neither root nor sudo: please run 'apt-get install $*' as root" >&2
-        return 1
-    fi
-    say "installing $* with apt-get"
-    $root apt-get update -qq && $root apt-get install -y -qq --no-install-recommends "$@"
-}
+install() { "$(dirname "$0")/install-packages.sh" "$@"; }
 
 packages=$(missing "$needed")
 if [ -n "$packages" ]; then

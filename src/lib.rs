@@ -34,9 +34,3 @@ pub mod metrics;
 pub mod offload;
 pub mod process;
 pub mod reason;
-
-/// Whatever is allocated, by us or by a library, in tests as in what is shipped. Elsewhere pages may be larger than it
-/// knows, and a fuzzer has an allocator of its own to see what is wrong.
-#[cfg(all(target_arch = "x86_64", not(fuzzing)))]
-#[global_allocator]
-static HEAP: containerpilot_heap::Heap = containerpilot_heap::Heap::new();

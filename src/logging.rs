@@ -1,12 +1,19 @@
 //! The log: our own records through slog, the output of children through a faster path, both in one of three
 //! formats, into one bounded buffer that a thread of its own writes out.
 
+mod append;
 mod child;
 mod drain;
+mod escape;
+mod format;
+mod json;
+mod lines;
+mod logfmt;
 mod output;
 mod repeat;
 mod settings;
 mod sink;
+pub mod time;
 mod writer;
 
 use std::io;
@@ -15,13 +22,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use child::{ChildOutput, ChildStream};
-pub use containerpilot_record::time;
 pub use lines::{Label, LineFormatter};
 pub use settings::Settings;
 pub use sink::{DEFAULT_BOUND, LogSink};
 pub use time::TimeText;
-
-use containerpilot_record::{format, lines};
 
 use crate::config::spec::LoggingSpec;
 use drain::LogDrain;

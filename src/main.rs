@@ -4,10 +4,6 @@ use std::process::ExitCode;
 
 use containerpilot::process::{hold_signals, is_pid_one};
 
-// For its memcpy, in the place of the C library's.
-#[cfg(all(target_arch = "x86_64", target_env = "musl"))]
-use containerpilot_copy as _;
-
 fn main() -> ExitCode {
     // As PID 1, a stop signal that comes before its handler is there would be lost.
     if is_pid_one() && hold_signals().is_err() {

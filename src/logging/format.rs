@@ -6,7 +6,7 @@ use std::io::Write;
 use super::append::append;
 use super::time::TimeText;
 use super::{json, logfmt};
-use crate::{LogFormat, LogLevel};
+use crate::config::spec::{LogFormat, LogLevel};
 
 /// Who a record is from, and what it says besides its message.
 #[derive(Debug, Clone, Copy)]

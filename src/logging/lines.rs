@@ -7,7 +7,7 @@ use memchr::{memchr, memchr_iter};
 
 use super::format::{Frame, Origin};
 use super::time::TimeText;
-use crate::{LogFormat, LogLevel};
+use crate::config::spec::{LogFormat, LogLevel};
 
 /// The level of all records of children.
 pub const LEVEL: LogLevel = LogLevel::Info;

@@ -2,7 +2,33 @@
 
 use std::path::PathBuf;
 
-pub use containerpilot_record::{LogFormat, LogLevel};
+/// How important a record is; ordered from least to most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogLevel {
+    /// Every event and decision.
+    Debug,
+    /// Progress that an operator wants to see.
+    Info,
+    /// A problem that an operator should look at.
+    Warn,
+    /// A failure.
+    Error,
+    /// A failure that ends the program.
+    Fatal,
+    /// As `Fatal`; kept for ContainerPilot's configurations.
+    Panic,
+}
+
+/// The format of a log record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LogFormat {
+    /// `TIME JOB PID MESSAGE`.
+    Default,
+    /// `time="…" level=info msg="…" job=app pid=7`.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
 
 /// Level, format and destination of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
