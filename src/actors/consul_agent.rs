@@ -2,14 +2,15 @@
 //! and asks for those who watch. What to call is decided in [`reconcile`], when to try again in [`retry`], what to
 //! log in [`outage`]. Nobody waits for it longer than a stop can bear.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use slog::{Logger, debug, info, o, warn};
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::consul::{CallError, Client};
@@ -61,8 +62,8 @@ pub struct ConsulAgent {
     link: u64,
     /// Tells queries under way that Consul is back, and that their answers may be lost.
     recovered: Rc<Notify>,
-    /// Who asks no more; an answer that they are owed is nobody's.
-    silenced: BTreeSet<Arc<str>>,
+    /// Keeps the last question of each asker alive: it is dropped together with its sender.
+    asking: BTreeMap<Arc<str>, oneshot::Sender<Infallible>>,
     /// A withdrawal had its whole time and did not succeed, and nothing has since: nobody waits for another.
     hopeless: bool,
     /// Registered from startup to shutdown.
@@ -97,7 +98,7 @@ impl ConsulAgent {
             questions: Rc::default(),
             link: 0,
             recovered: Rc::default(),
-            silenced: BTreeSet::new(),
+            asking: BTreeMap::new(),
             hopeless: false,
             own_service: own_service.map(Arc::new),
             serving: false,

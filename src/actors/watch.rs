@@ -9,7 +9,7 @@ use slog::{Logger, debug, o};
 use tokio::time::Instant;
 
 use crate::config::spec::{WatchSpec, WatchTarget};
-use crate::consul::{self, Cursor};
+use crate::consul::{Cursor, Reply};
 use crate::messages::bus::{Bus, Notice};
 use crate::messages::discovery::{Answer, Found, Query, Sought, Unanswered};
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -75,13 +75,19 @@ impl Watch {
                 WatchTarget::Prefix(prefix) => Sought::Prefix(prefix.clone()),
             },
             datacentre: self.spec.datacentre.clone(),
-            newer_than: self.cursor.index.map(|index| (index, consul::wait(self.spec.interval))),
+            newer_than: self.cursor.newer_than(self.spec.interval),
+            interval: self.spec.interval,
         };
         let asked = Instant::now();
         ctx.spawn(fut::wrap_future(self.agent.send(query)).map(move |result, watch: &mut Self, ctx| {
             let wait = match result {
                 Ok(Ok(answer)) => watch.learn(answer, asked.elapsed()),
                 Ok(Err(Unanswered::Failed)) => watch.wait_after_failure(),
+                Ok(Err(Unanswered::Cut(after))) => {
+                    let (cursor, wait) = watch.cursor.after_cut(after, watch.spec.interval);
+                    watch.cursor = cursor;
+                    wait
+                }
                 Ok(Err(Unanswered::Interrupted)) => {
                     watch.cursor = watch.cursor.anew();
                     Duration::ZERO
@@ -103,14 +109,16 @@ impl Watch {
     fn learn(&mut self, answer: Answer, took: Duration) -> Duration {
         self.failures = 0;
         let events = diff(self.found.as_deref(), &answer.found);
-        self.cursor = self.cursor.after(answer.index, took, !events.is_empty());
+        let reply = Reply { index: answer.index, took, is_news: !events.is_empty() };
+        let (cursor, pause) = self.cursor.after(reply, self.spec.interval);
+        self.cursor = cursor;
         self.found = Some(answer.found);
         self.show();
         for code in events {
             debug!(self.log, "{}", code.config_name());
             self.publish(code);
         }
-        self.cursor.pause(answer.index, self.spec.interval)
+        pause
     }
 
     fn publish(&self, code: EventCode) {

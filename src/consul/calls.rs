@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::connect::consul_client;
+use super::connect::{CONNECTING, consul_client};
 use super::error::{CallError, SetupError};
 use crate::config::spec::{ConsulAddress, ConsulSpec, Secret};
 use crate::messages::discovery::{Answer, Found, Query, Registration, ServiceStatus, Sought};
@@ -182,6 +182,9 @@ fn not_sent(error: &SendRequestError) -> CallError {
     }
     if let SendRequestError::Connect(ConnectError::Disconnected) = error {
         return CallError::Unreachable("it closed the connection".to_owned());
+    }
+    if let SendRequestError::Connect(ConnectError::Timeout) = error {
+        return CallError::Unreachable(format!("no connection within {}s", CONNECTING.as_secs()));
     }
     if let SendRequestError::Response(answer) = error
         && !comes_from_the_network(answer)

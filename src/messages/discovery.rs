@@ -85,6 +85,8 @@ pub struct Query {
     pub datacentre: Option<String>,
     /// Answer when there is something newer than this, or after that time.
     pub newer_than: Option<(u64, Duration)>,
+    /// How often to ask where nothing can be waited for.
+    pub interval: Duration,
 }
 
 /// What can be asked for.
@@ -138,6 +140,9 @@ pub enum Found {
 pub enum Unanswered {
     /// Something went wrong: ask again later.
     Failed,
+    /// Consul held the question and then the connection ended, after this time: ask again for an answer now. A proxy
+    /// that ends silent connections does so; it is trouble only if the next question fails too.
+    Cut(Duration),
     /// Consul is back after an outage, and an answer may have been lost: ask again now.
     Interrupted,
 }

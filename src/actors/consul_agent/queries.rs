@@ -4,18 +4,19 @@
 //! about services wait aside without one, and are asked when the pulse says that something somewhere has changed;
 //! all others take turns.
 
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use slog::info;
-use tokio::sync::Semaphore;
+use slog::{debug, info};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::ConsulAgent;
 use super::pulse::Pulse;
-use crate::consul::{CallError, Client};
+use crate::consul::{self, CallError, Client};
 use crate::messages::discovery::{Answer, Query, Sought, Unanswered};
 
 /// Questions that wait for news with a connection of their own.
@@ -47,10 +48,12 @@ impl Questions {
         if let Ok(_slot) = self.held.try_acquire() {
             return client.query(&query, LIMIT).await;
         }
-        let deadline = Instant::now() + wait;
+        let now = Instant::now();
         match (&query.sought, &query.datacentre) {
-            (Sought::Service { .. }, None) => self.ask_at_news(client, query, index, deadline).await,
+            (Sought::Service { .. }, None) => self.ask_at_news(client, query, index, now + wait).await,
             (Sought::Service { .. } | Sought::Key(_) | Sought::Prefix(_), _) => {
+                // Those who have a connection keep it for minutes.
+                let deadline = now + query.interval.min(wait);
                 self.ask_in_turn(client, query, (index, wait), deadline).await
             }
         }
@@ -102,7 +105,7 @@ impl Questions {
     }
 }
 
-/// Command: that one asks no more; whatever trouble it had is over.
+/// Command: that one asks no more; whatever trouble it had is over, and its question is dropped.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Silence(pub Arc<str>);
@@ -115,7 +118,7 @@ impl Handler<Silence> for ConsulAgent {
             info!(self.log, "nobody has trouble with Consul any more");
             self.forget_outage();
         }
-        self.silenced.insert(asker);
+        self.asking.remove(&asker);
     }
 }
 
@@ -130,24 +133,36 @@ impl Handler<Query> for ConsulAgent {
         let questions = Rc::clone(&self.questions);
         let recovered = Rc::clone(&self.recovered);
         let asker = Arc::clone(&query.asker);
-        self.silenced.remove(&asker);
+        // A question is held for minutes: it must not outlive who asked, nor another question of the same.
+        let (keep, dropped) = oneshot::channel::<Infallible>();
+        self.asking.insert(Arc::clone(&asker), keep);
+        let (waits, asked) = (query.newer_than.is_some(), Instant::now());
         let exchange = async move {
             tokio::select! {
-                result = questions.ask(&client, query) => Some(result),
+                biased;
+                _ = dropped => None,
                 () = recovered.notified() => None,
+                result = questions.ask(&client, query) => Some(result),
             }
         };
         Box::pin(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| match result {
-            // What a former Consul said does not count, nor what nobody waits for any more.
-            Some(_) if link != agent.link || agent.silenced.contains(&asker) => Err(Unanswered::Interrupted),
+            // What a former Consul said does not count.
+            Some(_) if link != agent.link => Err(Unanswered::Interrupted),
             Some(Ok(answer)) => {
                 agent.served(&asker, None, ctx);
                 Ok(answer)
             }
-            Some(Err(error)) => {
-                agent.failed(&asker, &error);
-                Err(Unanswered::Failed)
-            }
+            Some(Err(error)) => match asked.elapsed() {
+                took if waits && took >= consul::HELD => {
+                    debug!(agent.log, "a question ended after {:.1}s: {error}", took.as_secs_f64(); "asked_by" => &*asker);
+                    agent.count(true, None);
+                    Err(Unanswered::Cut(took))
+                }
+                _ => {
+                    agent.failed(&asker, &error);
+                    Err(Unanswered::Failed)
+                }
+            },
             None => Err(Unanswered::Interrupted),
         }))
     }
