@@ -14,14 +14,10 @@ use crate::messages::bus::{Bus, Notice};
 use crate::messages::discovery::{Answer, Found, Query, Sought, Unanswered};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::status::{Board, WatchStatus};
-use crate::process::random_share;
 
 pub mod diff;
 
 use diff::diff;
-
-/// The wait after a failed query: from, and up to; it ends early when Consul is back.
-const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// Command: it is not needed any more.
 #[derive(Message)]
@@ -77,12 +73,18 @@ impl Watch {
             datacentre: self.spec.datacentre.clone(),
             newer_than: self.cursor.newer_than(self.spec.interval),
             interval: self.spec.interval,
+            failures: self.failures,
         };
         let asked = Instant::now();
         ctx.spawn(fut::wrap_future(self.agent.send(query)).map(move |result, watch: &mut Self, ctx| {
             let wait = match result {
                 Ok(Ok(answer)) => watch.learn(answer, asked.elapsed()),
-                Ok(Err(Unanswered::Failed)) => watch.wait_after_failure(),
+                Ok(Err(Unanswered::Failed)) => {
+                    // The next answer may be of another Consul, to which the index means nothing.
+                    watch.cursor = watch.cursor.anew();
+                    watch.failures = watch.failures.saturating_add(1);
+                    Duration::ZERO
+                }
                 Ok(Err(Unanswered::Cut(after))) => {
                     let (cursor, wait) = watch.cursor.after_cut(after, watch.spec.interval);
                     watch.cursor = cursor;
@@ -123,15 +125,6 @@ impl Watch {
 
     fn publish(&self, code: EventCode) {
         self.bus.publish(EventKey { code, source: Source::Watch(self.spec.name.clone()) }, None);
-    }
-
-    fn wait_after_failure(&mut self) -> Duration {
-        // What the index counts may be another Consul's when there is an answer again.
-        self.cursor = self.cursor.anew();
-        self.failures = self.failures.saturating_add(1);
-        let cap = self.spec.interval.clamp(RETRY.0, RETRY.1);
-        let longest = RETRY.0.saturating_mul(1 << self.failures.min(16)).min(cap);
-        longest.mul_f64(0.5 + 0.5 * random_share())
     }
 
     fn show(&self) {

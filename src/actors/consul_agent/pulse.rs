@@ -82,7 +82,7 @@ async fn pass_on(client: &Client, scope: Scope, beat: &watch::Sender<()>) {
                     Some(_) if is_change => PER_LISTENER.saturating_mul(listeners),
                     Some(_) | None => INTERVAL,
                 };
-                // A change of something is what it is for, and news only for those who then ask.
+                // Whether a change is news for a watch shows when the watch asks.
                 let reply = Reply { index, took: asked.elapsed(), is_news: false };
                 let (next, pause) = cursor.after(reply, pace);
                 cursor = next;
@@ -91,7 +91,7 @@ async fn pass_on(client: &Client, scope: Scope, beat: &watch::Sender<()>) {
             Err(_) => {
                 failures += 1;
                 cursor = cursor.anew();
-                retry::delay(failures, INTERVAL, random_share())
+                retry::delay(failures, INTERVAL, false, random_share())
             }
         };
         sleep(pause).await;

@@ -12,12 +12,13 @@ use std::time::Duration;
 use actix::prelude::*;
 use slog::{debug, info};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::ConsulAgent;
 use super::pulse::Pulse;
+use super::{ConsulAgent, retry};
 use crate::consul::{self, CallError, Client};
 use crate::messages::discovery::{Answer, Query, Sought, Unanswered};
+use crate::process::random_share;
 
 /// Questions that wait for news with a connection of their own.
 const HELD: usize = 128;
@@ -105,7 +106,7 @@ impl Questions {
     }
 }
 
-/// Command: that one asks no more; whatever trouble it had is over, and its question is dropped.
+/// Command: this asker asks no more. Its question is dropped, and its trouble is over.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Silence(pub Arc<str>);
@@ -122,48 +123,84 @@ impl Handler<Silence> for ConsulAgent {
     }
 }
 
+/// The outcome of a question, as its asker is told it.
+enum Ending {
+    Answered(Answer),
+    Unanswered(Unanswered),
+    /// It is told after this pause, or when Consul serves others again.
+    Failed(Duration),
+}
+
+impl ConsulAgent {
+    fn conclude_query(
+        &mut self,
+        query: &Query,
+        result: Result<Answer, CallError>,
+        took: Duration,
+        ctx: &mut Context<Self>,
+    ) -> Ending {
+        let error = match result {
+            Ok(answer) => {
+                self.served(&query.asker, None, ctx);
+                return Ending::Answered(answer);
+            }
+            Err(error) => error,
+        };
+        if query.newer_than.is_some() && took >= consul::HELD {
+            let asker = &*query.asker;
+            debug!(self.log, "a question ended after {:.1}s: {error}", took.as_secs_f64(); "asked_by" => asker);
+            self.count(true, None);
+            return Ending::Unanswered(Unanswered::Cut(took));
+        }
+        self.failed(&query.asker, &error);
+        self.pause_after_failure(query)
+    }
+
+    fn pause_after_failure(&self, query: &Query) -> Ending {
+        let (failures, is_first) = (query.failures.saturating_add(1), self.outage.is_first(&query.asker));
+        Ending::Failed(retry::delay(failures, query.interval, is_first, random_share()))
+    }
+}
+
 impl Handler<Query> for ConsulAgent {
     type Result = ResponseActFuture<Self, Result<Answer, Unanswered>>;
 
     fn handle(&mut self, query: Query, _: &mut Context<Self>) -> Self::Result {
-        let Some(client) = self.client.clone() else {
-            return Box::pin(fut::ready(Err(Unanswered::Failed)));
-        };
+        let client = self.client.clone();
         let link = self.link;
         let questions = Rc::clone(&self.questions);
         let recovered = Rc::clone(&self.recovered);
-        let asker = Arc::clone(&query.asker);
-        // A question is held for minutes: it must not outlive who asked, nor another question of the same.
+        let resumed = Rc::clone(&self.resumed);
+        // Consul holds a question for minutes. It is dropped when its asker is silenced, or asks the next one.
         let (keep, dropped) = oneshot::channel::<Infallible>();
-        self.asking.insert(Arc::clone(&asker), keep);
-        let (waits, asked) = (query.newer_than.is_some(), Instant::now());
+        self.asking.insert(Arc::clone(&query.asker), keep);
+        let (question, asked) = (query.clone(), Instant::now());
         let exchange = async move {
+            let client = client?;
             tokio::select! {
                 biased;
                 _ = dropped => None,
                 () = recovered.notified() => None,
-                result = questions.ask(&client, query) => Some(result),
+                result = questions.ask(&client, question) => Some(result),
             }
         };
-        Box::pin(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| match result {
+        let ending = fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| match result {
+            Some(result) if link == agent.link => agent.conclude_query(&query, result, asked.elapsed(), ctx),
+            None if agent.client.is_none() => agent.pause_after_failure(&query),
             // What a former Consul said does not count.
-            Some(_) if link != agent.link => Err(Unanswered::Interrupted),
-            Some(Ok(answer)) => {
-                agent.served(&asker, None, ctx);
-                Ok(answer)
-            }
-            Some(Err(error)) => match asked.elapsed() {
-                took if waits && took >= consul::HELD => {
-                    debug!(agent.log, "a question ended after {:.1}s: {error}", took.as_secs_f64(); "asked_by" => &*asker);
-                    agent.count(true, None);
-                    Err(Unanswered::Cut(took))
+            Some(_) | None => Ending::Unanswered(Unanswered::Interrupted),
+        });
+        Box::pin(ending.then(move |ending, _, _| {
+            fut::wrap_future(async move {
+                match ending {
+                    Ending::Answered(answer) => Ok(answer),
+                    Ending::Unanswered(why) => Err(why),
+                    Ending::Failed(pause) => {
+                        let _ = timeout(pause, resumed.notified()).await;
+                        Err(Unanswered::Failed)
+                    }
                 }
-                _ => {
-                    agent.failed(&asker, &error);
-                    Err(Unanswered::Failed)
-                }
-            },
-            None => Err(Unanswered::Interrupted),
+            })
         }))
     }
 }
