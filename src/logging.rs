@@ -3,6 +3,7 @@
 
 mod child;
 mod drain;
+mod held;
 mod output;
 mod repeat;
 mod settings;
