@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommandError, environment, found, refused};
+use super::{CommandError, environment, found, locate, refused};
 use crate::actors::assembly::{self, Parts};
 use crate::actors::pilot::Load;
 use crate::config::diagnostic::Report;
@@ -53,13 +53,22 @@ fn prepare() -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Loads the configuration again, from wherever it is then.
+/// Loads the configuration again, from wherever it is then. If there is none, that is an error, also where the command
+/// of the command line was enough to start with: a reload that changes nothing would only look like one.
 fn loader(path: Option<&Path>, main: Option<CommandLine>) -> Arc<Load> {
     let path = path.map(Path::to_path_buf);
     Arc::new(move |environment| {
+        if main.is_some() && found(path.as_deref()).is_err() {
+            return Err(nothing_to_reload());
+        }
         let loaded = configuration(path.as_deref(), main.clone(), environment);
         loaded.map(|loaded| loaded.spec).map_err(|failure| failure.text())
     })
+}
+
+fn nothing_to_reload() -> String {
+    let why = locate::NOT_FOUND;
+    format!("there is no configuration to reload: {why}; `containerpilot restart main` restarts the command")
 }
 
 /// Why there is no configuration.
