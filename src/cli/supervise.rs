@@ -10,7 +10,7 @@ use super::{CommandError, environment, found, locate, refused};
 use crate::actors::assembly::{self, Parts};
 use crate::actors::pilot::Load;
 use crate::config::diagnostic::Report;
-use crate::config::spec::{CommandLine, Spec};
+use crate::config::spec::CommandLine;
 use crate::config::{self, Loaded, System};
 use crate::logging::Log;
 use crate::process::{Environ, Linux, become_subreaper, hold_signals, is_pid_one, reset_signals};
@@ -105,11 +105,7 @@ fn configuration(
     match (found(path), main) {
         (Ok(path), main) => config::load_beside(main, &path, environment, &System::current())
             .map_err(|report| Failure::Refused(path, report)),
-        (Err(_), Some(main)) => {
-            let mut spec = Spec::default();
-            spec.add_main(main);
-            Ok(Loaded { spec, warnings: Report::default() })
-        }
+        (Err(_), Some(main)) => Ok(config::load_command(main)),
         (Err(error), None) => Err(Failure::Other(error)),
     }
 }
