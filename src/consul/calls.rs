@@ -294,8 +294,9 @@ struct Service {
     id: String,
     #[serde(rename = "Address", default)]
     address: String,
+    /// Consul takes any number for a port.
     #[serde(rename = "Port", default)]
-    port: u16,
+    port: i64,
 }
 
 #[derive(Deserialize)]
@@ -315,7 +316,8 @@ fn instances(body: &[u8]) -> Result<Vec<Found>, CallError> {
             id: service.id,
             // A service without an address of its own is found at its node's.
             address: if service.address.is_empty() { node.address } else { service.address },
-            port: service.port,
+            // Zero is Consul's own word for no port. One instance that is registered wrongly must not hide the others.
+            port: u16::try_from(service.port).unwrap_or(0),
         })
         .collect();
     found.sort();
@@ -339,3 +341,6 @@ fn entries(body: &[u8]) -> Result<Vec<Found>, CallError> {
 fn parse<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, CallError> {
     serde_json::from_slice(body).map_err(|error| CallError::Garbled(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;
