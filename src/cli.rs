@@ -93,7 +93,7 @@ fn print_answer(answer: &clap::Error) -> ExitCode {
 fn found(flag: Option<&Path>) -> Result<PathBuf, CommandError> {
     let variable = std::env::var_os(locate::VARIABLE);
     locate::locate(flag, variable.as_deref(), Path::exists)
-        .ok_or_else(|| CommandError::new(locate::NOT_FOUND))
+        .ok_or_else(|| CommandError::new(format!("no configuration: {} (see --help)", locate::NOT_FOUND)))
 }
 
 /// This process's environment, for templates. What is not UTF-8 cannot be put into JSON5 as it is.

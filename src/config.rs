@@ -26,7 +26,7 @@ pub mod template;
 pub mod validate;
 pub mod words;
 
-pub use load::{Loaded, check, load, load_beside, load_text, render};
+pub use load::{Loaded, check, load, load_beside, load_command, load_text, render};
 pub use schema::SCHEMA;
 pub use socket::control_socket;
 pub use system::{Accounts, Addresses, System};

@@ -10,7 +10,7 @@ mod error;
 mod stream;
 mod tls;
 
-pub use blocking::{Cursor, wait};
+pub use blocking::{Cursor, HELD, Reply};
 pub use calls::{Client, Scope};
 pub use connect::encryption;
 pub use error::{CallError, SetupError};

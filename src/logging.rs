@@ -6,6 +6,7 @@ mod child;
 mod drain;
 mod escape;
 mod format;
+mod held;
 mod json;
 mod lines;
 mod logfmt;

@@ -260,6 +260,41 @@ fn an_outage_is_over_too_for_a_job_that_stopped_meanwhile_and_that_consul_forgot
 }
 
 #[test]
+fn the_end_of_an_outage_is_noticed_within_about_a_second_however_long_the_heartbeats_are() {
+    let consul = Consul::start();
+    thread::scope(|scope| {
+        for fault in [Fault::Refused, Fault::Status500] {
+            let consul = &consul;
+            scope.spawn(move || {
+                let proxy = Proxy::new(consul.port());
+                let config = config(&proxy.address())
+                    .replace(r#"name: "app""#, &format!(r#"name: "app-{}""#, proxy.port()))
+                    .replace(r#"heartbeat: "2s""#, r#"heartbeat: "20s""#)
+                    .replace(r#"interval: "1s""#, r#"interval: "300s""#);
+                let pilot = Pilot::start(&config);
+                fs::write(pilot.path("well"), "").unwrap();
+                consul.wait_for_status(&format!("app-{}", proxy.port()), "passing");
+                proxy.set(fault);
+                fs::remove_file(pilot.path("well")).unwrap();
+                for asker in ["app-", "watch.db"] {
+                    pilot.wait_for_record(&format!("{asker} has trouble"), |record| {
+                        record.message.contains("Consul failed") && record.line.contains(asker)
+                    });
+                }
+                // Pauses between tries have grown to their longest after this many.
+                pilot.eventually("many tries have failed", || count(&pilot, "Consul failed") >= 14);
+                proxy.set(Fault::None);
+                let began = Instant::now();
+                pilot.wait_for_message("Consul is back");
+                let took = began.elapsed();
+                println!("{fault:?}: noticed after {took:?}");
+                assert!(took < Duration::from_millis(2500), "{fault:?}: noticed after {took:?}");
+            });
+        }
+    });
+}
+
+#[test]
 fn a_service_that_somebody_deregistered_is_registered_at_the_next_heartbeat() {
     let consul = Consul::start();
     let pilot = Pilot::start(&config(&consul.address()));

@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::collections::HashSet;
 use std::time::Instant;
 
 use support::consul::Consul;
@@ -196,7 +195,7 @@ fn two_hundred_watches_and_advertised_jobs_work_over_few_connections() {
     let mut most = 0;
     for number in 0..200 {
         pilot.wait_for_event(&format!("watch.job-{number} healthy"));
-        most = most.max(connections_to(proxy.port()));
+        most = most.max(proxy.open());
     }
     println!("{} connections, at most {most} at a time", proxy.connections());
     assert!(most < MOST_CONNECTIONS, "{most} connections at a time");
@@ -234,7 +233,7 @@ fn with_two_hundred_watches_too_a_change_starts_the_waiting_job_long_before_the_
             pilot.wait_for_events(&format!("react-{number} exitSuccess"), round + 2);
             lags.push(began.elapsed());
         }
-        most = most.max(connections_to(proxy.port()));
+        most = most.max(proxy.open());
     }
     lags.sort();
     println!(
@@ -337,18 +336,6 @@ fn a_watch_that_waits_costs_nothing() {
     let woken = wakeups(pilot.pid()) - before;
     println!("woke up {woken} times in a second");
     assert!(woken <= 60, "woke up {woken} times in a second");
-}
-
-/// Connections that this machine has open to a port of its own.
-fn connections_to(port: u16) -> usize {
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    let server = format!("0100007F:{port:04X}");
-    let client = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        (fields[2] == server && fields[3] == "01").then(|| fields[1].to_owned())
-    };
-    // While connections come and go, the kernel can list one twice.
-    table.lines().skip(1).filter_map(client).collect::<HashSet<String>>().len()
 }
 
 /// How often a process has gone to sleep, so far.

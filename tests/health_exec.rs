@@ -160,3 +160,47 @@ fn a_check_with_a_timeout_beyond_its_interval_freezes_nothing() {
     }
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
+
+/// A check that says something each time, on both streams. It has much time, so that a busy machine does not fail it.
+const TALKATIVE: &str = r#"{ logging: { format: "json", level: "LEVEL" }, jobs: [
+    { name: "app", exec: "sleep 1000", health: { exec: ["sh", "-c",
+        "echo x >> {dir}/checks; test -e {dir}/up && { echo fine; exit; }; echo tried; echo refused >&2; exit 1"],
+        interval: "50ms", timeout: "20s", logging: { raw: RAW } } }] }"#;
+
+fn talkative(level: &str, raw: bool) -> Pilot {
+    let config = TALKATIVE.replace("LEVEL", level).replace("RAW", &raw.to_string());
+    Setup::new().file("up", "").config(&config).start()
+}
+
+#[test]
+fn the_output_of_a_check_is_logged_at_info_only_when_it_fails() {
+    let pilot = talkative("INFO", false);
+    pilot.wait_for_lines("checks", 5);
+    assert!(!pilot.log().text().contains("fine"), "{}", pilot.log().text());
+    fs::remove_file(pilot.path("up")).unwrap();
+    for line in ["tried", "refused"] {
+        pilot.wait_for_line("check.app", line);
+    }
+    let record = pilot.wait_for_message("exited with status 1");
+    let records = pilot.log().records();
+    let place = |message: &str| records.iter().position(|record| record.message.contains(message)).unwrap();
+    assert!(place("refused") < place(&record.message), "why it failed is logged before that it failed");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn the_output_of_a_check_that_passes_is_logged_at_debug() {
+    let pilot = talkative("DEBUG", false);
+    let record = pilot.wait_for_message("fine");
+    assert_eq!((record.job.as_str(), record.level.as_str()), ("check.app", "debug"));
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn raw_output_of_a_check_is_as_it_was_whether_it_passes_or_not() {
+    let pilot = talkative("INFO", true);
+    pilot.wait_for_record("raw output", |record| record.line == "fine");
+    fs::remove_file(pilot.path("up")).unwrap();
+    pilot.wait_for_record("raw output", |record| record.line == "refused");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use nix::sys::signal::Signal;
 use support::http::{Answer, answer, connect, get_port, request};
 use support::ports::free_port;
-use support::{Exit, Pilot};
+use support::{Exit, Pilot, Setup};
 
 const TWO: &str = r#"{ jobs: [
     { name: "app", exec: "sleep 1000", restarts: "unlimited" },
@@ -418,4 +418,17 @@ fn reloads_that_change_a_job_and_both_places_leak_nothing() {
     let after = used(&pilot);
     assert!(after.0 < before.0 + 2048, "{} kB became {} kB", before.0, after.0);
     assert_eq!(pilot.count("app stopped"), 120);
+}
+
+#[test]
+fn without_a_configuration_a_reload_says_that_there_is_none_and_changes_nothing() {
+    let pilot = Setup::new().arguments(&["--", "sh", "-c", "echo began; exec sleep 1000"]).start();
+    pilot.eventually("the command runs", || pilot.log().text().contains("began"));
+    pilot.signal(nix::sys::signal::SIGHUP);
+    pilot.wait_for_message("there is no configuration to reload: -config is not given");
+    assert!(pilot.log().text().contains("everything goes on as it was"));
+    let done = format!("containerpilot {} reloaded", pilot.pid());
+    assert!(!pilot.log().text().contains(&done), "{}", pilot.log().text());
+    assert_eq!(pilot.log().text().matches("began").count(), 1);
+    assert_eq!(pilot.stop(), Exit::Code(0));
 }

@@ -226,3 +226,15 @@ fn the_environment_of_a_job_is_ours_then_the_configurations_then_its_own() {
     assert_eq!(pilot.lines_of("plain"), ["kept global global"]);
     assert_eq!(pilot.lines_of("own"), ["kept own a=b"]);
 }
+
+#[test]
+fn a_program_that_moves_to_the_background_is_warned_of_at_start_with_a_configuration_or_without() {
+    let config = r#"{ jobs: [{ name: "web", exec: "{dir}/nginx" }] }"#;
+    let script = "#!/bin/sh\n";
+    for pilot in [
+        Setup::new().file("nginx", script).config(config).start(),
+        Setup::new().file("nginx", script).arguments(&["--", "{dir}/nginx"]).start(),
+    ] {
+        pilot.wait_for_message("add -g 'daemon off;'");
+    }
+}

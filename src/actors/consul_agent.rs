@@ -2,14 +2,15 @@
 //! and asks for those who watch. What to call is decided in [`reconcile`], when to try again in [`retry`], what to
 //! log in [`outage`]. Nobody waits for it longer than a stop can bear.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use slog::{Logger, debug, info, o, warn};
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::consul::{CallError, Client};
@@ -55,14 +56,18 @@ pub struct ConsulAgent {
     outage_began: Option<Instant>,
     /// Since when nobody had an answer, if somebody missed one.
     silent_since: Option<Instant>,
+    /// Since when nobody was served, if something failed in whatever way.
+    unserved_since: Option<Instant>,
     calls: Rc<Semaphore>,
     questions: Rc<Questions>,
     /// Counts links to Consul: what was asked over a former one says nothing about the present one.
     link: u64,
     /// Tells queries under way that Consul is back, and that their answers may be lost.
     recovered: Rc<Notify>,
-    /// Who asks no more; an answer that they are owed is nobody's.
-    silenced: BTreeSet<Arc<str>>,
+    /// Ends the pauses after failed queries.
+    resumed: Rc<Notify>,
+    /// Keeps the last question of each asker alive: it is dropped together with its sender.
+    asking: BTreeMap<Arc<str>, oneshot::Sender<Infallible>>,
     /// A withdrawal had its whole time and did not succeed, and nothing has since: nobody waits for another.
     hopeless: bool,
     /// Registered from startup to shutdown.
@@ -93,11 +98,13 @@ impl ConsulAgent {
             outage: Outage::default(),
             outage_began: None,
             silent_since: None,
+            unserved_since: None,
             calls: Rc::new(Semaphore::new(CALLS)),
             questions: Rc::default(),
             link: 0,
             recovered: Rc::default(),
-            silenced: BTreeSet::new(),
+            resumed: Rc::default(),
+            asking: BTreeMap::new(),
             hopeless: false,
             own_service: own_service.map(Arc::new),
             serving: false,
@@ -242,7 +249,8 @@ impl ConsulAgent {
         if service.failures >= WITHDRAWAL_TRIES {
             service.stop_waiting();
         }
-        let wait = retry::delay(service.failures, service.registration.heartbeat, random_share());
+        let is_first = self.outage.is_first(id);
+        let wait = retry::delay(service.failures, service.registration.heartbeat, is_first, random_share());
         service.timer = Some(Self::later(id, wait, false, ctx));
     }
 
@@ -256,14 +264,18 @@ impl ConsulAgent {
             self.forget_outage();
         }
         // A busy Consul that is late now and then must not have everybody come back together.
-        if self.silent_since.take().is_some_and(|since| since.elapsed() >= REAL_SILENCE) {
-            self.retry_everything(ctx);
+        let is_real = |since: Option<Instant>| since.is_some_and(|since| since.elapsed() >= REAL_SILENCE);
+        if is_real(self.silent_since.take()) {
+            self.recovered.notify_waiters();
+        }
+        if is_real(self.unserved_since.take()) {
+            self.retry_failed(ctx);
         }
     }
 
-    /// Consul can be reached again: nobody waits out a delay that was meant for a Consul that cannot.
-    fn retry_everything(&mut self, ctx: &mut Context<Self>) {
-        self.recovered.notify_waiters();
+    /// Consul serves again: a pause that was meant for a Consul that does not is over.
+    fn retry_failed(&mut self, ctx: &mut Context<Self>) {
+        self.resumed.notify_waiters();
         let failing = self.services.iter().filter(|(_, service)| service.failures > 0 && !service.in_flight);
         for id in failing.map(|(id, _)| Arc::clone(id)).collect::<Vec<_>>() {
             self.go_on(&id, false, ctx);
@@ -277,6 +289,7 @@ impl ConsulAgent {
         if trouble == Trouble::Unreachable {
             self.silent_since.get_or_insert_with(Instant::now);
         }
+        self.unserved_since.get_or_insert_with(Instant::now);
         if self.outage.failed(Arc::clone(who), trouble) {
             warn!(self.log, "Consul is in trouble: {error}; retrying until it is well"; "asked_by" => &**who);
             self.board.write().discovery.trouble = Some(error.to_string());

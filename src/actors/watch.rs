@@ -9,19 +9,15 @@ use slog::{Logger, debug, o};
 use tokio::time::Instant;
 
 use crate::config::spec::{WatchSpec, WatchTarget};
-use crate::consul::{self, Cursor};
+use crate::consul::{Cursor, Reply};
 use crate::messages::bus::{Bus, Notice};
 use crate::messages::discovery::{Answer, Found, Query, Sought, Unanswered};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::status::{Board, WatchStatus};
-use crate::process::random_share;
 
 pub mod diff;
 
 use diff::diff;
-
-/// The wait after a failed query: from, and up to; it ends early when Consul is back.
-const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// Command: it is not needed any more.
 #[derive(Message)]
@@ -75,13 +71,25 @@ impl Watch {
                 WatchTarget::Prefix(prefix) => Sought::Prefix(prefix.clone()),
             },
             datacentre: self.spec.datacentre.clone(),
-            newer_than: self.cursor.index.map(|index| (index, consul::wait(self.spec.interval))),
+            newer_than: self.cursor.newer_than(self.spec.interval),
+            interval: self.spec.interval,
+            failures: self.failures,
         };
         let asked = Instant::now();
         ctx.spawn(fut::wrap_future(self.agent.send(query)).map(move |result, watch: &mut Self, ctx| {
             let wait = match result {
                 Ok(Ok(answer)) => watch.learn(answer, asked.elapsed()),
-                Ok(Err(Unanswered::Failed)) => watch.wait_after_failure(),
+                Ok(Err(Unanswered::Failed)) => {
+                    // The next answer may be of another Consul, to which the index means nothing.
+                    watch.cursor = watch.cursor.anew();
+                    watch.failures = watch.failures.saturating_add(1);
+                    Duration::ZERO
+                }
+                Ok(Err(Unanswered::Cut(after))) => {
+                    let (cursor, wait) = watch.cursor.after_cut(after, watch.spec.interval);
+                    watch.cursor = cursor;
+                    wait
+                }
                 Ok(Err(Unanswered::Interrupted)) => {
                     watch.cursor = watch.cursor.anew();
                     Duration::ZERO
@@ -103,27 +111,20 @@ impl Watch {
     fn learn(&mut self, answer: Answer, took: Duration) -> Duration {
         self.failures = 0;
         let events = diff(self.found.as_deref(), &answer.found);
-        self.cursor = self.cursor.after(answer.index, took, !events.is_empty());
+        let reply = Reply { index: answer.index, took, is_news: !events.is_empty() };
+        let (cursor, pause) = self.cursor.after(reply, self.spec.interval);
+        self.cursor = cursor;
         self.found = Some(answer.found);
         self.show();
         for code in events {
             debug!(self.log, "{}", code.config_name());
             self.publish(code);
         }
-        self.cursor.pause(answer.index, self.spec.interval)
+        pause
     }
 
     fn publish(&self, code: EventCode) {
         self.bus.publish(EventKey { code, source: Source::Watch(self.spec.name.clone()) }, None);
-    }
-
-    fn wait_after_failure(&mut self) -> Duration {
-        // What the index counts may be another Consul's when there is an answer again.
-        self.cursor = self.cursor.anew();
-        self.failures = self.failures.saturating_add(1);
-        let cap = self.spec.interval.clamp(RETRY.0, RETRY.1);
-        let longest = RETRY.0.saturating_mul(1 << self.failures.min(16)).min(cap);
-        longest.mul_f64(0.5 + 0.5 * random_share())
     }
 
     fn show(&self) {

@@ -11,9 +11,9 @@ pub const VARIABLE: &str = "CONTAINERPILOT";
 /// Looked at in this order when neither flag nor variable says otherwise.
 pub const DEFAULT_PLACES: [&str; 2] = ["/etc/containerpilot.json5", "/etc/containerpilot.d"];
 
-/// What to say when there is no configuration.
-pub const NOT_FOUND: &str = "no configuration: -config is not given, $CONTAINERPILOT is not set, and neither \
-/etc/containerpilot.json5 nor /etc/containerpilot.d exists (see --help)";
+/// Why there is no configuration.
+pub const NOT_FOUND: &str = "-config is not given, $CONTAINERPILOT is not set, and neither \
+/etc/containerpilot.json5 nor /etc/containerpilot.d exists";
 
 /// The path of the configuration. What a user named is taken as it is, so that a file that does not exist is
 /// an error and not a reason to look elsewhere; `None` if nobody named one and no default place exists.

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommandError, environment, found, refused};
+use super::{CommandError, environment, found, locate, refused};
 use crate::actors::assembly::{self, Parts};
 use crate::actors::pilot::Load;
 use crate::config::diagnostic::Report;
-use crate::config::spec::{CommandLine, Spec};
+use crate::config::spec::CommandLine;
 use crate::config::{self, Loaded, System};
 use crate::logging::Log;
 use crate::process::{Environ, Linux, become_subreaper, hold_signals, is_pid_one, reset_signals};
@@ -53,13 +53,22 @@ fn prepare() -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Loads the configuration again, from wherever it is then.
+/// Loads the configuration again, from wherever it is then. If there is none, that is an error, also where the command
+/// of the command line was enough to start with: a reload that changes nothing would only look like one.
 fn loader(path: Option<&Path>, main: Option<CommandLine>) -> Arc<Load> {
     let path = path.map(Path::to_path_buf);
     Arc::new(move |environment| {
+        if main.is_some() && found(path.as_deref()).is_err() {
+            return Err(nothing_to_reload());
+        }
         let loaded = configuration(path.as_deref(), main.clone(), environment);
         loaded.map(|loaded| loaded.spec).map_err(|failure| failure.text())
     })
+}
+
+fn nothing_to_reload() -> String {
+    let why = locate::NOT_FOUND;
+    format!("there is no configuration to reload: {why}; `containerpilot restart main` restarts the command")
 }
 
 /// Why there is no configuration.
@@ -96,11 +105,7 @@ fn configuration(
     match (found(path), main) {
         (Ok(path), main) => config::load_beside(main, &path, environment, &System::current())
             .map_err(|report| Failure::Refused(path, report)),
-        (Err(_), Some(main)) => {
-            let mut spec = Spec::default();
-            spec.add_main(main);
-            Ok(Loaded { spec, warnings: Report::default() })
-        }
+        (Err(_), Some(main)) => Ok(config::load_command(main)),
         (Err(error), None) => Err(Failure::Other(error)),
     }
 }

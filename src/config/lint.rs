@@ -1,6 +1,7 @@
 //! What is allowed but likely not meant. Lints judge a valid [`Spec`]; those that look at this machine's
 //! files are for `check` only, because files may still be made by the time a job starts.
 
+mod daemon;
 mod machine;
 pub(super) mod shell;
 mod start;
@@ -20,9 +21,15 @@ pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
     start::lint(spec, places, problems);
     shared_names(spec, places, problems);
     missing_consul(spec, places, problems);
+    daemon::lint(spec, places, problems);
     for (job, place) in spec.jobs.iter().zip(&places.jobs) {
         time_to_live(job, place, problems);
     }
+}
+
+/// Lints of a command that is all there is.
+pub fn lint_command(spec: &Spec, problems: &mut Problems) {
+    daemon::lint(spec, &Places::default(), problems);
 }
 
 fn nothing_to_run(spec: &Spec, problems: &mut Problems) {

@@ -50,6 +50,14 @@ pub fn load_beside(
     if has_errors { Err(report) } else { Ok(Loaded { spec: validated.spec, warnings: report }) }
 }
 
+/// A specification with nothing but a command, where there is no configuration.
+pub fn load_command(main: CommandLine) -> Loaded {
+    let (mut spec, mut problems) = (Spec::default(), Problems::default());
+    spec.add_main(main);
+    lint::lint_command(&spec, &mut problems);
+    Loaded { spec, warnings: Report::new(Sources::default(), problems) }
+}
+
 /// Everything that `check` says about a file or directory.
 pub fn check(path: &Path, env: &BTreeMap<String, String>, system: &System) -> Report {
     let (mut loader, Validated { spec, places }) = load_and_lint(None, path, env, system);

@@ -1,65 +1,110 @@
-//! Consul's rules for blocking queries: which index to ask with next, and how soon. Pure.
+//! Consul's rules for blocking queries: which index to ask with next, how long to wait for an answer, how soon to ask
+//! again. Pure.
 //!
-//! A query with an index is answered when there is something newer; that answer may come at once again and again,
-//! from a busy Consul or from a proxy that does not know the rule, and must not make us spin.
+//! A query with an index is answered when there is something newer, or when its wait is over. A wait of minutes makes
+//! an idle watch cost nothing. A server that answers early all the same (a proxy that does not know the rule), or that
+//! lets a change pass, is asked at the pace of the watch's `interval` until it is seen to block again.
 
 use std::time::Duration;
 
-/// An answer that took at least this long was waited for.
-const PATIENT: Duration = Duration::from_millis(500);
+/// How long Consul may hold a query: its own default. It allows ten minutes, but proxies cut long silences.
+pub const WAIT: Duration = Duration::from_secs(300);
+/// A wait of zero would mean Consul's default, and very short ones would be a busy loop.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+/// A query without an answer for this long is held by the server.
+pub const HELD: Duration = Duration::from_millis(500);
+/// One request per this time costs Consul nothing, so a server that holds queries for a while is not asked less often.
+const CHEAP: Duration = Duration::from_secs(10);
 /// Answers in quick succession that are asked for without delay.
 const BURST: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// While Consul answers with newer indices that mean nothing to us: a change that does must still be seen soon.
 const LONGEST_PAUSE: Duration = Duration::from_millis(80);
-/// Consul takes a wait of zero for its default of five minutes, and none above ten.
-const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
 
 /// What to ask next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
-    /// Answer when there is something newer than this; `None`: answer now.
-    pub index: Option<u64>,
+    /// Ask for something newer than this; `None`: ask for an answer now.
+    index: Option<u64>,
     /// Answers in quick succession.
     hurried: u32,
-    /// What the last of them was worth.
-    worth: Worth,
+    /// Queries in a row that ended before their wait was over, and told nothing.
+    early: u32,
+    /// The last change was not told when it happened: waits are as short as the interval until one is.
+    is_deaf: bool,
 }
 
-/// What an answer was worth.
+/// An answer to the query that a cursor asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Worth {
-    /// It told a change.
-    News,
-    /// Something changed elsewhere: a service that does not exist shares its index with all others.
+pub struct Reply {
+    /// Consul's index; a proxy may have lost it.
+    pub index: Option<u64>,
+    /// The time from the query to its answer.
+    pub took: Duration,
+    /// The answer differs from the one before.
+    pub is_news: bool,
+}
+
+/// What an answer shows about the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// It has no index: the server cannot block.
+    Unindexed,
+    /// The query had no index, or the server's state was restored: nothing is shown.
     Nothing,
-    /// Nothing changed at all: somebody between us and Consul does not block.
-    Futile,
+    /// A change was told when it happened.
+    Told,
+    /// Something else changed: a service that does not exist shares its index with all others.
+    Elsewhere,
+    /// Nothing changed during the whole wait.
+    Quiet,
+    /// Nothing changed, and the wait was not over.
+    Early,
+    /// A change was told only when the wait was over, or under the old index.
+    Missed,
 }
 
 impl Cursor {
     /// Nothing was asked yet.
     pub const fn new() -> Self {
-        Self { index: None, hurried: 0, worth: Worth::News }
+        Self { index: None, hurried: 0, early: 0, is_deaf: false }
     }
 
-    /// What to ask after an answer that came with `index` after `took`, and told of a change or did not.
+    /// The index that an answer must be newer than, and how long to wait for one; `None`: ask for an answer now.
+    /// `interval` is how often the watch wants to ask a server that does not block.
+    pub fn newer_than(self, interval: Duration) -> Option<(u64, Duration)> {
+        let wait = if self.is_deaf { interval.clamp(SHORTEST_WAIT, WAIT) } else { WAIT };
+        self.index.map(|index| (index, wait))
+    }
+
+    /// The cursor after an answer, and the pause before the next query.
     #[must_use]
-    pub fn after(self, index: Option<u64>, took: Duration, is_news: bool) -> Self {
-        let hurried = if took >= PATIENT { 0 } else { self.hurried.saturating_add(1) };
-        let worth = match is_news {
-            true => Worth::News,
-            false if hurried > 0 && index.is_some() && index == self.index => Worth::Futile,
-            false => Worth::Nothing,
+    pub fn after(self, reply: Reply, interval: Duration) -> (Self, Duration) {
+        let verdict = self.verdict(reply, interval);
+        let next = Self {
+            index: self.next_index(reply.index),
+            hurried: if reply.took >= HELD { 0 } else { self.hurried.saturating_add(1) },
+            early: match verdict {
+                Verdict::Early => self.early.saturating_add(1),
+                Verdict::Nothing | Verdict::Missed => self.early,
+                Verdict::Unindexed | Verdict::Told | Verdict::Elsewhere | Verdict::Quiet => 0,
+            },
+            is_deaf: match verdict {
+                Verdict::Missed => true,
+                Verdict::Told | Verdict::Unindexed => false,
+                Verdict::Nothing | Verdict::Elsewhere | Verdict::Quiet | Verdict::Early => self.is_deaf,
+            },
         };
-        let next = match (self.index, index) {
-            (_, None) => None,
-            // Its state was lost or restored: what we know the index of is gone.
-            (Some(last), Some(index)) if index < last => None,
-            // Zero would not block.
-            (_, Some(index)) => Some(index.max(1)),
-        };
-        Self { index: next, hurried, worth }
+        (next, next.pause(verdict, reply.took, interval))
+    }
+
+    /// The cursor after a query that the server held, and that then failed, and the pause before the next one. That
+    /// one asks for an answer now: it shows whether the server is there, and a server that restarted without its state
+    /// would let a query with the old index wait although there is news.
+    #[must_use]
+    pub fn after_cut(self, took: Duration, interval: Duration) -> (Self, Duration) {
+        let next = Self { index: None, hurried: 0, early: self.early.saturating_add(1), ..self };
+        (next, next.pause_after_early(took, interval))
     }
 
     /// Forgets the index, for the answer to the last query may be lost.
@@ -68,20 +113,54 @@ impl Cursor {
         Self { index: None, ..self }
     }
 
-    /// How long to pause before the next query of a watch that wants news within `interval`.
-    pub fn pause(self, answered_with: Option<u64>, interval: Duration) -> Duration {
-        if answered_with.is_none() {
-            return interval; // nobody blocks for us: poll
+    fn next_index(self, answered: Option<u64>) -> Option<u64> {
+        // Zero would not block.
+        match (self.index, answered.map(|index| index.max(1))) {
+            (_, None) => None,
+            // The state of the server was lost or restored, and the index that we know means nothing any more.
+            (Some(last), Some(index)) if index < last => None,
+            (_, Some(index)) => Some(index),
         }
+    }
+
+    fn verdict(self, reply: Reply, interval: Duration) -> Verdict {
+        let Some(index) = reply.index else { return Verdict::Unindexed };
+        let Some((asked, wait)) = self.newer_than(interval) else { return Verdict::Nothing };
+        let index = index.max(1);
+        if index < asked {
+            return Verdict::Nothing;
+        }
+        match reply.is_news {
+            true if index == asked || reply.took >= wait => Verdict::Missed,
+            true => Verdict::Told,
+            false if index > asked => Verdict::Elsewhere,
+            false if reply.took >= wait => Verdict::Quiet,
+            false => Verdict::Early,
+        }
+    }
+
+    fn pause(self, verdict: Verdict, took: Duration, interval: Duration) -> Duration {
+        match verdict {
+            Verdict::Unindexed => interval,
+            Verdict::Quiet => Duration::ZERO,
+            Verdict::Early => self.pause_after_early(took, interval),
+            Verdict::Missed => interval.saturating_sub(took),
+            Verdict::Told => self.pause_of_burst(FIRST_PAUSE),
+            Verdict::Nothing | Verdict::Elsewhere => self.pause_of_burst(interval.min(LONGEST_PAUSE)),
+        }
+    }
+
+    /// One query that ends early is chance (a proxy's time limit, a new leader); from the second on, it is the rule.
+    fn pause_after_early(self, took: Duration, interval: Duration) -> Duration {
+        let pace = if took >= HELD { interval.min(CHEAP) } else { interval };
+        if self.early <= 1 { Duration::ZERO } else { pace.saturating_sub(took) }
+    }
+
+    fn pause_of_burst(self, longest: Duration) -> Duration {
         if self.hurried <= BURST {
             return Duration::ZERO;
         }
         let doublings = (self.hurried - BURST - 1).min(16);
-        let longest = match self.worth {
-            Worth::News => FIRST_PAUSE,
-            Worth::Nothing => interval.min(LONGEST_PAUSE),
-            Worth::Futile => interval,
-        };
         FIRST_PAUSE.saturating_mul(1 << doublings).min(longest.max(FIRST_PAUSE))
     }
 }
@@ -92,99 +171,203 @@ impl Default for Cursor {
     }
 }
 
-/// How long Consul may hold a query back.
-pub fn wait(interval: Duration) -> Duration {
-    interval.clamp(WAITS.0, WAITS.1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const INTERVAL: Duration = Duration::from_secs(10);
+    const INTERVAL: Duration = Duration::from_secs(1);
     const AT_ONCE: Duration = Duration::ZERO;
+    const MINUTE: Duration = Duration::from_secs(60);
 
+    fn reply(index: u64, took: Duration, is_news: bool) -> Reply {
+        Reply { index: Some(index), took, is_news }
+    }
+
+    /// A cursor whose last answer had that index.
     fn at(index: u64) -> Cursor {
-        Cursor::new().after(Some(index), INTERVAL, true)
+        Cursor::new().after(reply(index, AT_ONCE, true), INTERVAL).0
+    }
+
+    fn index(cursor: Cursor) -> Option<u64> {
+        cursor.newer_than(INTERVAL).map(|(index, _)| index)
+    }
+
+    fn wait(cursor: Cursor) -> Option<Duration> {
+        cursor.newer_than(INTERVAL).map(|(_, wait)| wait)
+    }
+
+    #[test]
+    fn an_idle_watch_asks_once_in_five_minutes_whatever_its_interval() {
+        for interval in [Duration::from_millis(1), INTERVAL, Duration::MAX] {
+            let mut cursor = at(7);
+            for _ in 0..10 {
+                assert_eq!(cursor.newer_than(interval), Some((7, WAIT)));
+                let (next, pause) = cursor.after(reply(7, WAIT, false), interval);
+                assert_eq!(pause, Duration::ZERO);
+                cursor = next;
+            }
+        }
+    }
+
+    #[test]
+    fn every_answer_has_its_verdict() {
+        use Verdict::{Early, Elsewhere, Missed, Nothing, Quiet, Told, Unindexed};
+        let (first, later) = (Cursor::new(), at(7));
+        let table = [
+            (first, None, AT_ONCE, true, Unindexed),
+            (later, None, WAIT, false, Unindexed),
+            (first, Some(7), AT_ONCE, true, Nothing),
+            (first, Some(7), AT_ONCE, false, Nothing),
+            (later, Some(6), AT_ONCE, true, Nothing),
+            (later, Some(6), WAIT, false, Nothing),
+            (later, Some(8), AT_ONCE, true, Told),
+            (later, Some(8), MINUTE, true, Told),
+            (later, Some(8), WAIT, true, Missed),
+            (later, Some(7), AT_ONCE, true, Missed),
+            (later, Some(7), WAIT, true, Missed),
+            (later, Some(8), AT_ONCE, false, Elsewhere),
+            (later, Some(8), WAIT, false, Elsewhere),
+            (later, Some(7), AT_ONCE, false, Early),
+            (later, Some(7), MINUTE, false, Early),
+            (later, Some(7), WAIT, false, Quiet),
+        ];
+        for (cursor, index, took, is_news, expected) in table {
+            let reply = Reply { index, took, is_news };
+            assert_eq!(cursor.verdict(reply, INTERVAL), expected, "{cursor:?} {reply:?}");
+        }
     }
 
     #[test]
     fn the_next_query_waits_for_something_newer_than_the_last_answer() {
-        assert_eq!(Cursor::new().index, None);
-        assert_eq!(at(7).index, Some(7));
-        assert_eq!(at(7).after(Some(7), INTERVAL, false).index, Some(7));
-        assert_eq!(at(7).after(Some(9), AT_ONCE, false).index, Some(9));
+        assert_eq!(index(Cursor::new()), None);
+        assert_eq!(index(at(7)), Some(7));
+        assert_eq!(index(at(7).after(reply(7, WAIT, false), INTERVAL).0), Some(7));
+        assert_eq!(index(at(7).after(reply(9, AT_ONCE, false), INTERVAL).0), Some(9));
     }
 
     #[test]
     fn an_index_that_goes_backwards_starts_over() {
-        let cursor = at(7).after(Some(6), AT_ONCE, false);
-        assert_eq!(cursor.index, None);
-        assert_eq!(cursor.after(Some(6), AT_ONCE, false).index, Some(6));
+        let (cursor, pause) = at(7).after(reply(6, AT_ONCE, false), INTERVAL);
+        assert_eq!((index(cursor), pause), (None, Duration::ZERO));
+        assert_eq!(index(cursor.after(reply(6, AT_ONCE, false), INTERVAL).0), Some(6));
     }
 
     #[test]
     fn the_index_is_never_zero() {
-        assert_eq!(at(0).index, Some(1));
-        assert_eq!(at(1).after(Some(0), AT_ONCE, false).index, None);
+        assert_eq!(index(at(0)), Some(1));
+        let (cursor, pause) = at(0).after(reply(0, WAIT, false), INTERVAL);
+        assert_eq!((index(cursor), pause), (Some(1), Duration::ZERO));
     }
 
     #[test]
-    fn without_an_index_we_poll_each_interval() {
-        let cursor = at(7).after(None, AT_ONCE, false);
-        assert_eq!(cursor.index, None);
-        assert_eq!(cursor.pause(None, INTERVAL), INTERVAL);
+    fn a_server_without_an_index_is_asked_each_interval() {
+        let (cursor, pause) = at(7).after(Reply { index: None, took: AT_ONCE, is_news: false }, INTERVAL);
+        assert_eq!((index(cursor), pause), (None, INTERVAL));
     }
 
     #[test]
     fn a_change_after_a_quiet_time_is_followed_at_once() {
-        assert_eq!(at(7).after(Some(8), AT_ONCE, false).pause(Some(8), INTERVAL), Duration::ZERO);
+        let (_, pause) = at(7).after(reply(8, MINUTE, true), INTERVAL);
+        assert_eq!(pause, Duration::ZERO);
     }
 
     #[test]
     fn a_service_that_changes_all_the_time_is_followed_all_the_time() {
         let mut cursor = at(7);
         for index in 8..100 {
-            cursor = cursor.after(Some(index), Duration::from_millis(300), true);
-            assert!(cursor.pause(Some(index), INTERVAL) <= FIRST_PAUSE);
+            let (next, pause) = cursor.after(reply(index, Duration::from_millis(300), true), INTERVAL);
+            assert!(pause <= FIRST_PAUSE);
+            cursor = next;
         }
     }
 
     #[test]
-    fn changes_elsewhere_hide_none_of_ours_for_long() {
+    fn changes_elsewhere_hide_none_of_ours_for_long_and_make_no_busy_loop() {
+        let (mut cursor, mut time) = (at(7), Duration::ZERO);
+        for index in 8..800 {
+            let (next, pause) = cursor.after(reply(index, AT_ONCE, false), INTERVAL);
+            assert!(pause <= LONGEST_PAUSE);
+            (cursor, time) = (next, time + pause);
+        }
+        assert!(time > Duration::from_secs(55), "800 queries in {time:?} of constant change");
+    }
+
+    #[test]
+    fn a_server_that_never_blocks_is_asked_each_interval_from_the_second_early_answer_on() {
         let mut cursor = at(7);
-        for index in 8..100 {
-            cursor = cursor.after(Some(index), AT_ONCE, false);
-            assert!(cursor.pause(Some(index), INTERVAL) <= LONGEST_PAUSE);
-        }
+        let pauses: Vec<Duration> = std::iter::repeat_with(|| {
+            let (next, pause) = cursor.after(reply(7, AT_ONCE, false), INTERVAL);
+            cursor = next;
+            pause
+        })
+        .take(4)
+        .collect();
+        assert_eq!(pauses, [Duration::ZERO, INTERVAL, INTERVAL, INTERVAL]);
+        let (_, pause) = cursor.after(reply(7, AT_ONCE, true), INTERVAL);
+        assert_eq!(pause, INTERVAL, "a change under the old index makes it no better");
     }
 
     #[test]
-    fn answers_that_do_not_wait_are_slowed_down() {
-        let (mut cursor, mut asked, mut time) = (at(7), 0, Duration::ZERO);
-        while time < Duration::from_secs(60) {
-            cursor = cursor.after(Some(7 + asked), AT_ONCE, false);
-            time += cursor.pause(Some(7), INTERVAL);
-            asked += 1;
+    fn a_server_that_blocks_again_is_trusted_again() {
+        let (mut cursor, mut pause) = (at(7), Duration::ZERO);
+        for took in [AT_ONCE, AT_ONCE, AT_ONCE, WAIT, AT_ONCE] {
+            (cursor, pause) = cursor.after(reply(7, took, false), INTERVAL);
         }
-        assert!(asked < 800, "{asked} queries in a minute of constant change");
+        assert_eq!(pause, Duration::ZERO, "one early answer after a whole wait is chance again");
     }
 
     #[test]
-    fn queries_that_do_not_block_become_polls_each_interval() {
+    fn a_server_that_holds_queries_for_less_than_their_wait_is_asked_again_at_once() {
         let mut cursor = at(7);
-        for _ in 0..20 {
-            cursor = cursor.after(Some(7), AT_ONCE, false);
+        for _ in 0..10 {
+            let (next, pause) = cursor.after(reply(7, MINUTE, false), Duration::MAX);
+            assert_eq!(pause, Duration::ZERO);
+            cursor = next;
         }
-        assert_eq!(cursor.pause(Some(7), INTERVAL), INTERVAL);
-        let quiet = cursor.after(Some(7), INTERVAL, false);
-        assert_eq!(quiet.pause(Some(7), INTERVAL), Duration::ZERO);
+        let (_, pause) = cursor.after(reply(7, HELD, false), Duration::MAX);
+        assert_eq!(pause, CHEAP - HELD, "but not in a loop");
     }
 
     #[test]
-    fn consul_is_never_asked_for_its_default_wait() {
-        assert_eq!(wait(Duration::from_millis(1)), Duration::from_secs(1));
-        assert_eq!(wait(INTERVAL), INTERVAL);
-        assert_eq!(wait(Duration::MAX), Duration::from_secs(600));
+    fn after_a_missed_change_the_server_is_asked_each_interval_until_it_tells_one_in_time() {
+        let (cursor, _) = at(7).after(reply(8, WAIT, true), INTERVAL);
+        assert_eq!(wait(cursor), Some(INTERVAL));
+        let (cursor, pause) = cursor.after(reply(8, INTERVAL, false), INTERVAL);
+        assert_eq!((wait(cursor), pause), (Some(INTERVAL), Duration::ZERO));
+        let (cursor, _) = cursor.after(reply(9, INTERVAL, true), INTERVAL);
+        assert_eq!(wait(cursor), Some(INTERVAL), "told when the wait was over: missed again");
+        let (cursor, _) = cursor.after(reply(10, INTERVAL / 2, true), INTERVAL);
+        assert_eq!(wait(cursor), Some(WAIT));
+    }
+
+    #[test]
+    fn a_wait_is_never_zero_which_would_mean_consuls_default_nor_beyond_what_we_bear() {
+        let (cursor, _) = at(7).after(reply(8, WAIT, true), INTERVAL);
+        let wait = |interval| cursor.newer_than(interval).map(|(_, wait)| wait);
+        assert_eq!(wait(Duration::from_millis(1)), Some(SHORTEST_WAIT));
+        assert_eq!(wait(Duration::MAX), Some(WAIT));
+    }
+
+    #[test]
+    fn after_a_cut_connection_an_answer_is_asked_for_at_once_and_then_waited_for_again() {
+        let mut cursor = at(7);
+        for _ in 0..10 {
+            let (asking, pause) = cursor.after_cut(MINUTE, INTERVAL);
+            assert_eq!((index(asking), pause), (None, Duration::ZERO));
+            let (waiting, pause) = asking.after(reply(7, AT_ONCE, false), INTERVAL);
+            assert_eq!((waiting.newer_than(INTERVAL), pause), (Some((7, WAIT)), Duration::ZERO));
+            cursor = waiting;
+        }
+    }
+
+    #[test]
+    fn connections_that_are_cut_again_and_again_after_a_moment_make_no_busy_loop() {
+        let (mut cursor, mut pauses) = (at(7), Vec::new());
+        for _ in 0..3 {
+            let (asking, pause) = cursor.after_cut(HELD, INTERVAL);
+            pauses.push(pause);
+            cursor = asking.after(reply(7, AT_ONCE, false), INTERVAL).0;
+        }
+        assert_eq!(pauses, [Duration::ZERO, INTERVAL - HELD, INTERVAL - HELD]);
     }
 }

@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::connect::consul_client;
+use super::connect::{CONNECTING, consul_client};
 use super::error::{CallError, SetupError};
 use crate::config::spec::{ConsulAddress, ConsulSpec, Secret};
 use crate::messages::discovery::{Answer, Found, Query, Registration, ServiceStatus, Sought};
@@ -183,6 +183,9 @@ fn not_sent(error: &SendRequestError) -> CallError {
     if let SendRequestError::Connect(ConnectError::Disconnected) = error {
         return CallError::Unreachable("it closed the connection".to_owned());
     }
+    if let SendRequestError::Connect(ConnectError::Timeout) = error {
+        return CallError::Unreachable(format!("no connection within {}s", CONNECTING.as_secs()));
+    }
     if let SendRequestError::Response(answer) = error
         && !comes_from_the_network(answer)
     {
@@ -291,8 +294,9 @@ struct Service {
     id: String,
     #[serde(rename = "Address", default)]
     address: String,
+    /// Consul takes any number for a port.
     #[serde(rename = "Port", default)]
-    port: u16,
+    port: i64,
 }
 
 #[derive(Deserialize)]
@@ -312,7 +316,8 @@ fn instances(body: &[u8]) -> Result<Vec<Found>, CallError> {
             id: service.id,
             // A service without an address of its own is found at its node's.
             address: if service.address.is_empty() { node.address } else { service.address },
-            port: service.port,
+            // Zero is Consul's own word for no port. One instance that is registered wrongly must not hide the others.
+            port: u16::try_from(service.port).unwrap_or(0),
         })
         .collect();
     found.sort();
@@ -336,3 +341,6 @@ fn entries(body: &[u8]) -> Result<Vec<Found>, CallError> {
 fn parse<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, CallError> {
     serde_json::from_slice(body).map_err(|error| CallError::Garbled(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,8 +20,8 @@ const CONNECTIONS: usize = 160;
 /// An idle connection is kept for the next heartbeats.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const LIFETIME: Duration = Duration::from_secs(3600);
-/// Whoever asks has a deadline for the whole call: connecting needs none of its own.
-const NO_LIMIT: Duration = Duration::from_secs(86400);
+/// A query that waits for news has minutes, but to connect it has only this.
+pub const CONNECTING: Duration = Duration::from_secs(5);
 
 /// An HTTP client for Consul, and the beginning of every URL.
 pub fn consul_client(spec: &ConsulSpec) -> Result<(Client, String), SetupError> {
@@ -51,10 +51,11 @@ fn client(target: Target) -> Client {
             let target = target.clone();
             async move {
                 let stream = open(target).await.map_err(ConnectError::Io)?;
+                stream.notice_silent_death().map_err(ConnectError::Io)?;
                 Ok::<_, ConnectError>(Connection::new(request.request().clone(), stream))
             }
         }))
-        .timeout(NO_LIMIT)
+        .timeout(CONNECTING)
         .limit(CONNECTIONS)
         .conn_keep_alive(KEEP_ALIVE)
         .conn_lifetime(LIFETIME);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use actix_rt::net::{ActixStream, Ready};
+use nix::sys::socket::{setsockopt, sockopt};
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -59,6 +60,34 @@ pub async fn open(target: Target) -> io::Result<Stream> {
             let stream = TlsConnector::from(config).connect(name, stream).await.map_err(not_trusted)?;
             Ok(Stream::Tls(Box::new(stream)))
         }
+    }
+}
+
+/// How long a connection may be silent before the kernel asks the other end, how long until it asks again, and how
+/// often in vain: a machine or network that went away without a word is noticed within 20 seconds, although a query may
+/// wait for minutes. The kernel does it all, and a silence of 10 seconds is also short enough for firewalls that
+/// forget idle connections.
+const KEEP_ALIVE_IDLE: u32 = 10;
+const KEEP_ALIVE_INTERVAL: u32 = 3;
+const KEEP_ALIVE_TRIES: u32 = 3;
+/// The same for what was sent and never acknowledged, in milliseconds: keepalive does not count that.
+const UNACKNOWLEDGED: u32 = 19_000;
+
+impl Stream {
+    /// Has the kernel end the connection when the other end is gone without a word. The other end of a unix socket
+    /// cannot go so.
+    pub fn notice_silent_death(&self) -> io::Result<()> {
+        let socket = match self {
+            Self::Tcp(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+            Self::Unix(_) => return Ok(()),
+        };
+        setsockopt(socket, sockopt::KeepAlive, &true)?;
+        setsockopt(socket, sockopt::TcpKeepIdle, &KEEP_ALIVE_IDLE)?;
+        setsockopt(socket, sockopt::TcpKeepInterval, &KEEP_ALIVE_INTERVAL)?;
+        setsockopt(socket, sockopt::TcpKeepCount, &KEEP_ALIVE_TRIES)?;
+        setsockopt(socket, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?;
+        Ok(())
     }
 }
 

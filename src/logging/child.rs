@@ -16,10 +16,12 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::{spawn_local, yield_now};
 
+use super::held::Held;
 use super::lines::{Label, LineFormatter};
 use super::sink::LogSink;
 use super::time::TimeText;
 use super::{Log, lines};
+use crate::config::spec::LogLevel;
 
 /// Bytes per read, the size of a pipe.
 const CHUNK: usize = 64 * 1024;
@@ -67,6 +69,8 @@ struct Stream {
     pipe: OwnedFd,
     lines: RefCell<LineFormatter>,
     open: Cell<bool>,
+    /// Its output so far, while it is not known at which level it is to be logged.
+    held: RefCell<Option<Held>>,
 }
 
 /// Shared by all streams, so that an idle one costs no buffer.
@@ -98,14 +102,34 @@ impl ChildOutput {
 
     /// Adds the read end of a pipe, which must not block.
     pub fn add(&self, pipe: OwnedFd, label: Label) -> io::Result<ChildStream> {
-        let stream =
-            Rc::new(Stream { pipe, lines: RefCell::new(LineFormatter::new(label)), open: Cell::new(true) });
+        let stream = Rc::new(Stream {
+            pipe,
+            lines: RefCell::new(LineFormatter::new(label)),
+            open: Cell::new(true),
+            held: RefCell::default(),
+        });
         self.forwarder.enter(&stream)?;
         Ok(ChildStream { stream, forwarder: Rc::clone(&self.forwarder) })
     }
 }
 
 impl ChildStream {
+    /// Keeps the output, up to a limit, until it is released.
+    pub fn hold(&self) {
+        self.stream.held.replace(Some(Held::default()));
+    }
+
+    /// Logs what was held: at DEBUG if its process did what it should, else at INFO, and so what comes after it. Does
+    /// nothing if nothing is held.
+    pub fn release(&self, succeeded: bool) {
+        let Some(held) = self.stream.held.take() else { return };
+        let level = if succeeded { LogLevel::Debug } else { lines::LEVEL };
+        self.stream.lines.borrow_mut().set_level(level);
+        let time = TimeText::new(SystemTime::now());
+        self.forwarder.log(&self.stream, &held.into_text(), &time);
+        self.forwarder.finish_line(&self.stream);
+    }
+
     /// Puts everything that a process wrote before it died into the log, a last line without newline included,
     /// even if the sink has no room: to be called when its exit is known.
     ///
@@ -221,9 +245,12 @@ impl Forwarder {
     }
 
     fn log(&self, stream: &Stream, bytes: &[u8], time: &TimeText) {
+        if let Some(held) = &mut *stream.held.borrow_mut() {
+            return held.add(bytes);
+        }
         let mut lines = stream.lines.borrow_mut();
         let settings = self.sink.settings();
-        if settings.admits(lines::LEVEL) {
+        if settings.admits(lines.level()) {
             self.sink.append(|out| lines.feed(bytes, settings.format(), time, out));
         } else {
             lines.discard_partial();

@@ -9,7 +9,7 @@ use super::format::{Frame, Origin};
 use super::time::TimeText;
 use crate::config::spec::{LogFormat, LogLevel};
 
-/// The level of all records of children.
+/// The level of records of children, unless another is set.
 pub const LEVEL: LogLevel = LogLevel::Info;
 /// The longest message of one record.
 pub const LONGEST: usize = 64 * 1024;
@@ -35,6 +35,7 @@ pub struct Label {
 #[derive(Debug)]
 pub struct LineFormatter {
     label: Label,
+    level: LogLevel,
     /// Made for the first record: most streams stay silent.
     frame: Option<Box<Frame>>,
     /// The start of a line whose end has not come yet.
@@ -44,12 +45,23 @@ pub struct LineFormatter {
 impl LineFormatter {
     /// A formatter for a new stream.
     pub fn new(label: Label) -> Self {
-        Self { label, frame: None, partial: Vec::new() }
+        Self { label, level: LEVEL, frame: None, partial: Vec::new() }
+    }
+
+    /// The level of its records.
+    pub fn level(&self) -> LogLevel {
+        self.level
+    }
+
+    /// Makes records of that level from now on.
+    pub fn set_level(&mut self, level: LogLevel) {
+        self.level = level;
+        self.frame = None;
     }
 
     /// Appends the records of all lines that `chunk` completes, and keeps the rest.
     pub fn feed(&mut self, chunk: &[u8], format: LogFormat, time: &TimeText, out: &mut Vec<u8>) {
-        let frame = framed(&mut self.frame, &self.label, format, time);
+        let frame = framed(&mut self.frame, (&self.label, self.level), format, time);
         let partial = &mut self.partial;
         let rest = if partial.is_empty() { chunk } else { complete(partial, chunk, frame, out) };
         let mut start = 0;
@@ -69,7 +81,7 @@ impl LineFormatter {
     pub fn finish(&mut self, format: LogFormat, time: &TimeText, out: &mut Vec<u8>) {
         if !self.partial.is_empty() {
             let line = mem::take(&mut self.partial);
-            write_line(&line, framed(&mut self.frame, &self.label, format, time), out);
+            write_line(&line, framed(&mut self.frame, (&self.label, self.level), format, time), out);
         }
     }
 
@@ -87,12 +99,12 @@ impl LineFormatter {
 /// The frame of records in that format at that time.
 fn framed<'a>(
     frame: &'a mut Option<Box<Frame>>,
-    label: &Label,
+    (label, level): (&Label, LogLevel),
     format: LogFormat,
     time: &TimeText,
 ) -> &'a Frame {
     let new = || {
-        let origin = Origin { level: LEVEL, job: &label.job, pid: label.pid, fields: &[] };
+        let origin = Origin { level, job: &label.job, pid: label.pid, fields: &[] };
         Box::new(Frame::new(format, &origin))
     };
     let frame = frame.get_or_insert_with(new);

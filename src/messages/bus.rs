@@ -22,6 +22,15 @@ pub struct Notice {
     pub event: Arc<Event>,
     /// To be kept by whoever acts on the event, for as long as it acts.
     pub hold: Option<Arc<Hold>>,
+    /// False if it is told to a newcomer only, of something that happened before: then it is not among all events.
+    is_published: bool,
+}
+
+impl Notice {
+    /// The number to name as the cause of what comes of the event, if it is among all events.
+    pub fn cause(&self) -> Option<u64> {
+        self.is_published.then_some(self.event.sequence)
+    }
 }
 
 /// Command to the Registry: from now on deliver these events to that recipient, in the order of subscription.
@@ -125,20 +134,18 @@ impl Bus {
         self.mark.do_send(Mark);
     }
 
-    /// An event with a place in the order that only some are told: `startup`, to jobs that come later.
+    /// An event that only some are told: `startup`, to jobs that come later. It has no place of its own in the order,
+    /// but that of the last event before it.
     pub fn private(&self, key: EventKey) -> Notice {
-        let event = Event { sequence: self.next(), time: SystemTime::now(), cause: None, key };
-        Notice { event: Arc::new(event), hold: None }
+        let sequence = self.last.load(Ordering::Relaxed);
+        let event = Event { sequence, time: SystemTime::now(), cause: None, key };
+        Notice { event: Arc::new(event), hold: None, is_published: false }
     }
 
     fn send(&self, key: EventKey, cause: Option<u64>, hold: Option<Arc<Hold>>) -> u64 {
-        let sequence = self.next();
+        let sequence = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let event = Event { sequence, time: SystemTime::now(), cause, key };
-        self.publish.do_send(Publish(Notice { event: Arc::new(event), hold }));
+        self.publish.do_send(Publish(Notice { event: Arc::new(event), hold, is_published: true }));
         sequence
-    }
-
-    fn next(&self) -> u64 {
-        self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 }

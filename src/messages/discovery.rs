@@ -85,6 +85,10 @@ pub struct Query {
     pub datacentre: Option<String>,
     /// Answer when there is something newer than this, or after that time.
     pub newer_than: Option<(u64, Duration)>,
+    /// How often to ask where nothing can be waited for.
+    pub interval: Duration,
+    /// How many questions of the asker have failed in a row before this one.
+    pub failures: u32,
 }
 
 /// What can be asked for.
@@ -136,8 +140,11 @@ pub enum Found {
 /// There is no answer; why is the ConsulAgent's to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unanswered {
-    /// Something went wrong: ask again later.
+    /// Something went wrong, and the pause after it is over: ask again.
     Failed,
+    /// Consul held the question and then the connection ended, after this time: ask again for an answer now. A proxy
+    /// that ends silent connections does so; it is trouble only if the next question fails too.
+    Cut(Duration),
     /// Consul is back after an outage, and an answer may have been lost: ask again now.
     Interrupted,
 }

@@ -168,7 +168,7 @@ impl Children {
         let (pid, output, failure) = match outcome {
             SpawnOutcome::Started(spawned) => {
                 owner.started.do_send(ProcessStarted { execution, pid: spawned.pid });
-                let output = spawned.pipes.map(|pipes| self.forward(pipes, &name.label, spawned.pid));
+                let output = spawned.pipes.map(|pipes| self.forward(pipes, name, spawned.pid));
                 (spawned.pid, output.unwrap_or_default(), None)
             }
             // Its process is told of when it is reaped, like any other.
@@ -197,14 +197,20 @@ impl Children {
         runs.then_some(pid)
     }
 
-    fn forward(&self, pipes: Pipes, label: &Arc<str>, pid: Pid) -> [Option<ChildStream>; 2] {
-        let label = Label { job: Arc::clone(label), pid: u32::try_from(pid.number()).unwrap_or_default() };
+    /// Forwards the output of a job as it comes, that of a health check when it has ended.
+    fn forward(&self, pipes: Pipes, name: &Name, pid: Pid) -> [Option<ChildStream>; 2] {
+        let label =
+            Label { job: Arc::clone(&name.label), pid: u32::try_from(pid.number()).unwrap_or_default() };
         [pipes.stdout, pipes.stderr].map(|pipe| {
             let added = self.output().and_then(|output| output.add(pipe, label.clone()));
             let tell = |error: &io::Error| {
                 slog::error!(self.0.log.logger(), "cannot read its output: {}", reason(error); "job" => &*label.job, "pid" => pid.number());
             };
-            added.inspect_err(tell).ok()
+            let stream = added.inspect_err(tell).ok();
+            if let (Some(stream), None) = (&stream, &name.job) {
+                stream.hold();
+            }
+            stream
         })
     }
 
@@ -331,6 +337,7 @@ impl Children {
         };
         for stream in child.output.iter().flatten() {
             stream.drain();
+            stream.release(exited.status.is_success());
         }
         // The leader is still a zombie: its number cannot belong to anybody else.
         let _ = self.0.kernel.signal_group(exited.pid, Signal::TERM);

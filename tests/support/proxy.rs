@@ -1,11 +1,12 @@
 //! A proxy in front of a real server that can misbehave in every way a network or a server does.
 
+use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a thread looks whether the fault has changed.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -33,6 +34,10 @@ pub enum Fault {
     Slow(Duration),
     /// The header that blocking queries need is lost.
     NoIndex,
+    /// Every question is answered at once with nothing, under the same index.
+    SameIndex,
+    /// Connections that were silent for this long are closed.
+    CutAfter(Duration),
 }
 
 /// The proxy; it ends with the test.
@@ -85,7 +90,24 @@ impl Proxy {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// Everything that it has passed on to the server.
+    /// How many connections are open.
+    pub fn open(&self) -> usize {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let server = format!("0100007F:{:04X}", self.port);
+        let client = |line: &str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            (fields[2] == server && fields[3] == "01").then(|| fields[1].to_owned())
+        };
+        // While connections come and go, the kernel can list one twice.
+        table.lines().skip(1).filter_map(client).collect::<HashSet<String>>().len()
+    }
+
+    /// How often something is in what it has heard.
+    pub fn heard_times(&self, text: &str) -> usize {
+        self.heard().matches(text).count()
+    }
+
+    /// Everything that it has passed on to the server, or answered itself.
     pub fn heard(&self) -> String {
         String::from_utf8_lossy(&self.shared.heard.lock().unwrap()).into_owned()
     }
@@ -141,7 +163,8 @@ fn accept(shared: &Arc<Shared>, listener: TcpListener, port: u16) {
 fn serve(shared: &Arc<Shared>, mut client: TcpStream) {
     if let Some((fault, turn)) = shared.now() {
         let answer = match fault {
-            Fault::None | Fault::Slow(_) | Fault::NoIndex => None,
+            Fault::None | Fault::Slow(_) | Fault::NoIndex | Fault::CutAfter(_) => None,
+            Fault::SameIndex => Some(http("200 OK", "[]")),
             Fault::Hang | Fault::Refused | Fault::Reset => Some(String::new()),
             Fault::Garbage => Some("220 this is another protocol\r\n\r\n".to_owned()),
             Fault::WrongBody => Some(http("200 OK", "<html>an error page</html>")),
@@ -168,7 +191,8 @@ fn answer_with(shared: &Shared, client: &mut TcpStream, turn: u64, fault: Fault,
         match client.read(&mut buffer) {
             Ok(0) => return,
             Ok(_) if matches!(fault, Fault::Reset | Fault::Refused) => return,
-            Ok(_) => {
+            Ok(count) => {
+                shared.heard.lock().unwrap().extend_from_slice(&buffer[..count]);
                 if client.write_all(answer.as_bytes()).is_err() {
                     return;
                 }
@@ -203,13 +227,20 @@ fn pump(
 ) {
     from.set_read_timeout(Some(LOOK_EVERY)).unwrap();
     let mut buffer = [0; 65536];
+    let mut last = Instant::now();
     loop {
+        if matches!(fault, Fault::CutAfter(silence) if last.elapsed() >= silence) {
+            break;
+        }
         let count = match from.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => count,
             Err(error) if is_timeout(&error) => 0,
             Err(_) => break,
         };
+        if count > 0 {
+            last = Instant::now();
+        }
         match shared.now() {
             Some((_, now)) if now == turn => {}
             Some((Fault::Hang, _)) => continue,

@@ -40,6 +40,7 @@ impl Handler<Reconnect> for ConsulAgent {
             self.leave(&former);
         }
         self.recovered.notify_waiters();
+        self.resumed.notify_waiters();
         self.go_on_with_all(ctx);
     }
 }
@@ -57,6 +58,7 @@ impl ConsulAgent {
         if elsewhere {
             self.forget_outage();
             self.silent_since = None;
+            self.unserved_since = None;
         }
         for (id, service) in self.services.iter_mut().filter(|(_, service)| service.may_be_known()) {
             service.failures = 0;

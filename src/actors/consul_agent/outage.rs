@@ -36,6 +36,11 @@ impl Outage {
         self.told.clear();
         true
     }
+
+    /// Whether this is the first caller in trouble: it tries more often than the others.
+    pub fn is_first(&self, who: &str) -> bool {
+        self.troubled.keys().next().is_some_and(|first| **first == *who)
+    }
 }
 
 #[cfg(test)]
@@ -56,6 +61,18 @@ mod tests {
         assert!(outage.served("b"));
         assert!(!outage.served("b"));
         assert!(outage.failed(name("a"), Trouble::Unreachable), "the next outage is told again");
+    }
+
+    #[test]
+    fn exactly_one_of_those_in_trouble_is_the_first() {
+        let mut outage = Outage::default();
+        assert!(!outage.is_first("a"));
+        for who in ["b", "a", "c"] {
+            outage.failed(name(who), Trouble::Unreachable);
+        }
+        assert_eq!(["a", "b", "c"].map(|who| outage.is_first(who)), [true, false, false]);
+        outage.served("a");
+        assert_eq!(["a", "b", "c"].map(|who| outage.is_first(who)), [false, true, false]);
     }
 
     #[test]

@@ -9,11 +9,14 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::{queries, retry};
-use crate::consul::{Client, Cursor, Scope};
+use crate::consul::{Client, Cursor, Reply, Scope};
 use crate::process::random_share;
 
-/// How long Consul may hold one question back; a pulse that nobody listens to any more ends after it.
-const WAIT: Duration = Duration::from_secs(10);
+/// How often to ask a Consul that does not block.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// A pulse without listeners for this long ends. Listeners come back as soon as they have asked.
+const LINGER: Duration = Duration::from_secs(10);
 
 /// Where changes never end, a pause of this much for each who then asks: two thousand questions a second at most.
 const PER_LISTENER: Duration = Duration::from_micros(500);
@@ -43,28 +46,52 @@ impl Pulse {
     }
 }
 
-/// Passes on every change, and that nothing is known of what was before the first answer.
+/// Passes on every change, and that nothing is known of what was before the first answer; ends when nobody listens.
 async fn follow(client: &Client, scope: Scope, beat: &watch::Sender<()>) {
+    tokio::select! {
+        () = pass_on(client, scope, beat) => {}
+        () = abandoned(beat) => {}
+    }
+}
+
+/// Ends when nobody has listened for a while.
+async fn abandoned(beat: &watch::Sender<()>) {
+    loop {
+        beat.closed().await;
+        sleep(LINGER).await;
+        if beat.receiver_count() == 0 {
+            return;
+        }
+    }
+}
+
+/// Passes on every change for as long as it runs.
+async fn pass_on(client: &Client, scope: Scope, beat: &watch::Sender<()>) {
     let (mut cursor, mut failures) = (Cursor::new(), 0);
-    while beat.receiver_count() > 0 {
-        let asked = Instant::now();
-        let newer_than = cursor.index.map(|index| (index, WAIT));
+    loop {
+        let (asked, newer_than) = (Instant::now(), cursor.newer_than(INTERVAL));
         let pause = match client.newest(scope, newer_than, queries::LIMIT).await {
             Ok(index) => {
                 failures = 0;
-                let is_news = cursor.index.is_none() || cursor.index != index;
-                if is_news {
+                let is_change = newer_than.map(|(index, _)| index) != index || index.is_none();
+                if is_change {
                     beat.send_replace(());
                 }
-                cursor = cursor.after(index, asked.elapsed(), false);
                 let listeners = u32::try_from(beat.receiver_count()).unwrap_or(u32::MAX);
-                let blocks = is_news && index.is_some();
-                cursor.pause(index, if blocks { PER_LISTENER.saturating_mul(listeners) } else { WAIT })
+                let pace = match index {
+                    Some(_) if is_change => PER_LISTENER.saturating_mul(listeners),
+                    Some(_) | None => INTERVAL,
+                };
+                // Whether a change is news for a watch shows when the watch asks.
+                let reply = Reply { index, took: asked.elapsed(), is_news: false };
+                let (next, pause) = cursor.after(reply, pace);
+                cursor = next;
+                pause
             }
             Err(_) => {
                 failures += 1;
                 cursor = cursor.anew();
-                retry::delay(failures, WAIT, random_share())
+                retry::delay(failures, INTERVAL, false, random_share())
             }
         };
         sleep(pause).await;

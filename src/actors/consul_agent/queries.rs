@@ -4,19 +4,21 @@
 //! about services wait aside without one, and are asked when the pulse says that something somewhere has changed;
 //! all others take turns.
 
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use slog::info;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use slog::{debug, info};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::ConsulAgent;
 use super::pulse::Pulse;
-use crate::consul::{CallError, Client};
+use super::{ConsulAgent, retry};
+use crate::consul::{self, CallError, Client};
 use crate::messages::discovery::{Answer, Query, Sought, Unanswered};
+use crate::process::random_share;
 
 /// Questions that wait for news with a connection of their own.
 const HELD: usize = 128;
@@ -47,10 +49,12 @@ impl Questions {
         if let Ok(_slot) = self.held.try_acquire() {
             return client.query(&query, LIMIT).await;
         }
-        let deadline = Instant::now() + wait;
+        let now = Instant::now();
         match (&query.sought, &query.datacentre) {
-            (Sought::Service { .. }, None) => self.ask_at_news(client, query, index, deadline).await,
+            (Sought::Service { .. }, None) => self.ask_at_news(client, query, index, now + wait).await,
             (Sought::Service { .. } | Sought::Key(_) | Sought::Prefix(_), _) => {
+                // Those who have a connection keep it for minutes.
+                let deadline = now + query.interval.min(wait);
                 self.ask_in_turn(client, query, (index, wait), deadline).await
             }
         }
@@ -102,7 +106,7 @@ impl Questions {
     }
 }
 
-/// Command: that one asks no more; whatever trouble it had is over.
+/// Command: this asker asks no more. Its question is dropped, and its trouble is over.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Silence(pub Arc<str>);
@@ -115,7 +119,46 @@ impl Handler<Silence> for ConsulAgent {
             info!(self.log, "nobody has trouble with Consul any more");
             self.forget_outage();
         }
-        self.silenced.insert(asker);
+        self.asking.remove(&asker);
+    }
+}
+
+/// The outcome of a question, as its asker is told it.
+enum Ending {
+    Answered(Answer),
+    Unanswered(Unanswered),
+    /// It is told after this pause, or when Consul serves others again.
+    Failed(Duration),
+}
+
+impl ConsulAgent {
+    fn conclude_query(
+        &mut self,
+        query: &Query,
+        result: Result<Answer, CallError>,
+        took: Duration,
+        ctx: &mut Context<Self>,
+    ) -> Ending {
+        let error = match result {
+            Ok(answer) => {
+                self.served(&query.asker, None, ctx);
+                return Ending::Answered(answer);
+            }
+            Err(error) => error,
+        };
+        if query.newer_than.is_some() && took >= consul::HELD {
+            let asker = &*query.asker;
+            debug!(self.log, "a question ended after {:.1}s: {error}", took.as_secs_f64(); "asked_by" => asker);
+            self.count(true, None);
+            return Ending::Unanswered(Unanswered::Cut(took));
+        }
+        self.failed(&query.asker, &error);
+        self.pause_after_failure(query)
+    }
+
+    fn pause_after_failure(&self, query: &Query) -> Ending {
+        let (failures, is_first) = (query.failures.saturating_add(1), self.outage.is_first(&query.asker));
+        Ending::Failed(retry::delay(failures, query.interval, is_first, random_share()))
     }
 }
 
@@ -123,32 +166,41 @@ impl Handler<Query> for ConsulAgent {
     type Result = ResponseActFuture<Self, Result<Answer, Unanswered>>;
 
     fn handle(&mut self, query: Query, _: &mut Context<Self>) -> Self::Result {
-        let Some(client) = self.client.clone() else {
-            return Box::pin(fut::ready(Err(Unanswered::Failed)));
-        };
+        let client = self.client.clone();
         let link = self.link;
         let questions = Rc::clone(&self.questions);
         let recovered = Rc::clone(&self.recovered);
-        let asker = Arc::clone(&query.asker);
-        self.silenced.remove(&asker);
+        let resumed = Rc::clone(&self.resumed);
+        // Consul holds a question for minutes. It is dropped when its asker is silenced, or asks the next one.
+        let (keep, dropped) = oneshot::channel::<Infallible>();
+        self.asking.insert(Arc::clone(&query.asker), keep);
+        let (question, asked) = (query.clone(), Instant::now());
         let exchange = async move {
+            let client = client?;
             tokio::select! {
-                result = questions.ask(&client, query) => Some(result),
+                biased;
+                _ = dropped => None,
                 () = recovered.notified() => None,
+                result = questions.ask(&client, question) => Some(result),
             }
         };
-        Box::pin(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| match result {
-            // What a former Consul said does not count, nor what nobody waits for any more.
-            Some(_) if link != agent.link || agent.silenced.contains(&asker) => Err(Unanswered::Interrupted),
-            Some(Ok(answer)) => {
-                agent.served(&asker, None, ctx);
-                Ok(answer)
-            }
-            Some(Err(error)) => {
-                agent.failed(&asker, &error);
-                Err(Unanswered::Failed)
-            }
-            None => Err(Unanswered::Interrupted),
+        let ending = fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| match result {
+            Some(result) if link == agent.link => agent.conclude_query(&query, result, asked.elapsed(), ctx),
+            None if agent.client.is_none() => agent.pause_after_failure(&query),
+            // What a former Consul said does not count.
+            Some(_) | None => Ending::Unanswered(Unanswered::Interrupted),
+        });
+        Box::pin(ending.then(move |ending, _, _| {
+            fut::wrap_future(async move {
+                match ending {
+                    Ending::Answered(answer) => Ok(answer),
+                    Ending::Unanswered(why) => Err(why),
+                    Ending::Failed(pause) => {
+                        let _ = timeout(pause, resumed.notified()).await;
+                        Err(Unanswered::Failed)
+                    }
+                }
+            })
         }))
     }
 }

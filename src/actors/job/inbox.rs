@@ -30,7 +30,7 @@ impl Handler<Notice> for Job {
         if !matches!(self.spec.when.trigger, Trigger::Interval(_)) {
             self.cancel_schedule(ctx);
         }
-        self.cause = Some(notice.event.sequence);
+        self.cause = notice.cause();
         self.occasion = Some(key.clone());
         self.advance(Input::Triggered, ctx);
         if self.state.phase == Phase::Running || self.state.pending {

@@ -73,7 +73,7 @@ pub struct RawTls {
 pub struct RawWatch {
     /// The service to observe, and the name of its events' source: `watch.NAME`.
     pub name: Opt<String>,
-    /// The longest time until a change is seen, at least 1ms. Default 10s.
+    /// How often to ask where Consul's blocking queries do not work, at least 1ms. Default 10s.
     pub interval: Opt<Time>,
     /// Observes only instances with this tag.
     pub tag: Opt<Scalar>,

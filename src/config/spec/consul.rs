@@ -114,7 +114,7 @@ pub struct WatchSpec {
     pub name: Arc<str>,
     /// What is observed.
     pub target: WatchTarget,
-    /// Longest time until a change is seen.
+    /// How often to ask where blocking queries do not work.
     pub interval: Duration,
     /// Datacentre to ask.
     pub datacentre: Option<String>,

@@ -9,7 +9,7 @@ use crate::config::merge::Named;
 use crate::config::raw::{Field, List, RawWatch};
 use crate::config::spec::{WatchSpec, WatchTarget};
 
-/// The longest time until a change is seen, if none is given.
+/// How often to ask where blocking queries do not work, if nothing else is given.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Validates all watches.

@@ -340,3 +340,30 @@ async fn streams_of_many_children_share_one_output_and_their_numbers_are_used_ag
     })
     .await;
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn held_output_is_logged_when_it_is_released_at_a_level_that_depends_on_the_outcome() {
+    for (level, succeeded, expected) in [
+        (LogLevel::Info, true, &[] as &[&str]),
+        (LogLevel::Info, false, &["one", "two"]),
+        (LogLevel::Debug, true, &["one", "two"]),
+        (LogLevel::Debug, false, &["one", "two"]),
+        (LogLevel::Warn, false, &[]),
+    ] {
+        told(async {
+            let mut story = Story::new(level);
+            story.stream.hold();
+            story.child.write_all(b"one\ntwo").unwrap();
+            story.stream.drain();
+            assert_eq!(story.messages(), [""; 0]);
+            story.stream.release(succeeded);
+            assert_eq!(story.messages(), expected, "{level:?} {succeeded}");
+            story.stream.release(!succeeded);
+            assert_eq!(story.messages(), expected, "released once");
+            story.child.write_all(b"later\n").unwrap();
+            story.stream.drain();
+            assert_eq!(story.messages().len(), expected.len() + usize::from(!expected.is_empty()));
+        })
+        .await;
+    }
+}
