@@ -8,6 +8,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use support::container::Container;
+use support::flood::flood;
+
 use support::http::{Answer, answer, get_port};
 use support::ports::free_port;
 use support::{Exit, Pilot};
@@ -246,4 +249,70 @@ fn a_follower_that_never_reads_takes_no_memory() {
         events.contains("are no longer known") && events.contains("\"sequence\":3")
     });
     assert_undisturbed(&pilot);
+}
+
+/// Clients on both listeners that pipeline requests and read no answer change nothing for anybody else.
+fn assert_withstands_clients_that_read_nothing(count: usize) {
+    let (pilot, port) = start();
+    let held = (flood(count, || pilot.connect()), flood(count, || tcp(port)));
+    assert_undisturbed(&pilot);
+    assert_eq!(get_port(port, "/metrics", "").status, 200);
+    let began = Instant::now();
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    drop(held);
+}
+
+#[test]
+fn six_clients_that_pipeline_requests_and_read_nothing_take_no_memory() {
+    assert_withstands_clients_that_read_nothing(6);
+}
+
+#[test]
+fn as_many_of_them_as_are_served_take_no_memory_either() {
+    assert_withstands_clients_that_read_nothing(128);
+}
+
+#[test]
+fn a_container_of_128_mb_survives_clients_that_pipeline_requests_and_read_nothing() {
+    let options = ["--memory", "128m", "--memory-swap", "128m", "--network", "host"];
+    let port = free_port();
+    let config = format!(
+        r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
+            {{ name: "app", exec: ["sh", "-c", "while :; do echo tick >> {{dir}}/ticks; sleep 0.02; done"] }} ] }}"#
+    );
+    let Some(container) = Container::start(&options, &config) else { return };
+    container.wait_for_event("global startup");
+    let held = (flood(128, || container.connect()), flood(128, || tcp(port)));
+    let before = container.lines("ticks").len();
+    container.wait_for_lines("ticks", before + 3);
+    let began = Instant::now();
+    assert_eq!(container.pilot().ask("GET", "/v3/ping", "").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(2), "a ping took {:?}", began.elapsed());
+    let (exit, took) = container.stop();
+    assert_eq!(exit, Exit::Code(0));
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(container.state()["OOMKilled"], false);
+    drop(held);
+}
+
+#[test]
+fn pipelined_requests_are_all_answered_in_order() {
+    let (pilot, port) = start();
+    let last = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let mut stream = tcp(port);
+    stream.set_read_timeout(Some(support::DEADLINE)).unwrap();
+    let requests = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n".repeat(300);
+    stream.write_all((requests + last).as_bytes()).unwrap();
+    let answers = answer(stream).body;
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 300, "the first one is not in the body");
+    assert!(answers.contains("containerpilot_events"));
+    let body = "{\n\n\"A\":\r\n\r\n\"blank lines end a head, but not a body\"\n\n}";
+    let set = format!("PUT /v3/env HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let mut stream = pilot.connect();
+    let end = "GET /v3/ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all((set.repeat(50) + end).as_bytes()).unwrap();
+    let answers = answer(stream);
+    assert_eq!((answers.status, answers.body.matches("HTTP/1.1 200 OK").count()), (200, 50), "{answers:?}");
+    assert!(answers.body.ends_with("ok\n"), "{answers:?}");
 }

@@ -4,6 +4,7 @@
 pub mod connection;
 pub mod control;
 pub mod event_log;
+mod head_end;
 pub mod listener;
 pub mod places;
 mod refusal;

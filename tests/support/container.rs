@@ -72,6 +72,11 @@ impl Container {
         Some(container)
     }
 
+    /// The program within, whose own `ask` speaks to the control socket.
+    pub fn pilot(&self) -> &Pilot {
+        &self.pilot
+    }
+
     /// Asks the engine something about the container, named last; anything but success fails the test.
     pub fn docker(&self, words: &[&str]) -> String {
         self.checked(words, &[&self.name.0])

@@ -13,6 +13,7 @@
 pub mod bare;
 pub mod consul;
 pub mod container;
+pub mod flood;
 pub mod http;
 pub mod lease;
 mod log;

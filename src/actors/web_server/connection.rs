@@ -1,9 +1,11 @@
 //! Connections: unix or TCP, each on the one thread in a task of its own, and never more than a fixed number. A
-//! client that does nothing makes room for one that comes; none of them can hold a reload or a shutdown.
+//! client that does nothing makes room for one that comes; none of them can hold a reload or a shutdown. Requests are
+//! read one by one: the next one once the answer to the last one has been taken from us.
 
 use std::cell::{Cell, RefCell};
 use std::future;
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -15,9 +17,12 @@ use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, map
 use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Extensions, ServiceRequest, ServiceResponse};
 use actix_web::{App, Error};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{RcvBuf, SndBuf};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::head_end::HeadEnd;
 use super::refusal::{self, Refusal};
 
 /// Connections of one listener at a time.
@@ -83,6 +88,10 @@ impl Activity {
     }
 }
 
+/// What the kernel may keep of a connection, in each direction; it doubles the figure. Without a limit TCP takes up to
+/// 4 MiB of answers that nobody reads, and a container pays for them with its memory.
+const KERNEL_BUFFER: usize = 64 << 10;
+
 /// A byte stream of either kind: one HTTP implementation serves both.
 #[derive(Debug)]
 pub enum Socket {
@@ -93,6 +102,17 @@ pub enum Socket {
 }
 
 impl Socket {
+    /// Limits what the kernel keeps for this connection.
+    fn limit_buffers(&self) {
+        let socket = match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        };
+        // A kernel that refuses only keeps more.
+        let _ = setsockopt(&socket, SndBuf, &KERNEL_BUFFER);
+        let _ = setsockopt(&socket, RcvBuf, &KERNEL_BUFFER);
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
@@ -117,17 +137,55 @@ impl Socket {
 }
 
 /// A client's connection.
+///
+/// actix-http decodes every request that it can read, up to 128 KiB of them, before it answers the first: thousands of
+/// requests of a few KiB each. So it gets to read no further than the end of a head, and then nothing more until that
+/// request is answered and the kernel has taken the whole answer.
 #[derive(Debug)]
 pub struct Connection {
     socket: Socket,
     activity: Activity,
     refusal: Option<Refusal>,
+    search: HeadEnd,
+    /// Was read from the socket together with the end of a head, and is handed on after its answer.
+    unread: Vec<u8>,
+    /// A head was handed on, and its answer is not sent yet.
+    holds_back: bool,
 }
 
 impl Connection {
     /// A connection that was accepted.
     pub fn new(socket: Socket, activity: Activity) -> Self {
-        Self { socket, activity, refusal: None }
+        Self {
+            socket,
+            activity,
+            refusal: None,
+            search: HeadEnd::default(),
+            unread: Vec::new(),
+            holds_back: false,
+        }
+    }
+
+    /// Reads from the socket, unless something is left over from the last read.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.unread.is_empty() {
+            let mut bytes = [0; 4096];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            ready!(self.socket.poll_read(cx, &mut buffer))?;
+            self.unread.extend_from_slice(buffer.filled());
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Hands on what was read, up to the end of a head; says whether a head ended, and how much was handed on.
+    fn hand_on(&mut self, buffer: &mut ReadBuf<'_>) -> (bool, usize) {
+        let fitting = self.unread.len().min(buffer.remaining());
+        let bytes = self.unread.get(..fitting).unwrap_or_default();
+        let end = self.search.find(bytes);
+        let count = end.unwrap_or(fitting);
+        buffer.put_slice(bytes.get(..count).unwrap_or_default());
+        self.unread.drain(..count);
+        (end.is_some(), count)
     }
 
     /// Writes our own words instead of that answer, then reads on for a while, so that they are seen.
@@ -161,10 +219,19 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let result = self.socket.poll_read(cx, buffer);
-        if self.activity.receive(buffer.filled().len() - before) {
-            result
+        // `poll_flush` wakes the task when there is something to read again.
+        if self.holds_back {
+            return Poll::Pending;
+        }
+        ready!(self.poll_fill(cx))?;
+        let (is_head, count) = self.hand_on(buffer);
+        if is_head {
+            self.holds_back = true;
+            // While a refused body is thrown away nobody flushes unless the task runs once more.
+            cx.waker().wake_by_ref();
+        }
+        if self.activity.receive(count) {
+            Poll::Ready(Ok(()))
         } else {
             Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
         }
@@ -180,11 +247,15 @@ impl AsyncWrite for Connection {
         }
     }
 
+    /// actix-http flushes when the kernel has taken everything that it had to write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.socket {
-            Socket::Unix(stream) => Pin::new(stream).poll_flush(cx),
-            Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+        // A request whose body is awaited counts as idle: its body must be read.
+        if self.holds_back && self.activity.get() == Occupation::Idle {
+            self.holds_back = false;
+            // Through the scheduler: other tasks have their turn before the next request.
+            cx.waker().wake_by_ref();
         }
+        Poll::Ready(Ok(())) // sockets have no buffer of ours
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -256,6 +327,7 @@ impl Connections {
                 None => return,
             }
         }
+        socket.limit_buffers();
         let activity = Activity::idle();
         let task = actix_rt::spawn(serve(Connection::new(socket, activity.clone())));
         list.push(Client { activity, task });
