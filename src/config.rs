@@ -8,6 +8,7 @@ mod defaults;
 pub mod diagnostic;
 pub mod document;
 pub mod duration;
+pub mod exec_limits;
 pub mod interfaces;
 pub mod lint;
 mod load;

@@ -336,3 +336,33 @@ fn events_are_replayed_and_followed_to_the_very_end() {
         assert!(rest.iter().any(|line| line.contains(event)), "{event} in {rest:?}");
     }
 }
+
+#[test]
+fn variables_that_would_keep_processes_from_starting_are_refused_and_change_nothing() {
+    let pilot = Pilot::start(
+        r#"{ jobs: [
+            { name: "app", exec: "sleep 1000" },
+            { name: "next", exec: ["sh", "-c", "echo small=${SMALL-unset}"], when: { source: "SIGUSR2" } } ] }"#,
+    );
+    let put = |body: &str| {
+        let answer = pilot.ask("PUT", "/v3/environ", body);
+        (answer.status, answer.json()["error"].as_str().unwrap_or_default().to_owned())
+    };
+    let (status, error) = put(&format!(r#"{{"SMALL":"1","BIG":"{}"}}"#, "x".repeat(3 << 17)));
+    assert_eq!(status, 400, "{error}");
+    assert!(error.starts_with("BIG: it would take 393221 bytes; "), "{error}");
+    pilot.tell(&["start", "next"]);
+    pilot.wait_for_line("next", "small=unset");
+    // At most 6 MiB are taken, however large the stack may be.
+    let value = "x".repeat(100_000);
+    let (status, error) = (0..100)
+        .map(|number| put(&format!(r#"{{"SMALL":"{number}","V{number}":"{value}"}}"#)))
+        .find(|(status, _)| *status != 200)
+        .unwrap();
+    assert_eq!(status, 400, "{error}");
+    assert!(error.contains(": with it all variables would take "), "{error}");
+    pilot.tell(&["start", "next"]);
+    let printed = pilot.wait_for_record("next prints", |record| record.message.starts_with("small=1"));
+    assert!(!printed.message.contains("unset"), "{}", printed.message);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::accounts;
+use super::exec_limits::ExecLimits;
 use super::interfaces::{self, InterfaceAddress};
 use super::spec::UserSpec;
 
@@ -14,6 +15,8 @@ pub struct System {
     pub addresses: Addresses,
     /// Its users and groups.
     pub accounts: Accounts,
+    /// What its kernel takes of variables and arguments.
+    pub exec_limits: ExecLimits,
 }
 
 /// Addresses of network interfaces.
@@ -49,7 +52,11 @@ pub enum Accounts {
 impl System {
     /// This machine.
     pub fn current() -> Self {
-        Self { addresses: Addresses::Host(OnceCell::new()), accounts: Accounts::Host }
+        Self {
+            addresses: Addresses::Host(OnceCell::new()),
+            accounts: Accounts::Host,
+            exec_limits: ExecLimits::current(),
+        }
     }
 
     /// The addresses of its network interfaces.

@@ -107,6 +107,7 @@ pub fn validate(
         shutdown_signals: signals::shutdown(&mut context, config.shutdown_signals.as_deref()),
         env: execution::environment(&mut context, format_args!("env"), config.env.as_deref()),
     };
+    execution::total(&mut context, config.env.as_ref().map(|field| field.span), &spec, &places.jobs);
     Validated { spec, places }
 }
 

@@ -68,7 +68,7 @@ pub struct SetMaintenance(pub bool);
 
 /// Change the environment of processes started from now on: set, or unset where `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Message)]
-#[rtype(result = "()")]
+#[rtype(result = "Result<(), Refusal>")]
 pub struct ChangeEnvironment(pub Vec<(String, Option<String>)>);
 
 /// Why the Pilot did not do what it was asked.
@@ -80,13 +80,17 @@ pub enum Refusal {
     NotNow(String),
     /// The new configuration is wrong; the whole report.
     BadConfiguration(String),
+    /// No process could be started with these variables, for this reason.
+    TooLarge(String),
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchJob(name) => write!(f, "there is no job \"{name}\""),
-            Self::NotNow(reason) | Self::BadConfiguration(reason) => f.write_str(reason),
+            Self::NotNow(reason) | Self::BadConfiguration(reason) | Self::TooLarge(reason) => {
+                f.write_str(reason)
+            }
         }
     }
 }

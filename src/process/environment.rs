@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::process;
 
 use super::variables::{EnvironmentBlock, Layered, Variable, Variables};
+use crate::config::exec_limits;
 use crate::config::spec::Environment;
 use crate::messages::event::EventKey;
 use crate::messages::process::Pid;
@@ -79,6 +80,12 @@ impl Environ {
             }
         }
         self.unite();
+    }
+
+    /// What execve(2) counts of the variables that every process gets.
+    pub fn cost(&self) -> usize {
+        let common = self.common.iter().map(|variable| exec_limits::cost(variable.text().count_bytes() + 1));
+        common.sum::<usize>() + exec_limits::cost_of_changes(&self.configured)
     }
 
     /// What templates see: names and values that are text.

@@ -5,6 +5,8 @@ use slog::info;
 use tokio::sync::oneshot;
 
 use super::{Pilot, Stage, global};
+use crate::config::exec_limits::{ExecLimits, cost_of_job, length};
+use crate::config::spec::Environment;
 use crate::messages::control::{
     ChangeEnvironment, ControlJob, JobOrder, Refusal, Reload, ReloadSummary, SetMaintenance,
 };
@@ -82,17 +84,61 @@ impl Handler<SetMaintenance> for Pilot {
 }
 
 impl Handler<ChangeEnvironment> for Pilot {
-    type Result = ();
+    type Result = Result<(), Refusal>;
 
-    fn handle(&mut self, ChangeEnvironment(changes): ChangeEnvironment, _: &mut Context<Self>) {
-        self.tools.environ.borrow_mut().change(&changes);
+    fn handle(
+        &mut self,
+        ChangeEnvironment(changes): ChangeEnvironment,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        let mut environ = self.tools.environ.borrow_mut();
+        let mut changed = environ.clone();
+        changed.change(&changes);
+        let largest_job = self.spec.jobs.iter().map(|job| cost_of_job(job)).max().unwrap_or_default();
+        acceptable(&changes, changed.cost() + largest_job, ExecLimits::current())
+            .map_err(Refusal::TooLarge)?;
+        *environ = changed;
+        Ok(())
     }
+}
+
+/// Whether processes can still be started after these changes, when variables and arguments cost `total` then.
+fn acceptable(changes: &Environment, total: usize, limits: ExecLimits) -> Result<(), String> {
+    let set = changes.iter().filter_map(|(name, value)| Some((name, length(name, value.as_ref()?))));
+    let Some((name, longest)) = set.max_by_key(|(_, length)| *length) else { return Ok(()) };
+    let (string, all) = (limits.string(), limits.total());
+    if longest > string {
+        return Err(format!(
+            "{name}: it would take {longest} bytes; no process can be started with a variable of more than {string}"
+        ));
+    }
+    if total > all {
+        return Err(format!(
+            "{name}: with it all variables would take {total} bytes; no process can be started with more than {all}"
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::messages::signal::Signal;
+
+    #[test]
+    fn variables_that_would_keep_processes_from_starting_are_refused() {
+        let limits = ExecLimits::default();
+        let set = |bytes: usize| vec![("A".to_owned(), Some("x".repeat(bytes))), ("B".into(), None)];
+        assert_eq!(acceptable(&set(131_069), limits.total(), limits), Ok(()));
+        let refused = |changes, total| acceptable(&changes, total, limits).unwrap_err();
+        assert!(refused(set(131_070), 0).starts_with("A: it would take 131073 bytes; "));
+        assert!(refused(set(1), limits.total() + 1).starts_with("A: with it all variables would take "));
+        assert_eq!(
+            acceptable(&vec![("B".into(), None)], limits.total() + 1, limits),
+            Ok(()),
+            "it gets better"
+        );
+    }
 
     #[test]
     fn orders_that_make_no_sense_now_are_refused() {

@@ -292,7 +292,12 @@ fn the_environment_set_by_a_job_is_seen_by_those_started_later() {
     let (_, scene) =
         play(spec(vec![job("setup"), after]), &[("setup", Manner::Ends(0, 200))], |scene| async move {
             scene.wait(100).await;
-            scene.pilot.send(ChangeEnvironment(vec![("FOUND".into(), Some("1".into()))])).await.unwrap();
+            scene
+                .pilot
+                .send(ChangeEnvironment(vec![("FOUND".into(), Some("1".into()))]))
+                .await
+                .unwrap()
+                .unwrap();
             scene.wait(200).await;
             scene.signal(Signal::TERM);
         });

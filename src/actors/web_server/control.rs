@@ -93,7 +93,7 @@ async fn events(shared: Data<Shared>, request: HttpRequest) -> Reply {
 async fn change_environment(shared: Data<Shared>, request: HttpRequest, payload: Payload) -> Reply {
     let object = object(&request, payload, false, r#"{"NAME": "value", "GONE": null}"#).await?;
     let changes = object.into_iter().map(|(name, value)| change(name, value)).collect::<Result<_, _>>()?;
-    shared.pilot.environment.send(ChangeEnvironment(changes)).await.map_err(|_| Failure::leaving())?;
+    shared.pilot.environment.send(ChangeEnvironment(changes)).await.map_err(|_| Failure::leaving())??;
     Ok(done())
 }
 

@@ -69,6 +69,7 @@ impl From<Refusal> for Failure {
         let status = match &refusal {
             Refusal::NoSuchJob(_) => StatusCode::NOT_FOUND,
             Refusal::NotNow(_) => StatusCode::CONFLICT,
+            Refusal::TooLarge(_) => StatusCode::BAD_REQUEST,
             Refusal::BadConfiguration(_) => StatusCode::UNPROCESSABLE_ENTITY,
         };
         Self::new(status, refusal.to_string())

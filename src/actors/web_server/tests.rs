@@ -67,10 +67,11 @@ impl Handler<SetMaintenance> for Stub {
 }
 
 impl Handler<ChangeEnvironment> for Stub {
-    type Result = ();
+    type Result = Result<(), Refusal>;
 
-    fn handle(&mut self, order: ChangeEnvironment, _: &mut Context<Self>) {
+    fn handle(&mut self, order: ChangeEnvironment, _: &mut Context<Self>) -> Self::Result {
         self.note(order);
+        Ok(())
     }
 }
 

@@ -3,10 +3,13 @@
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 
+use super::JobPlaces;
 use super::context::{Context, value};
 use crate::config::diagnostic::Problem;
+use crate::config::exec_limits::{cost, cost_of_changes, cost_of_job, length};
 use crate::config::raw::{Dictionary, Field, Flag, LimitValue, RawJob, RawRlimit, Scalar};
-use crate::config::spec::{Environment, ExecutionSpec, Resource, ResourceLimit, UserSpec};
+use crate::config::source::Span;
+use crate::config::spec::{Environment, ExecutionSpec, Resource, ResourceLimit, Spec, UserSpec};
 use crate::config::suggest;
 
 const RESOURCES: [(&str, Resource); 16] = [
@@ -61,14 +64,66 @@ pub(super) fn environment(
             continue;
         }
         match &entry.value {
-            Some(Some(Scalar(text))) if context.no_nul(format_args!("{path}.{name}"), entry, text) => {
-                environment.push((name.clone(), Some(text.clone())));
+            Some(Some(Scalar(text))) => {
+                let place = format_args!("{path}.{name}");
+                if context.no_nul(place, entry, text) && is_short(context, place, entry, length(name, text)) {
+                    environment.push((name.clone(), Some(text.clone())));
+                }
             }
             Some(None) => environment.push((name.clone(), None)),
-            Some(Some(_)) | None => {}
+            None => {}
         }
     }
     environment
+}
+
+/// Refuses a variable that keeps processes from being started.
+fn is_short(
+    context: &mut Context<'_>,
+    path: fmt::Arguments<'_>,
+    field: &Field<impl Sized>,
+    length: usize,
+) -> bool {
+    let limit = context.system.exec_limits.string();
+    if length > limit {
+        let message =
+            format!("{path}: this variable takes {length} bytes; no process can be started with it");
+        context.add(
+            Problem::error("variable-too-long", field.span, message).help(format!(
+                "the kernel takes at most {limit} bytes of one `NAME=VALUE`; use a file instead"
+            )),
+        );
+    }
+    length <= limit
+}
+
+/// Refuses variables and arguments that are too much together for a process to be started.
+pub(super) fn total(context: &mut Context<'_>, env: Option<Span>, spec: &Spec, places: &[JobPlaces]) {
+    let inherited: usize = context.env.iter().map(|(name, value)| cost(length(name, value))).sum();
+    let common = inherited + cost_of_changes(&spec.env);
+    let limits = context.system.exec_limits;
+    if let Some(span) = env.filter(|_| common > limits.total()) {
+        let what = format_args!("env: these variables and those that containerpilot was started with take");
+        context.add(too_much(span, what, common, limits.total()));
+        return;
+    }
+    for (job, place) in spec.jobs.iter().zip(places) {
+        let stack = job.execution.rlimits.iter().find(|limit| limit.resource == Resource::Stack);
+        let limit = stack.map_or(limits, |stack| limits.with_stack(stack.soft)).total();
+        let taken = common + cost_of_job(job);
+        if taken > limit {
+            let what = format_args!("job {:?}: its command line and its variables take", job.name);
+            context.add(too_much(place.exec.unwrap_or(place.name), what, taken, limit));
+        }
+    }
+}
+
+fn too_much(span: Span, what: fmt::Arguments<'_>, taken: usize, limit: usize) -> Problem {
+    let message = format!("{what} {taken} bytes; no process can be started with them");
+    Problem::error("environment-too-large", span, message).help(format!(
+        "the kernel takes a quarter of the stack limit, but at least 128 KiB and at most 6 MiB; of that, containerpilot \
+         leaves {limit} bytes to the job"
+    ))
 }
 
 fn is_variable_name(name: &str) -> bool {
