@@ -20,6 +20,7 @@
 //! - [`dial`]: connections to a host by name or number.
 //! - [`metrics`]: what is counted, and the texts that Prometheus reads.
 //! - [`offload`]: work that may block, on a thread of its own.
+//! - [`printable`]: text from outside as it may be printed for people.
 //! - [`reason`]: why something failed, in words for people.
 //! - [`cli`]: arguments, commands, exit statuses.
 
@@ -32,5 +33,6 @@ pub mod logging;
 pub mod messages;
 pub mod metrics;
 pub mod offload;
+pub mod printable;
 pub mod process;
 pub mod reason;

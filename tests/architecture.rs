@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every top-level module with its layer; a file may import its own module and those of lower layers.
-const LAYERS: [(&str, u8); 11] = [
+const LAYERS: [(&str, u8); 12] = [
     ("messages", 0),
+    ("printable", 0),
     ("reason", 0),
     ("config", 1),
     ("offload", 1),

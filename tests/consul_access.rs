@@ -77,6 +77,19 @@ fn the_token_of_the_environment_wins() {
 }
 
 #[test]
+fn a_job_gets_the_token_of_the_environment_only_if_it_asks_for_it() {
+    let config = r#"{ jobs: [
+        { name: "plain", exec: ["sh", "-c", "echo ${#CONSUL_HTTP_TOKEN}"] },
+        { name: "asks", exec: ["sh", "-c", "echo ${#CONSUL_HTTP_TOKEN}"],
+          env: { CONSUL_HTTP_TOKEN: "{{ .CONSUL_HTTP_TOKEN }}" } },
+        { name: "app", exec: "sleep 1000" } ] }"#;
+    let pilot = Setup::new().config(config).env("CONSUL_HTTP_TOKEN", TOKEN).start();
+    pilot.wait_for_line("plain", "0");
+    pilot.wait_for_line("asks", &TOKEN.len().to_string());
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
 fn a_refused_token_is_told_once_without_it_and_works_as_soon_as_it_is_good() {
     let consul = Consul::with(Some(&acl_settings()), Some(MASTER));
     let address = consul.address();

@@ -4,15 +4,16 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use support::http::{connect, request};
 use support::ports::free_port;
-use support::{Exit, Pilot, Setup};
+use support::{Exit, Pilot, Setup, program};
 
 const TWO: &str = r#"{ jobs: [
     { name: "app", exec: "sleep 1000", restarts: "unlimited" },
@@ -58,7 +59,7 @@ fn a_stale_socket_is_replaced_and_a_live_one_refused() {
     drop(UnixListener::bind(setup.dir().join("control.socket")).unwrap());
     let pilot = setup.start();
     pilot.tell(&["-ping"]);
-    let second = Command::new(support::program()).arg("-config").arg(pilot.config()).output().unwrap();
+    let second = Command::new(program()).arg("-config").arg(pilot.config()).output().unwrap();
     assert_eq!(second.status.code(), Some(1));
     let said =
         String::from_utf8_lossy(&second.stdout).into_owned() + &String::from_utf8_lossy(&second.stderr);
@@ -176,7 +177,7 @@ fn a_client_without_a_server_says_so() {
     let config = directory.path().join("c.json5");
     fs::write(&config, format!("{{ control: {{ socket: {socket:?} }}, jobs: [ broken ] }}")).unwrap();
     let ping = || {
-        let mut command = Command::new(support::program());
+        let mut command = Command::new(program());
         let output = command.arg("-config").arg(&config).arg("-ping").output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
@@ -324,7 +325,7 @@ fn events_are_replayed_and_followed_to_the_very_end() {
     let pilot = Pilot::start(TWO);
     let text = pilot.tell(&["events"]);
     assert!(text.contains(" 1 global startup\n"), "{text}");
-    let mut command = Command::new(support::program());
+    let mut command = Command::new(program());
     command.arg("-config").arg(pilot.config()).args(["events", "-f", "--since", "0"]).stdout(Stdio::piped());
     let mut follower = command.spawn().unwrap();
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -365,4 +366,66 @@ fn variables_that_would_keep_processes_from_starting_are_refused_and_change_noth
     let printed = pilot.wait_for_record("next prints", |record| record.message.starts_with("small=1"));
     assert!(!printed.message.contains("unset"), "{}", printed.message);
     assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+/// Answers one request with that body, as a control socket that somebody else has filled with words would.
+fn answering(status: &str, body: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = [0; 4096];
+        let _ = stream.read(&mut head);
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    (directory, socket)
+}
+
+#[test]
+fn text_from_outside_reaches_no_terminal_unescaped() {
+    let evil = r"e\u001b[31mvil\u202e\u009b";
+    let job = format!(
+        r#"{{"name":"{evil}","state":"{evil}","health":"{evil}","checks":[],"pid":7,"restarts":0,"since":"{evil}",
+            "lastExit":{{"status":1,"reason":"{evil}"}}}}"#
+    );
+    let watch =
+        format!(r#"{{"name":"{evil}","known":true,"instances":[{{"id":"x","address":"{evil}","port":1}}]}}"#);
+    let status = format!(
+        r#"{{"version":"{evil}","uptime":1,"jobs":[{job}],"watches":[{watch}],"consul":{{"trouble":"{evil}"}}}}"#
+    );
+    let event =
+        format!("data: {{\"sequence\":1,\"time\":\"T\",\"code\":\"{evil}\",\"source\":\"{evil}\"}}\n\n");
+    let error = format!(r#"{{"error":"{evil}"}}"#);
+    for (words, answer, body) in [
+        (&["status"][..], "200 OK", status.as_str()),
+        (&["events"], "200 OK", &event),
+        (&["-reload"], "200 OK", &format!(r#"{{"started":["{evil}"]}}"#)),
+        (&["stop", "app"], "409 Conflict", &error),
+        (&["stop", "app"], "500 Oops", "\u{1b}[2J\u{202e}e\u{1b}[31mvil"),
+        (&["-ping"], "200 OK", "ok\u{1b}[2J e\u{1b}[31mvil\n"),
+    ] {
+        let (_directory, socket) = answering(answer, body);
+        let output = Command::new(program()).args(words).arg("-socket").arg(&socket).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains(r"e\u{1b}[31mvil"), "{words:?}: {text:?}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{9b}']), "{words:?}: {text:?}");
+    }
+}
+
+#[test]
+fn check_warns_of_a_control_socket_that_every_user_can_replace() {
+    let directory = tempfile::tempdir().unwrap();
+    let (config, open) = (directory.path().join("c.json5"), directory.path().join("open"));
+    fs::create_dir(&open).unwrap();
+    let text = format!("{{ control: {{ socket: {:?} }}, jobs: [{{ exec: 'sleep 1' }}] }}", open.join("s"));
+    fs::write(&config, text).unwrap();
+    for (mode, warns) in [(0o777, true), (0o1777, false), (0o755, false), (0o770, false)] {
+        fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
+        let output = Command::new(program()).args(["check", "-config"]).arg(&config).output().unwrap();
+        let report = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(report.contains("warning[open-control-socket]"), warns, "{mode:o}: {report}");
+    }
 }

@@ -17,6 +17,7 @@ use super::request::{ClientRequest, Format, JobAction, Maintenance};
 use super::{CommandError, environment, found, output};
 use crate::config;
 use crate::config::spec::Spec;
+use crate::printable::{printable, printable_lines};
 use crate::reason::reason;
 
 /// How long an answer may take that is there at once if all is well.
@@ -40,8 +41,11 @@ pub fn run(
         let said = said.as_ref().and_then(|said| said.get("error")?.as_str());
         let status = answer.status;
         Err(CommandError::new(match said {
-            Some(message) => message.trim_end().to_owned(),
-            None => format!("the control socket {} answered {status}: {}", socket.display(), text.trim()),
+            Some(message) => printable_lines(message.trim_end()),
+            None => {
+                let said = printable(text.trim());
+                format!("the control socket {} answered {status}: {said}", socket.display())
+            }
         }))
     }
 }
@@ -135,7 +139,7 @@ fn reload(all: bool, dry_run: bool) -> Option<Value> {
 fn print(request: &ClientRequest, mut answer: Answer) -> Result<ExitCode, CommandError> {
     match request {
         ClientRequest::Events { .. } => events::print(answer.body)?,
-        ClientRequest::Ping => output::print(&text(&mut answer)?)?,
+        ClientRequest::Ping => output::print(&printable_lines(&text(&mut answer)?))?,
         ClientRequest::Status { format: Format::Json } => {
             output::print(&format!("{:#}\n", value(&mut answer)?))?;
         }
@@ -159,7 +163,7 @@ fn told(summary: &Value, dry_run: bool) -> String {
     let line = |key: &str| {
         let names = summary.get(key).and_then(Value::as_array)?;
         let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
-        (!names.is_empty()).then(|| format!("{would}{key}: {}\n", names.join(", ")))
+        (!names.is_empty()).then(|| format!("{would}{key}: {}\n", printable(&names.join(", "))))
     };
     ["stopped", "started", "kept"].into_iter().filter_map(line).collect()
 }

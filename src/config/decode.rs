@@ -14,6 +14,7 @@ use self::access::{EntryAccess, EnumAccess, FieldAccess, ItemAccess, StructAcces
 pub use self::error::DecodeError;
 use super::diagnostic::{Problem, Problems};
 use super::document::{Kind, Node};
+use super::secret::{is_secret_name, is_secret_object};
 use super::source::Span;
 
 /// The name under which a [`Field`](super::raw::Field) asks for its place along with its value.
@@ -104,7 +105,12 @@ struct NodeDecoder<'a> {
 
 impl NodeDecoder<'_> {
     fn is_secret(&self) -> bool {
-        matches!(self.path, Path::Key(_, "token"))
+        match self.path {
+            Path::Key(Path::Key(_, parent), _) if is_secret_object(parent) => true,
+            Path::Key(_, key) => is_secret_name(key),
+            Path::Item(Path::Key(Path::Key(_, parent), _), ..) => is_secret_object(parent),
+            Path::Item(..) | Path::Root => false,
+        }
     }
 
     fn is_empty_name(&self) -> bool {

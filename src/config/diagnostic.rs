@@ -6,7 +6,9 @@ mod render;
 use std::cmp::Reverse;
 use std::fmt;
 
+use super::secret::without_credentials;
 use super::source::{FileId, Sources, Span};
+use crate::printable::printable_lines;
 
 /// How bad a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,6 +123,15 @@ impl Problem {
         self
     }
 
+    /// Takes from its words what no report may show, and what a terminal would obey.
+    fn clean(&mut self) {
+        let related = self.related.iter_mut().map(|(_, label)| label);
+        let words = [&mut self.message].into_iter().chain(&mut self.label).chain(&mut self.help);
+        for text in words.chain(&mut self.notes).chain(related) {
+            *text = printable_lines(&without_credentials(text));
+        }
+    }
+
     /// Points to another place that belongs to it.
     #[must_use]
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
@@ -167,6 +178,7 @@ impl Report {
             Place::At(span) => (span.file, span.start, Reverse(span.end)),
         });
         problems.dedup();
+        problems.iter_mut().for_each(Problem::clean);
         Self { sources, problems }
     }
 

@@ -1,45 +1,193 @@
-//! Finds what no message may show: the values of keys named `token`. A plain search, so that it works in
-//! files that are no JSON5 (yet) too; it would rather hide too much.
+//! Finds what no message may show: the values of variables, headers, tokens and passwords, and the credentials in URLs.
+//! A plain search, so that it works in files that are no JSON5 (yet) too; it would rather hide too much.
 
 use std::ops::Range;
 
-const KEY: &str = "token";
+use super::suggest;
 
-/// The ranges of all values of keys named `token`.
-pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
-    let starts = text.match_indices(KEY).map(|(start, _)| start);
-    starts.filter_map(|start| value_of_key_at(text, start)).collect()
+/// Objects whose values may all be secrets.
+const SECRET_OBJECTS: [&str; 2] = ["env", "headers"];
+/// Parts of the names of secrets.
+const SECRET_NAMES: [&str; 5] = ["token", "passw", "passphrase", "secret", "credential"];
+
+/// No longer word is one of these names misspelt.
+const LONGEST_MISSPELT: usize = 12;
+
+/// The longest user name with a password, in characters, that is looked for without a scheme before it.
+const LONGEST_USER: usize = 256;
+
+/// Is the value of a key with this name secret? A misspelt `token` is one too.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    SECRET_NAMES.iter().any(|part| lower.contains(part)) || is_misspelt(name, ["token"])
 }
 
-fn value_of_key_at(text: &str, start: usize) -> Option<Range<usize>> {
-    let is_word = |character: char| character.is_alphanumeric() || matches!(character, '_' | '$' | '-');
-    if text.get(..start)?.ends_with(is_word) {
-        return None;
+fn is_misspelt<const N: usize>(name: &str, names: [&'static str; N]) -> bool {
+    // Texts have words of any length, and to compare long ones takes long.
+    name.len() <= LONGEST_MISSPELT && suggest::nearest(name, names).is_some()
+}
+
+/// Are all values of an object with this name secret?
+pub(super) fn is_secret_object(name: &str) -> bool {
+    SECRET_OBJECTS.contains(&name)
+}
+
+/// The ranges of all secrets.
+pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
+    let mut secrets = credentials(text);
+    for word in words(text) {
+        let name = text.get(word.clone()).unwrap_or_default();
+        if is_secret_object(name) || is_misspelt(name, SECRET_OBJECTS) {
+            secrets.extend(object_after(text, word.end).map(|start| values(text, start)).unwrap_or_default());
+        }
+        if is_secret_name(name) {
+            secrets.extend(value_after(text, word.end));
+        }
     }
-    let after_key = text.get(start + KEY.len()..)?;
+    secrets
+}
+
+/// The text with the credentials of every URL in it replaced.
+pub(super) fn without_credentials(text: &str) -> String {
+    let (mut result, mut copied) = (String::with_capacity(text.len()), 0);
+    for range in credentials(text) {
+        result.push_str(text.get(copied..range.start).unwrap_or_default());
+        result.push_str("***");
+        copied = range.end;
+    }
+    result.push_str(text.get(copied..).unwrap_or_default());
+    result
+}
+
+/// What stands before the `@` of `scheme://user:password@host`, or of `user:password@host`.
+fn credentials(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (scheme, _) in text.match_indices("://") {
+        let start = scheme + 3;
+        let rest = text.get(start..).unwrap_or_default();
+        let ends = |character: char| character.is_whitespace() || "\"`/?#".contains(character);
+        let authority = rest.split(ends).next().unwrap_or_default();
+        // The last one: a password may contain an `@` that nobody encoded.
+        found.extend(authority.rfind('@').map(|length| start..start + length));
+    }
+    for (at, _) in text.match_indices('@') {
+        let (before, after) = text.split_at(at);
+        let ends = |character: char| character.is_whitespace() || "\"'`/,<>()[]{}".contains(character);
+        let user = before.char_indices().rev().take(LONGEST_USER).take_while(|(_, next)| !ends(*next));
+        let start = user.last().map_or(at, |(index, _)| index);
+        let is_known = found.iter().any(|known| known.start <= start && at <= known.end);
+        let around = [text.get(start..at), after.split(ends).next()];
+        // Only with a colon on either side: `root@host` is no secret.
+        if !is_known && start < at && around.iter().flatten().any(|part| part.contains(':')) {
+            found.retain(|earlier| earlier.start != start);
+            found.push(start..at);
+        }
+    }
+    found.sort_by_key(|range| range.start);
+    found
+}
+
+/// Every word that could be a key.
+fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut rest = 0;
+    std::iter::from_fn(move || {
+        let start = rest + text.get(rest..)?.find(is_word)?;
+        let length = text.get(start..)?.find(|character| !is_word(character));
+        let end = length.map_or(text.len(), |length| start + length);
+        rest = end;
+        Some(start..end)
+    })
+}
+
+fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || matches!(character, '_' | '$' | '-')
+}
+
+/// Where the value of a key begins that ends here; `separators` stand between them.
+fn value_start(text: &str, key_end: usize, separators: &[char]) -> Option<usize> {
+    let after_key = text.get(key_end..)?;
     let after_quote = after_key.strip_prefix(['"', '\'']).unwrap_or(after_key);
-    let value = after_quote.trim_start().strip_prefix(':')?.trim_start();
-    let start = text.len() - value.len();
+    let value = after_quote.trim_start().strip_prefix(separators)?.trim_start();
+    Some(text.len() - value.len())
+}
+
+fn value_after(text: &str, key_end: usize) -> Option<Range<usize>> {
+    let start = value_start(text, key_end, &[':', '='])?;
+    let value = text.get(start..)?;
     Some(start..start + value_length(value))
 }
 
 fn value_length(value: &str) -> usize {
     let line = value.lines().next().unwrap_or_default();
-    let Some(quote) = line.chars().next().filter(|first| matches!(first, '"' | '\'')) else {
+    if !line.starts_with(['"', '\'']) {
         // A bare value ends at a delimiter; brackets are no value that a token can have.
         return match line.starts_with(['{', '[']) {
             true => line.len(),
-            false => line.find([',', '}', ' ', '\t']).unwrap_or(line.len()),
+            false => line.find([',', '}', ' ', '\t', '"', '\'']).unwrap_or(line.len()),
         };
-    };
+    }
+    string_length(line)
+}
+
+/// The length of the string that the text begins with, quotes included.
+fn string_length(text: &str) -> usize {
+    let quote = text.chars().next();
     let mut escaped = false;
-    for (index, character) in line.char_indices().skip(1) {
-        if !escaped && character == quote {
+    for (index, character) in text.char_indices().skip(1) {
+        if !escaped && Some(character) == quote {
             return index + 1;
         }
         escaped = !escaped && character == '\\';
     }
-    line.len()
+    text.len()
+}
+
+/// Where the object begins that is the value of a key that ends here.
+fn object_after(text: &str, key_end: usize) -> Option<usize> {
+    let start = value_start(text, key_end, &[':'])?;
+    text.get(start..)?.starts_with('{').then_some(start)
+}
+
+/// Everything that is no key in the object that begins here.
+fn values(text: &str, object: usize) -> Vec<Range<usize>> {
+    let (mut found, mut depth, mut at) = (Vec::new(), 0_usize, object);
+    while let Some(rest) = text.get(at..)
+        && let Some(next) = rest.chars().next()
+    {
+        let length = match next {
+            '{' | '[' => {
+                depth += 1;
+                1
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    break;
+                }
+                1
+            }
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
+            ',' | ':' => 1,
+            _ if next.is_whitespace() => next.len_utf8(),
+            _ => {
+                let length = match next {
+                    '"' | '\'' => string_length(rest.lines().next().unwrap_or_default()),
+                    _ => {
+                        rest.find([',', ':', '{', '}', '[', ']', ' ', '\t', '\r', '\n']).unwrap_or(rest.len())
+                    }
+                };
+                let after = rest.get(length..).unwrap_or_default();
+                let is_key = after.trim_start().starts_with(':');
+                if !is_key && rest.get(..length) != Some("null") {
+                    found.push(at..at + length);
+                }
+                length
+            }
+        };
+        at += length.max(1);
+    }
+    found
 }
 
 #[cfg(test)]
@@ -59,7 +207,40 @@ mod tests {
     }
 
     #[test]
+    fn misspelt_tokens_and_other_names_of_secrets_are_found() {
+        for key in ["tokn", "Token", "tokens", "my_token", "DB_PASSWORD", "password", "clientSecret"] {
+            assert_eq!(found(&format!("{{{key}: 'x'}}")), ["'x'"], "{key}");
+        }
+        assert_eq!(found("exec: 'app --password=x --y'"), ["x"]);
+    }
+
+    #[test]
     fn other_keys_and_words_are_left_alone() {
-        assert_eq!(found("{my_token: 'a', tokens: 'b', x: 'token'}"), Vec::<&str>::new());
+        assert_eq!(found("{x: 'token', name: 'b', exec: 'c', event: 'd', once: {}}"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn every_value_of_variables_and_headers_is_found_and_no_name() {
+        assert_eq!(found("{env: {A: 'x', \"B\": 5, C: null, D: {{ .E }}}, name: 'n'}"), ["'x'", "5", ".E"]);
+        assert_eq!(found("{env: { // b: 'c'\n A: ['x', 'y'] }, z: 'q'}"), ["'x'", "'y'"]);
+        assert_eq!(found("{http: {url: 'u', headers: {Authorization: 'Bearer x'}}}"), ["'Bearer x'"]);
+        assert_eq!(found("{env: {A: 'never closed\nB: 1"), ["'never closed", "1"]);
+        assert_eq!(found("{env: 'x'}"), Vec::<&str>::new());
+        assert_eq!(found("{evn: {A: 'x'}}"), ["'x'"], "a misspelt key");
+    }
+
+    #[test]
+    fn credentials_of_urls_are_found() {
+        assert_eq!(found("{http: 'https://me:pass@host/x@y'}"), ["me:pass"]);
+        assert_eq!(found("{consul: 'me:p@ss@host:8500'}"), ["me:p@ss"]);
+        assert_eq!(found("{consul: 'https://key@host'}"), ["key"]);
+        assert_eq!(found("{consul: \"https://a:b'c@host\"}"), ["a:b'c"]);
+        assert_eq!(found("{consul: 'key@host:8500'}"), ["key"]);
+        assert_eq!(found("{exec: 'ssh root@host', x: '@'}"), Vec::<&str>::new());
+        assert_eq!(
+            without_credentials("found \"http://me:pass@host\": no, http://b@c"),
+            "found \"http://***@host\": no, http://***@c"
+        );
+        assert_eq!(without_credentials("nothing: 1 @ 2"), "nothing: 1 @ 2");
     }
 }

@@ -39,8 +39,19 @@ pub struct Places {
     pub watches: Vec<Span>,
     /// The key `telemetry`.
     pub telemetry: Option<Span>,
+    /// The control socket's path and mode.
+    pub control: ControlPlaces,
     /// TLS files and their places.
     pub tls_files: Vec<TlsFile>,
+}
+
+/// Where the settings of the control socket are, if given.
+#[derive(Debug, Default)]
+pub struct ControlPlaces {
+    /// Its path.
+    pub socket: Option<Span>,
+    /// Its permissions.
+    pub mode: Option<Span>,
 }
 
 /// A file with a certificate or a key.
@@ -101,7 +112,7 @@ pub fn validate(
         logging: sections::logging(&mut context, config.logging.as_deref()),
         jobs,
         watches: watches::validate(&mut context, config.watches.as_deref(), &at_start, &mut places),
-        control: sections::control(&mut context, config.control.as_deref()),
+        control: sections::control(&mut context, config.control.as_deref(), &mut places),
         telemetry: sections::telemetry(&mut context, config.telemetry.as_deref(), &mut places),
         stop_timeout: sections::stop_budget(config.stop_timeout.as_deref()),
         shutdown_signals: signals::shutdown(&mut context, config.shutdown_signals.as_deref()),

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::printable::printable;
+
 /// A call without the answer that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallError {
@@ -40,11 +42,11 @@ impl CallError {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(reason) => write!(f, "it cannot be reached: {reason}"),
+            Self::Unreachable(reason) => write!(f, "it cannot be reached: {}", printable(reason)),
             Self::TimedOut(limit) => write!(f, "it did not answer within {:.1}s", limit.as_secs_f64()),
             Self::Answered { status, message } if message.is_empty() => write!(f, "it answered {status}"),
-            Self::Answered { status, message } => write!(f, "it answered {status}: {message}"),
-            Self::Garbled(reason) => write!(f, "its answer makes no sense: {reason}"),
+            Self::Answered { status, message } => write!(f, "it answered {status}: {}", printable(message)),
+            Self::Garbled(reason) => write!(f, "its answer makes no sense: {}", printable(reason)),
         }
     }
 }

@@ -18,6 +18,8 @@ pub(super) const JOB: &str = "CONTAINERPILOT_JOB";
 pub(super) const SUPERVISOR: &str = "CONTAINERPILOT_PID";
 /// What a job that runs as another user is told of that user.
 const LOGIN: [&str; 3] = ["HOME", "USER", "LOGNAME"];
+/// The token is for our own requests. A job that needs it sets it in its `env`.
+const OUR_SECRET: &str = "CONSUL_HTTP_TOKEN";
 
 /// What decides the environment of one process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -143,6 +145,7 @@ impl Environ {
 
     fn unite(&mut self) {
         self.common = self.inherited.clone();
+        self.common.unset(OsStr::new(OUR_SECRET));
         for variable in self.addresses.iter().chain(self.told.iter()) {
             self.common.set(variable.clone());
         }
@@ -202,6 +205,17 @@ mod tests {
         assert_eq!(get(&all, "A").as_deref(), Some("global"));
         assert_eq!(get(&all, "B").as_deref(), Some("job"));
         assert_eq!(get(&all, "HOME").as_deref(), Some("/root"));
+    }
+
+    #[test]
+    fn the_token_for_consul_is_for_templates_and_for_jobs_that_set_it() {
+        let name = "CONSUL_HTTP_TOKEN";
+        let mut environ = Environ::new([(name.into(), "secret".into())]);
+        environ.change(&vec![("A".into(), Some("1".into()))]);
+        assert_eq!(get(&environ.build(&Request::default()), name), None);
+        assert_eq!(environ.for_templates().get(name).map(String::as_str), Some("secret"));
+        let own = vec![(name.to_owned(), Some("secret".to_owned()))];
+        assert_eq!(get(&environ.build(&with(&own)), name).as_deref(), Some("secret"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io::{self, BufRead};
 use serde_json::Value;
 
 use crate::cli::output;
+use crate::printable::printable;
 
 /// Prints events as they come, until the stream ends.
 pub fn print(body: impl BufRead) -> io::Result<()> {
@@ -27,10 +28,10 @@ pub fn print(body: impl BufRead) -> io::Result<()> {
 /// What a line of the stream says; `None` if it says nothing to people.
 fn told(line: &str) -> Option<String> {
     if let Some(comment) = line.strip_prefix(": ") {
-        return Some(format!("{comment}\n"));
+        return Some(format!("{}\n", printable(comment)));
     }
     let event: Value = serde_json::from_str(line.strip_prefix("data: ")?).ok()?;
-    let word = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or("?").to_owned();
+    let word = |key: &str| printable(event.get(key).and_then(Value::as_str).unwrap_or("?"));
     let number = |key: &str| event.get(key).and_then(Value::as_u64);
     let cause = number("cause").map(|cause| format!(" (because of {cause})")).unwrap_or_default();
     let sequence = number("sequence").unwrap_or(0);

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::printable::printable;
+
 /// The whole status.
 pub fn render(status: &Value) -> String {
     let mut text = summary(status);
@@ -75,7 +77,7 @@ fn watch(watch: &Value) -> Vec<String> {
 fn word(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => printable(text),
         Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     }
 }

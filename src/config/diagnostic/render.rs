@@ -6,7 +6,9 @@ use annotate_snippets::{Annotation, AnnotationKind, Element, Group, Level, Origi
 use serde_json::{Map, Value};
 
 use super::{Place, Problem, Severity};
+use crate::config::secret::without_credentials;
 use crate::config::source::{FileId, Output, SourceFile, Sources, Span, position};
+use crate::printable::printable;
 
 /// Marks this many lines apart or fewer share one excerpt.
 const EXCERPT_LINES: usize = 200;
@@ -51,7 +53,9 @@ fn notes(sources: &Sources, problem: &Problem) -> Vec<String> {
         && let Some(rendered) = sources.get(span.file).and_then(|file| file.origin(span.range()).rendered)
     {
         notes.push(match rendered {
-            Output::Text(text) => format!("the template rendered this as: {text}"),
+            Output::Text(text) => {
+                format!("the template rendered this as: {}", printable(&without_credentials(&text)))
+            }
             Output::Nothing { unset: Some(name) } => {
                 format!("the template rendered nothing here: {name} is not set")
             }

@@ -1,13 +1,14 @@
 //! Lints that look at this machine: programs and files that are not there.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::config::diagnostic::{Problem, Problems};
+use crate::config::diagnostic::{Place, Problem, Problems};
 use crate::config::source::Span;
-use crate::config::spec::{CommandLine, Environment, JobSpec, Probe, Spec};
-use crate::config::validate::Places;
+use crate::config::spec::{CommandLine, ControlSpec, Environment, JobSpec, Probe, Spec};
+use crate::config::validate::{ControlPlaces, Places};
 
 /// Where execvp(3) looks when PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -31,9 +32,35 @@ pub fn lint(spec: &Spec, places: &Places, env: &BTreeMap<String, String>, proble
             }
         }
     }
+    control_socket(&spec.control, &places.control, problems);
     for file in places.tls_files.iter().filter(|file| !file.path.exists()) {
         let message = format!("{}: {:?} does not exist on this machine", file.of, file.path);
         problems.add(Problem::warning("file-not-found", file.span, message));
+    }
+}
+
+/// Whoever may write to the control socket can run anything, and whoever may write to its directory can put a socket
+/// of their own in its place.
+fn control_socket(spec: &ControlSpec, places: &ControlPlaces, problems: &mut Problems) {
+    if let Some(span) = places.mode.filter(|_| spec.mode & 0o002 != 0) {
+        let message = format!("control.mode: with {:04o} every user may control containerpilot", spec.mode);
+        problems.add(
+            Problem::warning("open-control-socket", span, message)
+                .help("0600 lets its owner control it, 0660 its group too"),
+        );
+    }
+    let Some(directory) = spec.socket.parent() else { return };
+    let mode = fs::metadata(directory).map_or(0, |found| found.permissions().mode());
+    // In a directory with the sticky bit, such as /tmp, only the owner of a file may replace it.
+    if mode & 0o1002 == 0o0002 {
+        let message = format!(
+            "control.socket: every user may write to {directory:?} and put another socket in the place of ours"
+        );
+        let place = places.socket.map_or(Place::Nowhere, Place::At);
+        problems.add(
+            Problem::warning("open-control-socket", place, message)
+                .help("use a directory that only its owner may write to"),
+        );
     }
 }
 

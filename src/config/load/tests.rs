@@ -273,7 +273,7 @@ fn rendering_a_directory_names_each_file() {
 }
 
 #[test]
-fn a_token_never_appears_in_a_report() {
+fn a_secret_never_appears_in_a_report() {
     let texts = [
         "{consul: {address: 'x:0', token: 'SECRET', tokn: 1}}",
         "{consul: {address: 'x:0', token: 'SECRET' oops}}",
@@ -281,6 +281,19 @@ fn a_token_never_appears_in_a_report() {
         "{consul: {token: ['SECRET']}, x: 1}",
         "{consul: {' token: 'SECRET'}}",
         "{consul: {address: {{ nope }}, token: 'SECRET'}}",
+        "{consul: {tokn: 'SECRET'}}",
+        "{consul: 'https://me:SECRET@consul:0'}",
+        "{consul: 'me:SECRET@consul:0'}",
+        "{consul: 'SECRET@consul:0', env: {A: 'https://SECRET@x'}}",
+        "{env: {PASS: 'SECRET', 9: 'SECRET'}, jobs: [{exec: 'true'}]}",
+        "{env: {PASS: ['SECRET']}}",
+        "{env: {PASS: 'SECRET' oops}}",
+        "{envv: {PASS: 'SECRET'}}",
+        "{jobs: [{name: 'a', exec: 'true', env: {PASS: 'SECRET'}, nope: 1}]}",
+        "{jobs: [{exec: 'true', health: {http: 'http://me:SECRET@host:0/'}}]}",
+        "{jobs: [{exec: 'true', health: {http: {url: 'x', headers: {Authorization: 'SECRET'}}}}]}",
+        "{jobs: [{exec: 'true', health: {http: {url: 'http://x', headers: {A: ['SECRET']}}}}]}",
+        "{jobs: [{exec: 'true', health: {tcp: 'me:SECRET@host:1'}}]}",
     ];
     for text in texts {
         let report = load_text("t", text, &env(&[]), &system()).unwrap_err();
@@ -292,9 +305,15 @@ fn a_token_never_appears_in_a_report() {
 #[test]
 fn a_secret_from_the_environment_is_not_shown_where_it_was_rendered() {
     let variables = env(&[("TOKEN", "SECRET'"), ("ADDRESS", "x:0")]);
-    let text = "{consul: {address: '{{ .ADDRESS }}', token: '{{ .TOKEN }}'}}";
-    let report = load_text("t", text, &variables, &system()).unwrap_err();
-    assert!(!report.to_string().contains("SECRET"), "{report}");
+    for text in [
+        "{consul: {address: '{{ .ADDRESS }}', token: '{{ .TOKEN }}'}}",
+        "{consul: \"https://me:{{ .TOKEN }}@{{ .ADDRESS }}\"}",
+        "{env: {A: ['{{ .TOKEN }}']}}",
+    ] {
+        let report = load_text("t", text, &variables, &system()).unwrap_err();
+        assert!(!report.to_string().contains("SECRET"), "{report}");
+        assert!(!report.to_json().to_string().contains("SECRET"), "{report}");
+    }
 }
 
 /// A configuration to break.

@@ -3,6 +3,9 @@
 /// A host and the port behind it, if one is given. IPv6 addresses stand in brackets, which the result
 /// does not have.
 pub(super) fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
+    if text.contains('@') {
+        return Err("a user name or password is not taken here".to_owned());
+    }
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, after) =
             rest.split_once(']').ok_or_else(|| "expected `]` after the IPv6 address".to_owned())?;

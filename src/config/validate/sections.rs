@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::advertise::{address, selectors, strings};
 use super::context::{Context, value};
-use super::{DEFAULT_STOP_BUDGET, Places};
+use super::{ControlPlaces, DEFAULT_STOP_BUDGET, Places};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
 use crate::config::raw::{
@@ -73,9 +73,16 @@ fn log_output(context: &mut Context<'_>, field: &Field<String>, text: &str) -> L
     LogOutput::File(path)
 }
 
-pub(super) fn control(context: &mut Context<'_>, field: Option<&Field<RawControl>>) -> ControlSpec {
+pub(super) fn control(
+    context: &mut Context<'_>,
+    field: Option<&Field<RawControl>>,
+    places: &mut Places,
+) -> ControlSpec {
     let raw = field.and_then(|field| field.value.as_ref());
     let socket = raw.and_then(|raw| raw.socket.as_ref());
+    let mode = raw.and_then(|raw| raw.mode.as_ref());
+    places.control =
+        ControlPlaces { socket: socket.map(|field| field.span), mode: mode.map(|field| field.span) };
     if let Some(field) = socket
         && let Some(path) = &field.value
         && path.len() > LONGEST_SOCKET_PATH
