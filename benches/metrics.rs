@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use containerpilot::config::spec::{MetricKind, MetricSpec};
 use containerpilot::messages::event::{EventCode, EventKey, Source};
@@ -16,16 +16,13 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 fn status(check: &Arc<str>) -> JobStatus {
     JobStatus {
-        phase: Phase::Running,
-        since: SystemTime::UNIX_EPOCH,
         health: Health::Healthy,
         checks: vec![(Arc::clone(check), Verdict::Passing)],
         starting: false,
         pid: Some(7),
         restarts: 3,
         last_exit: Some((0, "exited with 0".to_owned())),
-        advertised: None,
-        essential: false,
+        ..JobStatus::new(Phase::Running)
     }
 }
 

@@ -22,7 +22,7 @@ const LAYERS: [(&str, u8); 12] = [
 ];
 
 /// Files of actors that decide and never act, wherever they are below `src/actors`.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "backoff",
     "diff",
     "life",
@@ -30,6 +30,7 @@ const PURE: [&str; 14] = [
     "needs",
     "outage",
     "reach",
+    "readiness",
     "reconcile",
     "retry",
     "schedule",

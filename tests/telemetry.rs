@@ -213,3 +213,33 @@ fn a_real_prometheus_scrapes_us_and_answers() {
         pilot.eventually(&format!("{query} = {expected}"), || value(query).as_deref() == Some(expected));
     }
 }
+
+#[test]
+fn the_container_is_not_ready_while_a_required_job_crashes_again_and_again() {
+    let port = free_port();
+    let pilot = Pilot::start(&format!(
+        r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
+            {{ name: "once", exec: "true", required: true }},
+            {{ name: "helper", exec: ["sh", "-c", "exit 3"] }},
+            {{ name: "waits", exec: "sleep 1000", when: {{ source: "helper", once: "exitSuccess" }}, required: false }},
+            {{ name: "app", exec: ["sh", "-c", "test -e {{dir}}/good || exit 3; exec sleep 1000"],
+              restarts: "unlimited", backoff: {{ max: "20ms", resetAfter: "300ms" }} }} ] }}"#
+    ));
+    let against = || {
+        let answer = get_port(port, "/readyz", "");
+        (answer.status, answer.json()["notReady"].clone())
+    };
+    pilot.wait_for_events("app exitFailed", 3);
+    // It is running at some of these moments, and delayed at others.
+    for _ in 0..100 {
+        let (status, jobs) = against();
+        assert_eq!(status, 503, "{jobs}");
+        assert_eq!((&jobs[0]["name"], &jobs[1]), (&"app".into(), &serde_json::Value::Null), "{jobs}");
+        assert!(jobs[0]["reason"].as_str().unwrap().contains("exited with status 3"), "{jobs}");
+    }
+    fs::write(pilot.path("good"), "").unwrap();
+    pilot.eventually("it is ready", || against().0 == 200);
+    assert_eq!(pilot.status_of("waits")["neverRan"], "\"helper exitSuccess\" can no longer come");
+    assert_eq!(pilot.status_of("app")["required"], true);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}

@@ -90,6 +90,8 @@ pub struct Job {
     in_shutdown: bool,
     last_status: Option<u8>,
     last_exit: Option<String>,
+    /// Why it gave up before its first run.
+    never_ran: Option<String>,
     /// Executions since it was configured.
     runs: u64,
     since: SystemTime,
@@ -130,6 +132,7 @@ impl Job {
             in_shutdown: false,
             last_status: None,
             last_exit: None,
+            never_ran: None,
             runs: 0,
             since: SystemTime::now(),
             reported: None,
@@ -205,8 +208,18 @@ impl Job {
             last_exit: self.last_status.zip(self.last_exit.clone()),
             advertised: self.spec.advertise.as_ref().map(|spec| (spec.address.to_string(), spec.port)),
             essential: self.spec.essential,
+            required: self.spec.required,
+            has_run: self.has_run(),
+            never_ran: self.never_ran.clone().filter(|_| !self.has_run()),
+            early_ends: self.state.early_ends,
+            settles_after: self.spec.backoff.reset_after,
         };
         self.around.board.write().jobs.insert(self.spec.name.clone(), status);
+    }
+
+    /// A job that something else executes runs as soon as it need not wait.
+    fn has_run(&self) -> bool {
+        self.runs > 0 || !self.policy.has_process && self.state.phase != Phase::Waiting
     }
 
     /// A job that something else executes is checked for as long as it serves.
@@ -327,9 +340,11 @@ impl Job {
     }
 
     /// Says why a job will not run; one that has run, or could only run at the end, needs no words.
-    fn log_loss(&self) {
+    fn note_loss(&mut self) {
         if self.state.phase == Phase::Waiting && self.runs == 0 && !self.around.board.read().shutting_down {
-            warn!(self.log, "will not run: {} can no longer come", self.listener.missing());
+            let reason = format!("{} can no longer come", self.listener.missing());
+            warn!(self.log, "will not run: {reason}");
+            self.never_ran = Some(reason);
         }
     }
 

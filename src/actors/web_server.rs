@@ -7,6 +7,7 @@ pub mod event_log;
 mod head_end;
 pub mod listener;
 pub mod places;
+mod readiness;
 mod refusal;
 pub mod reply;
 pub mod status;

@@ -61,6 +61,7 @@ impl JobSpec {
             advertise: None,
             raw_output: false,
             essential: false,
+            required: false,
             execution: ExecutionSpec::default(),
         }
     }
@@ -71,6 +72,7 @@ impl Spec {
     pub fn add_main(&mut self, command: CommandLine) {
         let mut main = JobSpec::new(MAIN.into(), Some(command));
         main.essential = true;
+        main.required = true;
         let has_coprocess = self.jobs.iter().any(|job| job.kind == JobKind::Coprocess);
         let pre_start = self.jobs.iter().find(|job| &*job.name == PRE_START && job.kind == JobKind::Job);
         if let (true, Some(pre_start)) = (has_coprocess, pre_start) {
@@ -93,7 +95,7 @@ mod tests {
         let mut spec = Spec::default();
         spec.add_main(sleep());
         assert_eq!(&*spec.jobs[0].name, "main");
-        assert!(spec.jobs[0].essential);
+        assert!(spec.jobs[0].essential && spec.jobs[0].required);
     }
 
     #[test]

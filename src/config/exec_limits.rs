@@ -51,7 +51,7 @@ impl ExecLimits {
     /// The most that variables and arguments may cost together, so that we can add our own.
     pub fn total(self) -> usize {
         let quarter = self.stack.map_or(usize::MAX, |stack| usize::try_from(stack / 4).unwrap_or(usize::MAX));
-        let total = quarter.min(NEVER_MORE_THAN).max(ALWAYS_TAKEN);
+        let total = quarter.clamp(ALWAYS_TAKEN, NEVER_MORE_THAN);
         total - total / SHARE_FOR_US
     }
 }

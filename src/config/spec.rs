@@ -92,6 +92,8 @@ pub struct JobSpec {
     pub raw_output: bool,
     /// When it completes, the program ends with its status.
     pub essential: bool,
+    /// It must run and be healthy for the container to be ready.
+    pub required: bool,
     /// How its process is executed.
     pub execution: ExecutionSpec,
 }

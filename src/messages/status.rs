@@ -32,9 +32,40 @@ pub struct JobStatus {
     pub advertised: Option<(String, u16)>,
     /// Whether it ends the program when it completes.
     pub essential: bool,
+    /// Whether the container is ready only while it runs and is healthy.
+    pub required: bool,
+    /// Whether it was ever started since it was configured.
+    pub has_run: bool,
+    /// Why it will never run, if that is so.
+    pub never_ran: Option<String>,
+    /// Runs in a row that ended early.
+    pub early_ends: u32,
+    /// A run of this length is no early end.
+    pub settles_after: Duration,
 }
 
 impl JobStatus {
+    /// A job of which nothing more is known.
+    pub fn new(phase: Phase) -> Self {
+        Self {
+            phase,
+            since: SystemTime::UNIX_EPOCH,
+            health: Health::Unknown,
+            checks: Vec::new(),
+            pid: None,
+            starting: false,
+            restarts: 0,
+            last_exit: None,
+            advertised: None,
+            essential: false,
+            required: false,
+            has_run: false,
+            never_ran: None,
+            early_ends: 0,
+            settles_after: Duration::ZERO,
+        }
+    }
+
     /// The word that users read for what the job is doing.
     pub fn state(&self) -> &'static str {
         if self.starting { "starting" } else { self.phase.name() }

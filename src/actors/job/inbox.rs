@@ -134,7 +134,7 @@ impl Handler<JobCommand> for Job {
             }
             JobCommand::Answer(number) => self.tell_pilot(Some(number)),
             JobCommand::GiveUp => {
-                self.log_loss();
+                self.note_loss();
                 self.advance(Input::TriggerExpired, ctx);
             }
             JobCommand::Hurry => {

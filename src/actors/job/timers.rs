@@ -72,7 +72,9 @@ impl Job {
             self.schedule = Some(ctx.run_later(timeout, move |job, ctx| {
                 job.schedule = None;
                 if job.state.phase == Phase::Waiting {
-                    warn!(job.log, "gives up: what it waits for has not come within {}", text(timeout));
+                    let (missing, limit) = (job.listener.missing(), text(timeout));
+                    warn!(job.log, "gives up: what it waits for has not come within {limit}");
+                    job.never_ran = Some(format!("{missing} has not come within {limit}"));
                 }
                 job.advance(Input::TriggerExpired, ctx);
             }));

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
+use super::readiness::reason_against;
 use crate::logging::time::TimeText;
 use crate::messages::health::{Health, Verdict};
 use crate::messages::job::Phase;
@@ -47,6 +48,8 @@ fn job(name: &str, job: &JobStatus) -> Value {
         "lastExit": job.last_exit.as_ref().map(|(status, words)| json!({ "status": status, "reason": words })),
         "advertised": job.advertised.as_ref().map(|(address, port)| json!({ "address": address, "port": port })),
         "essential": job.essential,
+        "required": job.required,
+        "neverRan": job.never_ran,
     })
 }
 
@@ -84,15 +87,14 @@ pub fn in_containerpilots_form(overview: &Overview) -> Value {
     json!({ "Version": VERSION, "Jobs": jobs, "Services": services, "Watches": watches })
 }
 
-/// The jobs for whose sake an orchestrator should send no traffic yet: essential or advertised, and not healthy.
-pub fn not_ready(overview: &Overview) -> Vec<Value> {
-    let waiting = overview
-        .jobs
-        .iter()
-        .filter(|(_, job)| (job.essential || job.advertised.is_some()) && health(job) != Health::Healthy);
-    waiting
-        .map(|(name, job)| json!({ "name": &**name, "state": job.state(), "health": job.health.to_string() }))
-        .collect()
+/// The jobs for whose sake an orchestrator should send no traffic, each with its reason.
+pub fn not_ready(overview: &Overview, now: SystemTime) -> Vec<Value> {
+    let entry = |(name, job): (&Arc<str>, &JobStatus)| {
+        let reason = reason_against(job, now)?;
+        let (state, health) = (job.state(), job.health.to_string());
+        Some(json!({ "name": &**name, "state": state, "health": health, "reason": reason }))
+    };
+    overview.jobs.iter().filter_map(entry).collect()
 }
 
 /// The health of a job, where one that nothing checks is healthy while it runs.

@@ -1,6 +1,6 @@
 //! The routes of the telemetry port: for Prometheus, for ContainerPilot's users, and for orchestrators.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::web::{self, Data, ServiceConfig};
@@ -58,7 +58,7 @@ async fn alive() -> HttpResponse {
 
 async fn ready(shared: Data<Shared>) -> HttpResponse {
     let overview = shared.board.read();
-    let waiting = status::not_ready(&overview);
+    let waiting = status::not_ready(&overview, SystemTime::now());
     let is_ready = waiting.is_empty() && !overview.shutting_down;
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let answer = json!({ "ready": is_ready, "notReady": waiting, "shuttingDown": overview.shutting_down });

@@ -155,16 +155,11 @@ impl Scenery {
 
     fn show(&self, name: &str, change: impl FnOnce(&mut JobStatus)) {
         let mut status = JobStatus {
-            phase: Phase::Running,
-            since: SystemTime::UNIX_EPOCH,
-            health: Health::Unknown,
-            checks: vec![],
-            starting: false,
             pid: Some(42),
             restarts: 3,
             last_exit: Some((143, "killed by SIGTERM".to_owned())),
-            advertised: None,
-            essential: false,
+            has_run: true,
+            ..JobStatus::new(Phase::Running)
         };
         change(&mut status);
         self.shared.board.write().jobs.insert(Arc::from(name), status);

@@ -54,6 +54,9 @@ pub struct RawJob {
     pub logging: Opt<RawOutput>,
     /// Ends the container, with this job's status, when the job completes. Default false.
     pub essential: Opt<Flag>,
+    /// Whether `/readyz` of telemetry waits for it: it must run, or have succeeded, and pass its checks. Default true for an
+    /// essential or advertised job and for one that is restarted without limit, else false.
+    pub required: Opt<Flag>,
     /// Environment variables; null unsets one.
     pub env: Opt<Dictionary<Option<Scalar>>>,
     /// The working directory.

@@ -161,6 +161,13 @@ fn job(
     let when = when?;
     let interval = if let Trigger::Interval(interval) = when.trigger { Some(interval) } else { None };
     let restarts = job_restarts(context, &path, raw, &when);
+    let essential = matches!(value(&raw.essential), Some(Flag(true)));
+    // Of a job with an interval, `restarts` is the number of its runs: it is not there to run all the time.
+    let runs_always = restarts == Limit::Unlimited && interval.is_none();
+    let required = match value(&raw.required) {
+        Some(Flag(required)) => *required,
+        None => essential || advertise.is_some() || runs_always,
+    };
     let places = JobPlaces {
         name: raw.name_span().or(raw.exec.as_ref().map(|exec| exec.span)).unwrap_or(field.span),
         when: raw.when.as_ref().map_or(field.span, |when| when.key),
@@ -181,7 +188,8 @@ fn job(
         health: health.checks,
         advertise,
         raw_output: health::raw_output(raw.logging.as_deref()),
-        essential: matches!(value(&raw.essential), Some(Flag(true))),
+        essential,
+        required,
         execution,
     };
     Some((spec, places))
