@@ -22,7 +22,7 @@ const LAYERS: [(&str, u8); 12] = [
 ];
 
 /// Files of actors that decide and never act, wherever they are below `src/actors`.
-const PURE: [&str; 15] = [
+const PURE: [&str; 16] = [
     "backoff",
     "diff",
     "life",
@@ -31,6 +31,7 @@ const PURE: [&str; 15] = [
     "outage",
     "reach",
     "readiness",
+    "reasons",
     "reconcile",
     "retry",
     "schedule",

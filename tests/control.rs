@@ -429,3 +429,63 @@ fn check_warns_of_a_control_socket_that_every_user_can_replace() {
         assert_eq!(report.contains("warning[open-control-socket]"), warns, "{mode:o}: {report}");
     }
 }
+
+#[test]
+fn events_say_how_and_why_a_process_ended_and_why_a_job_stops() {
+    let pilot = Pilot::start(
+        r#"{ jobs: [
+            { name: "fails", exec: ["sh", "-c", "exit 3"] },
+            { name: "absent", exec: "/no/such/program" },
+            { name: "slow", exec: "sleep 1000", timeout: "50ms" },
+            { name: "after", exec: "true", when: { source: "fails", once: "exitSuccess" } },
+            { name: "late", exec: "true", when: { source: "SIGUSR2", once: "signal", timeout: "50ms" } },
+            { name: "deaf", exec: ["sh", "-c", "trap '' TERM; while :; do echo up >> {dir}/up; sleep 0.05; done"],
+              killTimeout: "50ms" },
+            { name: "app", exec: "sleep 1000" } ] }"#,
+    );
+    pilot.wait_for_file("up");
+    let deaf = pilot.pid_of("deaf");
+    for job in ["fails", "absent", "slow", "after", "late"] {
+        pilot.wait_for_event(&format!("{job} stopped"));
+    }
+    pilot.tell(&["stop", "deaf"]);
+    pilot.wait_for_event("deaf stopped");
+    let answer = pilot.ask("GET", "/v3/events?wait=0", "").body;
+    let events: Vec<serde_json::Value> =
+        answer.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect();
+    let event = |source: &str, code: &str| {
+        let found = events.iter().find(|event| event["source"] == source && event["code"] == code);
+        found.unwrap_or_else(|| panic!("{source} {code} in {answer}")).clone()
+    };
+    let reason = |source: &str, code: &str| event(source, code)["reason"].as_str().unwrap().to_owned();
+    let failed = event("fails", "exitFailed");
+    assert_eq!((&failed["status"], &failed["reason"]), (&3.into(), &"exited with status 3".into()));
+    assert!(failed["pid"].as_i64().unwrap() > 1, "{failed}");
+    assert_eq!(reason("fails", "stopping"), "will not run again: exited with status 3");
+    let absent = event("absent", "exitFailed");
+    assert_eq!((&absent["status"], absent.get("pid")), (&127.into(), None));
+    assert!(absent["reason"].as_str().unwrap().contains("No such file"), "{absent}");
+    assert_eq!(reason("slow", "exitFailed"), "ran longer than its timeout: killed by SIGKILL");
+    assert_eq!(reason("after", "stopping"), r#"will not run: "fails exitSuccess" can no longer come"#);
+    assert_eq!(reason("late", "stopping"), r#"will not run: "SIGUSR2 signal" has not come within 50ms"#);
+    assert_eq!(reason("deaf", "stopping"), "it is stopped by hand");
+    let killed = event("deaf", "exitFailed");
+    assert_eq!(
+        (&killed["pid"], &killed["status"], &killed["signal"]),
+        (&deaf.into(), &137.into(), &"SIGKILL".into())
+    );
+    assert_eq!(killed["reason"], "killed by SIGKILL after killTimeout");
+    let told = pilot.tell(&["events"]);
+    assert!(
+        told.contains(&format!("deaf exitFailed: killed by SIGKILL after killTimeout [pid {deaf}]")),
+        "{told}"
+    );
+    let shown = pilot.tell(&["status"]);
+    assert!(shown.lines().any(|line| line.starts_with("after") && line.contains("never ran")), "{shown}");
+    assert!(shown.contains(r#""fails exitSuccess" can no longer come"#), "{shown}");
+    pilot.tell(&["restart", "app"]);
+    pilot.wait_for_event("app stopped");
+    let told = pilot.tell(&["events"]);
+    assert!(told.contains("app stopping: it is restarted by hand"), "{told}");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::config::spec::JobSpec;
 use crate::messages::bus::{Bus, Hold};
 use crate::messages::discovery::Withdrawn;
-use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::event::{Detail, EventCode, EventKey, Source};
 use crate::messages::health::{CheckCommand, Health};
 use crate::messages::job::{JobChanged, Missing, Phase};
 use crate::messages::process::{ExecutionId, Pid, ProcessEnded};
@@ -27,6 +27,7 @@ pub mod backoff;
 pub mod health;
 mod inbox;
 pub mod lifecycle;
+mod reasons;
 mod starting;
 mod ticker;
 mod timers;
@@ -35,6 +36,7 @@ pub mod trigger;
 use advertisement::{Advertisement, Discovery};
 use health::Checks;
 use lifecycle::{Action, Afterwards, Cadence, Input, Policy, Process, State, step};
+use reasons::Kill;
 use trigger::Listener;
 
 /// How long Consul may take to forget a job that stops.
@@ -92,6 +94,12 @@ pub struct Job {
     last_exit: Option<String>,
     /// Why it gave up before its first run.
     never_ran: Option<String>,
+    /// What is known of the end that is about to be published.
+    ended: Option<Detail>,
+    /// Why we sent SIGKILL to the current execution.
+    kill: Option<Kill>,
+    /// Why it was told to stop.
+    stop_reason: Option<&'static str>,
     /// Executions since it was configured.
     runs: u64,
     since: SystemTime,
@@ -133,6 +141,9 @@ impl Job {
             last_status: None,
             last_exit: None,
             never_ran: None,
+            ended: None,
+            kill: None,
+            stop_reason: None,
             runs: 0,
             since: SystemTime::now(),
             reported: None,
@@ -165,6 +176,9 @@ impl Job {
             self.cancel_timer(ctx);
         }
         self.state = next;
+        if actions.contains(&Action::Kill) {
+            self.kill = Kill::by(input).or(self.kill);
+        }
         if !self.policy.has_process {
             self.follow_without_process(before);
         }
@@ -185,6 +199,7 @@ impl Job {
             && let Some(postponed) = self.postponed.take()
         {
             ctx.cancel_future(postponed);
+            self.ended = Some(Detail::reason("stopped before it was started"));
             self.advance(Input::SpawnFailed, ctx);
         }
     }
@@ -202,7 +217,7 @@ impl Job {
                 .map(|check| check.name.clone())
                 .zip(self.checks.verdicts())
                 .collect(),
-            pid: self.pid().filter(|_| self.state.process == Process::Live),
+            pid: self.live_pid(),
             starting: self.state.phase == Phase::Running && self.policy.has_process && self.pid().is_none(),
             restarts: self.runs.saturating_sub(1),
             last_exit: self.last_status.zip(self.last_exit.clone()),
@@ -233,13 +248,15 @@ impl Job {
 
     fn perform(&mut self, action: Action, ctx: &mut Context<Self>) {
         match action {
-            Action::Spawn => self.spawn(ctx),
+            Action::Spawn => {
+                (self.kill, self.stop_reason) = (None, None);
+                self.spawn(ctx);
+            }
             Action::Publish(code) => self.publish(code),
             Action::PublishStoppingAndHold => {
                 self.holds += 1;
                 let hold = Hold::new(ctx.address().recipient(), self.holds);
-                let key = self.key(EventCode::Stopping);
-                self.cause = Some(self.around.bus.publish_with_hold(key, self.cause, hold));
+                self.publish_with(EventCode::Stopping, Some(hold));
             }
             Action::Arm(timer) => self.arm(timer, ctx),
             Action::Deregister => self.deregister(ctx),
@@ -284,7 +301,43 @@ impl Job {
     }
 
     fn publish(&mut self, code: EventCode) {
-        self.cause = Some(self.around.bus.publish(self.key(code), self.cause));
+        self.publish_with(code, None);
+    }
+
+    fn publish_with(&mut self, code: EventCode, hold: Option<Arc<Hold>>) {
+        let (key, detail) = (self.key(code), self.detail(code));
+        self.cause = Some(self.around.bus.publish_with(key, self.cause, detail, hold));
+    }
+
+    /// What an event of this job tells people.
+    fn detail(&mut self, code: EventCode) -> Detail {
+        match code {
+            EventCode::ExitSuccess | EventCode::ExitFailed => self.ended.take().unwrap_or_default(),
+            EventCode::Stopping => Detail { pid: self.live_pid(), ..Detail::reason(self.why_it_stops()) },
+            EventCode::Healthy | EventCode::Unhealthy => Detail { pid: self.live_pid(), ..Detail::default() },
+            EventCode::Startup
+            | EventCode::Shutdown
+            | EventCode::Changed
+            | EventCode::Stopped
+            | EventCode::EnterMaintenance
+            | EventCode::ExitMaintenance
+            | EventCode::Signal => Detail::default(),
+        }
+    }
+
+    fn why_it_stops(&self) -> String {
+        if let Some(reason) = self.stop_reason {
+            return reason.to_owned();
+        }
+        match (&self.never_ran, &self.last_exit) {
+            (Some(reason), _) if !self.has_run() => format!("will not run: {reason}"),
+            (_, Some(exit)) => format!("will not run again: {exit}"),
+            (_, None) => "will not run again".to_owned(),
+        }
+    }
+
+    fn live_pid(&self) -> Option<i32> {
+        self.pid().filter(|_| self.state.process == Process::Live)
     }
 
     /// Asks the process to end. It is not checked any more: that it does not answer is no news.

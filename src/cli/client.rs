@@ -144,7 +144,7 @@ fn print(request: &ClientRequest, mut answer: Answer) -> Result<ExitCode, Comman
             output::print(&format!("{:#}\n", value(&mut answer)?))?;
         }
         ClientRequest::Status { format: Format::Human } => {
-            output::print(&table::render(&value(&mut answer)?))?;
+            output::print(&table::render(&value(&mut answer)?, output::width()))?;
         }
         ClientRequest::Reload { dry_run, .. } => {
             output::print(&told(&value(&mut answer)?, *dry_run))?;

@@ -6,6 +6,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use terminal_size::{Width, terminal_size_of};
+
 /// Prints to stdout.
 pub fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -13,6 +15,12 @@ pub fn print(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// The width of the terminal that stdout is, in characters; `None` if it is none.
+pub fn width() -> Option<usize> {
+    let (Width(columns), _) = terminal_size_of(io::stdout())?;
+    Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 
 /// Prints to stderr; if even that fails there is nobody left to tell.

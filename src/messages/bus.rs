@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use actix::prelude::{Message, Recipient};
 
-use super::event::{Event, EventKey};
+use super::event::{Detail, Event, EventKey};
 use super::job::JobChanged;
 
 /// Command to the Registry: deliver this to everybody who listens.
@@ -114,14 +114,23 @@ impl Bus {
         Self { publish, report, mark, last: Arc::default() }
     }
 
-    /// Publishes an event and returns its place in the order of all.
+    /// Publishes an event of which nothing more is known, and returns its place in the order of all.
     pub fn publish(&self, key: EventKey, cause: Option<u64>) -> u64 {
-        self.send(key, cause, None)
+        self.publish_with(key, cause, Detail::default(), None)
     }
 
-    /// Publishes an event together with a hold for those who act on it.
-    pub fn publish_with_hold(&self, key: EventKey, cause: Option<u64>, hold: Arc<Hold>) -> u64 {
-        self.send(key, cause, Some(hold))
+    /// Publishes an event with what is known of it, and with a hold for those who act on it.
+    pub fn publish_with(
+        &self,
+        key: EventKey,
+        cause: Option<u64>,
+        detail: Detail,
+        hold: Option<Arc<Hold>>,
+    ) -> u64 {
+        let sequence = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let event = Event { sequence, time: SystemTime::now(), cause, key, detail };
+        self.publish.do_send(Publish(Notice { event: Arc::new(event), hold, is_published: true }));
+        sequence
     }
 
     /// Tells the Pilot about a job, after everything published before.
@@ -137,15 +146,8 @@ impl Bus {
     /// An event that only some are told: `startup`, to jobs that come later. It has no place of its own in the order,
     /// but that of the last event before it.
     pub fn private(&self, key: EventKey) -> Notice {
-        let sequence = self.last.load(Ordering::Relaxed);
-        let event = Event { sequence, time: SystemTime::now(), cause: None, key };
+        let (sequence, time) = (self.last.load(Ordering::Relaxed), SystemTime::now());
+        let event = Event { sequence, time, cause: None, key, detail: Detail::default() };
         Notice { event: Arc::new(event), hold: None, is_published: false }
-    }
-
-    fn send(&self, key: EventKey, cause: Option<u64>, hold: Option<Arc<Hold>>) -> u64 {
-        let sequence = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let event = Event { sequence, time: SystemTime::now(), cause, key };
-        self.publish.do_send(Publish(Notice { event: Arc::new(event), hold, is_published: true }));
-        sequence
     }
 }

@@ -144,4 +144,26 @@ pub struct Event {
     pub cause: Option<u64>,
     /// What happened, and to whom.
     pub key: EventKey,
+    /// What more is known of it.
+    pub detail: Detail,
+}
+
+/// What an event tells people beyond its code and source; no job waits for it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Detail {
+    /// The process that it is about.
+    pub pid: Option<i32>,
+    /// How that process ended: its status, or 128 plus the signal.
+    pub status: Option<u8>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<Signal>,
+    /// Why it happened, in words.
+    pub reason: Option<String>,
+}
+
+impl Detail {
+    /// Only the reason.
+    pub fn reason(reason: impl Into<String>) -> Self {
+        Self { reason: Some(reason.into()), ..Self::default() }
+    }
 }

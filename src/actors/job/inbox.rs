@@ -5,8 +5,8 @@ use std::time::Duration;
 use actix::prelude::*;
 use slog::{error, info, warn};
 
-use super::Job;
 use super::lifecycle::{Ended, Input, Process};
+use super::{Job, reasons};
 use crate::config::spec::Trigger;
 use crate::messages::bus::{HoldReleased, Notice};
 use crate::messages::discovery::Withdrawn;
@@ -53,6 +53,8 @@ impl Handler<ProcessEnded> for Job {
         if !self.state.pending {
             self.hold = None;
         }
+        let reason = reasons::end(&ended, self.kill);
+        self.ended = Some(reasons::of_end(&ended, &reason));
         match &ended.unstarted {
             Some(Unstarted::Failed(reason)) => {
                 self.note_failure(reason, ended.status.shell_code());
@@ -66,7 +68,7 @@ impl Handler<ProcessEnded> for Job {
         }
         self.log_end(&ended);
         self.last_status = Some(ended.status.shell_code());
-        self.last_exit = Some(ended.to_string());
+        self.last_exit = Some(reason);
         self.advance(Input::Exited(Ended { success: ended.status.is_success(), lasted }), ctx);
         if !ended.leftover {
             self.advance(Input::GroupGone, ctx);
@@ -130,6 +132,11 @@ impl Handler<JobCommand> for Job {
             JobCommand::Stop { cause, in_shutdown } => {
                 self.in_shutdown |= in_shutdown;
                 self.cause = cause.or(self.cause);
+                self.stop_reason = Some(if in_shutdown {
+                    "the program shuts down"
+                } else {
+                    "a reload changed or removed the job"
+                });
                 self.advance(Input::StopRequested, ctx);
             }
             JobCommand::Answer(number) => self.tell_pilot(Some(number)),
@@ -145,11 +152,18 @@ impl Handler<JobCommand> for Job {
                 if self.state.process != Process::None && self.state.phase != Phase::Killing {
                     warn!(self.log, "is killed: its time to stop is over"; "pid" => self.pid());
                 }
+                self.stop_reason = self.stop_reason.or(Some("it is killed, together with the program"));
                 self.advance(Input::KillRequested, ctx);
             }
-            JobCommand::Halt => self.advance(Input::HaltRequested, ctx),
+            JobCommand::Halt => {
+                self.stop_reason = Some("it is stopped by hand");
+                self.advance(Input::HaltRequested, ctx);
+            }
             JobCommand::Start => self.by_hand(Input::StartRequested, ctx),
-            JobCommand::Restart => self.by_hand(Input::RestartRequested, ctx),
+            JobCommand::Restart => {
+                self.stop_reason = Some("it is restarted by hand");
+                self.by_hand(Input::RestartRequested, ctx);
+            }
             JobCommand::Signal(signal) => self.signal(signal),
             JobCommand::Maintain(on) => self.maintain(on),
             JobCommand::Retire => {

@@ -12,11 +12,11 @@ use std::task::{Context, Poll, Waker};
 
 use actix_web::body::{BodySize, MessageBody};
 use actix_web::web::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::connection::{Activity, Occupation};
 use super::status::time;
-use crate::messages::event::Event;
+use crate::messages::event::{Detail, Event};
 
 /// How many events can be replayed.
 const KEPT: usize = 1000;
@@ -118,14 +118,25 @@ impl Drop for EventStream {
 }
 
 /// An event as JSON.
-fn described(event: &Event) -> serde_json::Value {
-    json!({
+fn described(event: &Event) -> Value {
+    let mut described = json!({
         "sequence": event.sequence,
         "time": time(event.time),
         "code": event.key.code.config_name(),
         "source": event.key.source.to_string(),
         "cause": event.cause,
-    })
+    });
+    let Detail { pid, status, signal, reason } = &event.detail;
+    let known = [
+        ("pid", pid.map(Value::from)),
+        ("status", status.map(Value::from)),
+        ("signal", signal.map(|signal| signal.to_string().into())),
+        ("reason", reason.as_deref().map(Value::from)),
+    ];
+    if let Some(object) = described.as_object_mut() {
+        object.extend(known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+    }
+    described
 }
 
 impl MessageBody for EventStream {
@@ -161,10 +172,12 @@ mod tests {
 
     use super::*;
     use crate::messages::event::{EventCode, EventKey, Source};
+    use crate::messages::signal::Signal;
 
     fn event(sequence: u64) -> Arc<Event> {
         let key = EventKey { code: EventCode::Healthy, source: Source::Job("app".into()) };
-        Arc::new(Event { sequence, time: SystemTime::UNIX_EPOCH, cause: Some(7), key })
+        let (time, detail) = (SystemTime::UNIX_EPOCH, Detail::default());
+        Arc::new(Event { sequence, time, cause: Some(7), key, detail })
     }
 
     fn log(count: u64) -> EventLog {
@@ -198,6 +211,19 @@ mod tests {
             "id: 1\ndata: {\"sequence\":1,\"time\":\"1970-01-01T00:00:00.000000000Z\",\"code\":\"healthy\",\
              \"source\":\"app\",\"cause\":7}\n\n"
         );
+    }
+
+    #[test]
+    fn an_end_is_told_with_process_status_and_reason() {
+        let mut ended = Arc::unwrap_or_clone(event(1));
+        ended.detail = Detail {
+            pid: Some(7),
+            status: Some(137),
+            signal: Some(Signal::KILL),
+            reason: Some("killed by SIGKILL after killTimeout".to_owned()),
+        };
+        let end = ",\"pid\":7,\"status\":137,\"signal\":\"SIGKILL\",\"reason\":\"killed by SIGKILL after killTimeout\"}";
+        assert!(described(&ended).to_string().ends_with(end), "{}", described(&ended));
     }
 
     #[test]

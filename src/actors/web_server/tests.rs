@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::messages::control::{Refusal, ReloadSummary};
-use crate::messages::event::{Event, EventCode, EventKey, Source};
+use crate::messages::event::{Detail, Event, EventCode, EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
 use crate::messages::status::JobStatus;
@@ -167,7 +167,8 @@ impl Scenery {
 
     fn publish(&self, sequence: u64) {
         let key = EventKey { code: EventCode::Healthy, source: Source::Job("app".into()) };
-        self.shared.events.push(Arc::new(Event { sequence, time: SystemTime::UNIX_EPOCH, cause: None, key }));
+        let (time, detail) = (SystemTime::UNIX_EPOCH, Detail::default());
+        self.shared.events.push(Arc::new(Event { sequence, time, cause: None, key, detail }));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The event stream as lines for people: `TIME SEQUENCE SOURCE CODE (cause)`.
+//! The event stream as lines for people: `TIME SEQUENCE SOURCE CODE: REASON [pid PID] (cause)`.
 
 use std::io::{self, BufRead};
 
@@ -35,7 +35,9 @@ fn told(line: &str) -> Option<String> {
     let number = |key: &str| event.get(key).and_then(Value::as_u64);
     let cause = number("cause").map(|cause| format!(" (because of {cause})")).unwrap_or_default();
     let sequence = number("sequence").unwrap_or(0);
-    Some(format!("{} {sequence} {} {}{cause}\n", word("time"), word("source"), word("code")))
+    let reason = event.get("reason").map(|_| format!(": {}", word("reason"))).unwrap_or_default();
+    let pid = number("pid").map(|pid| format!(" [pid {pid}]")).unwrap_or_default();
+    Some(format!("{} {sequence} {} {}{reason}{pid}{cause}\n", word("time"), word("source"), word("code")))
 }
 
 #[cfg(test)]
@@ -46,6 +48,8 @@ mod tests {
     fn an_event_is_a_line_and_the_rest_is_not() {
         let line = r#"data: {"sequence":3,"time":"T","code":"healthy","source":"app","cause":2}"#;
         assert_eq!(told(line).unwrap(), "T 3 app healthy (because of 2)\n");
+        let line = r#"data: {"sequence":4,"time":"T","code":"exitFailed","source":"app","cause":2,"pid":7,"status":3,"reason":"exited with status 3"}"#;
+        assert_eq!(told(line).unwrap(), "T 4 app exitFailed: exited with status 3 [pid 7] (because of 2)\n");
         let line = r#"data: {"sequence":1,"time":"T","code":"startup","source":"global","cause":null}"#;
         assert_eq!(told(line).unwrap(), "T 1 global startup\n");
         assert_eq!(

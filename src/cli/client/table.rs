@@ -6,16 +6,23 @@ use serde_json::Value;
 
 use crate::printable::printable;
 
-/// The whole status.
-pub fn render(status: &Value) -> String {
+/// A column is not made narrower than this.
+const NARROWEST: usize = 8;
+/// Columns whose words are ours, and short.
+const NEVER_CUT: [&str; 4] = ["STATE", "PID", "RESTARTS", "SINCE"];
+/// Between two columns.
+const GAP: usize = 2;
+
+/// The whole status, in lines of at most `width` characters; `None`: as long as they are.
+pub fn render(status: &Value, width: Option<usize>) -> String {
     let mut text = summary(status);
     text.push('\n');
     let head = ["JOB", "STATE", "HEALTH", "PID", "RESTARTS", "LAST EXIT", "SINCE"];
-    text.push_str(&table(&head, rows(&status["jobs"], job)));
+    text.push_str(&table(&head, rows(&status["jobs"], job), width));
     let watches = rows(&status["watches"], watch);
     if !watches.is_empty() {
         text.push('\n');
-        text.push_str(&table(&["WATCH", "INSTANCES"], watches));
+        text.push_str(&table(&["WATCH", "INSTANCES"], watches, width));
     }
     text
 }
@@ -30,6 +37,9 @@ fn summary(status: &Value) -> String {
         }
     }
     text.push('\n');
+    if let Some(trouble) = status.pointer("/consul/trouble").filter(|trouble| !trouble.is_null()) {
+        text.push_str(&format!("Consul is in trouble: {}\n", word(trouble)));
+    }
     text
 }
 
@@ -51,15 +61,12 @@ fn job(job: &Value) -> Vec<String> {
     // To the second: nobody reads nanoseconds in a table.
     let since = word(&job["since"]);
     let since = since.split('.').next().map_or_else(String::new, |second| format!("{second}Z"));
-    vec![
-        word(&job["name"]),
-        word(&job["state"]),
-        health,
-        word(&job["pid"]),
-        word(&job["restarts"]),
-        job.pointer("/lastExit/reason").map_or("-".to_owned(), word),
-        since,
-    ]
+    // Complete is what a job is that has done its work; this one has not.
+    let (state, last_exit) = match &job["neverRan"] {
+        Value::String(reason) => ("never ran".to_owned(), printable(reason)),
+        _ => (word(&job["state"]), job.pointer("/lastExit/reason").map_or("-".to_owned(), word)),
+    };
+    vec![word(&job["name"]), state, health, word(&job["pid"]), word(&job["restarts"]), last_exit, since]
 }
 
 fn watch(watch: &Value) -> Vec<String> {
@@ -93,23 +100,44 @@ fn span(time: Duration) -> String {
     }
 }
 
-/// Columns as wide as their widest word, two spaces apart.
-fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
-    let head = head.iter().map(|word| (*word).to_owned()).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|word| word.chars().count()).max().unwrap_or(0)
+/// Columns as wide as their widest word, two spaces apart; words of users are cut if a line would be too long.
+fn table(head: &[&str], rows: Vec<Vec<String>>, width: Option<usize>) -> String {
+    let titles = head.iter().map(|word| (*word).to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
+    let column = |(index, title): (usize, &&str)| {
+        let words = rows.iter().filter_map(|row| row.get(index));
+        let width = words.map(|word| word.chars().count()).max().unwrap_or(0);
+        (width, !NEVER_CUT.contains(title))
     };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let columns: Vec<(usize, bool)> = head.iter().enumerate().map(column).collect();
+    let widths = fitting(&columns, width.unwrap_or(usize::MAX));
     let mut text = String::new();
     for row in &rows {
         let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(word, width)| format!("{word:<width$}")).collect();
-        text.push_str(cells.join("  ").trim_end());
+            row.iter().zip(&widths).map(|(word, width)| format!("{:<width$}", cut(word, *width))).collect();
+        text.push_str(cells.join(&" ".repeat(GAP)).trim_end());
         text.push('\n');
     }
     text
+}
+
+/// The widths of columns that fit into a line, given their widths and whether they may be cut: the widest give way.
+fn fitting(columns: &[(usize, bool)], line: usize) -> Vec<usize> {
+    let cut = |most: usize| {
+        columns.iter().map(move |(width, may_be_cut)| if *may_be_cut { (*width).min(most) } else { *width })
+    };
+    let gaps = GAP * columns.len().saturating_sub(1);
+    let widest = columns.iter().map(|(width, _)| *width).max().unwrap_or(0);
+    let most = (NARROWEST..=widest.min(line)).rev().find(|most| cut(*most).sum::<usize>() + gaps <= line);
+    cut(most.unwrap_or(NARROWEST)).collect()
+}
+
+/// A word of at most that many characters; the last one shows that something was left out.
+fn cut(word: &str, width: usize) -> String {
+    if word.chars().count() <= width {
+        return word.to_owned();
+    }
+    word.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -135,7 +163,7 @@ mod tests {
             ],
         });
         assert_eq!(
-            render(&status),
+            render(&status, None),
             "\
 containerpilot 1.0.0, up 1h2m, in maintenance
 
@@ -148,6 +176,42 @@ db     10.0.0.1:5432
 mq     unknown
 "
         );
+    }
+
+    #[test]
+    fn a_job_that_never_ran_says_why_and_consuls_trouble_is_shown() {
+        let status = json!({
+            "version": "1", "uptime": 1.0, "consul": {"trouble": "it cannot be reached: Connection refused"},
+            "jobs": [{"name": "app", "state": "complete", "health": "unknown", "pid": null, "restarts": 0, "checks": [],
+                      "lastExit": null, "neverRan": "\"migrate exitSuccess\" can no longer come",
+                      "since": "2026-11-15T02:43:00.1Z"}],
+        });
+        assert_eq!(
+            render(&status, None),
+            "\
+containerpilot 1, up 1s
+Consul is in trouble: it cannot be reached: Connection refused
+
+JOB  STATE      HEALTH   PID  RESTARTS  LAST EXIT                                 SINCE
+app  never ran  unknown  -    0         \"migrate exitSuccess\" can no longer come  2026-11-15T02:43:00Z
+"
+        );
+    }
+
+    #[test]
+    fn long_words_are_cut_to_the_width_of_the_terminal() {
+        let rows = || vec![vec!["x".repeat(500), "y".repeat(30), "short".to_owned()]];
+        for width in [60, 80, 200, 1000] {
+            let text = table(&["ONE", "TWO", "THREE"], rows(), Some(width));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+            assert_eq!(text.contains('…'), width < 600, "{text}");
+            assert!(text.contains("short"), "{text}");
+        }
+        assert!(table(&["ONE", "TWO", "THREE"], rows(), None).contains(&"x".repeat(500)));
+        assert_eq!(fitting(&[(100, true), (100, true), (5, true)], 60), [25, 25, 5]);
+        assert_eq!(fitting(&[(100, true), (20, false)], 50), [28, 20]);
+        assert_eq!(fitting(&[(9, true), (9, true)], 1), [8, 8], "not narrower than can be read");
+        assert_eq!(fitting(&[], 1), [0; 0]);
     }
 
     #[test]

@@ -1,0 +1,116 @@
+//! Why a job's process ended and why the job stops, in words for people. Pure: from what is known of it to text.
+
+use super::lifecycle::Input;
+use crate::messages::event::Detail;
+use crate::messages::process::{ExitStatus, Pid, ProcessEnded, Unstarted};
+use crate::messages::signal::Signal;
+
+/// Why we sent SIGKILL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kill {
+    /// The run took longer than `timeout`.
+    RunTimeout,
+    /// The process did not end within `killTimeout` of its stop signal.
+    KillTimeout,
+    /// The whole program had no time left to wait for it.
+    NoTimeLeft,
+}
+
+impl Kill {
+    /// Why an input leads to a kill, if it is one that can.
+    pub fn by(input: Input) -> Option<Self> {
+        [
+            (Input::RunTimeoutElapsed, Self::RunTimeout),
+            (Input::KillTimeoutElapsed, Self::KillTimeout),
+            (Input::KillRequested, Self::NoTimeLeft),
+        ]
+        .into_iter()
+        .find_map(|(known, kill)| (known == input).then_some(kill))
+    }
+}
+
+/// How a process ended, and why if it was us who killed it.
+pub fn end(ended: &ProcessEnded, kill: Option<Kill>) -> String {
+    let was_killed = matches!(ended.status, ExitStatus::Signal { signal: Signal::KILL, .. });
+    match kill.filter(|_| was_killed && !ended.for_memory) {
+        Some(Kill::RunTimeout) => format!("ran longer than its timeout: {ended}"),
+        Some(Kill::KillTimeout) => format!("{ended} after killTimeout"),
+        Some(Kill::NoTimeLeft) => format!("{ended}: there was no time left to wait for it"),
+        None => ended.to_string(),
+    }
+}
+
+/// What the event of an end carries.
+pub fn of_end(ended: &ProcessEnded, reason: &str) -> Detail {
+    let signal = match ended.status {
+        ExitStatus::Signal { signal, .. } => Some(signal),
+        ExitStatus::Code(_) => None,
+    };
+    let was_cancelled = ended.unstarted == Some(Unstarted::Cancelled);
+    Detail {
+        pid: ended.pid.filter(|_| ended.unstarted.is_none()).map(Pid::number),
+        status: Some(ended.status.shell_code()).filter(|_| !was_cancelled),
+        signal: signal.filter(|_| !was_cancelled),
+        reason: Some(reason.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::process::ExecutionId;
+
+    fn ended(status: ExitStatus, for_memory: bool) -> ProcessEnded {
+        ProcessEnded {
+            execution: ExecutionId(1),
+            pid: Pid::new(7),
+            status,
+            unstarted: None,
+            for_memory,
+            daemons: vec![],
+            leftover: false,
+        }
+    }
+
+    #[test]
+    fn a_kill_by_us_says_why() {
+        let killed = ExitStatus::Signal { signal: Signal::KILL, core_dumped: false };
+        for (status, for_memory, kill, expected) in [
+            (killed, false, None, "killed by SIGKILL"),
+            (killed, false, Some(Kill::RunTimeout), "ran longer than its timeout: killed by SIGKILL"),
+            (killed, false, Some(Kill::KillTimeout), "killed by SIGKILL after killTimeout"),
+            (
+                killed,
+                false,
+                Some(Kill::NoTimeLeft),
+                "killed by SIGKILL: there was no time left to wait for it",
+            ),
+            (killed, true, Some(Kill::KillTimeout), "killed for memory (SIGKILL)"),
+            (ExitStatus::Code(0), false, Some(Kill::KillTimeout), "exited with status 0"),
+        ] {
+            assert_eq!(end(&ended(status, for_memory), kill), expected);
+        }
+        assert_eq!(Kill::by(Input::KillTimeoutElapsed), Some(Kill::KillTimeout));
+        assert_eq!(Kill::by(Input::StopRequested), None);
+    }
+
+    #[test]
+    fn the_event_of_an_end_has_the_process_and_its_status() {
+        let killed = ended(ExitStatus::Signal { signal: Signal::TERM, core_dumped: false }, false);
+        let expected = Detail {
+            pid: Some(7),
+            status: Some(143),
+            signal: Some(Signal::TERM),
+            reason: Some("words".to_owned()),
+        };
+        assert_eq!(of_end(&killed, "words"), expected);
+        let never = ProcessEnded {
+            unstarted: Some(Unstarted::Failed("cannot execute".into())),
+            ..ended(ExitStatus::Code(127), false)
+        };
+        let detail = of_end(&never, "cannot execute");
+        assert_eq!((detail.pid, detail.status, detail.signal), (None, Some(127), None));
+        let cancelled = ProcessEnded { pid: None, unstarted: Some(Unstarted::Cancelled), ..killed };
+        assert_eq!(of_end(&cancelled, "words"), Detail::reason("words"));
+    }
+}
