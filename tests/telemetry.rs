@@ -127,7 +127,10 @@ fn a_port_that_is_taken_is_an_error_before_anything_starts() {
 fn status_and_probes_answer() {
     let (pilot, port) = start();
     let status = get_port(port, "/status", "").json();
-    assert_eq!(status["Jobs"][0], serde_json::json!({ "Name": "app", "Status": "healthy" }));
+    let named = |name: &str, status: &str| serde_json::json!({ "Name": name, "Status": status });
+    assert_eq!(status["Jobs"], serde_json::json!([named("app", "healthy"), named("loop", "unknown")]));
+    let own = serde_json::json!({ "Name": "containerpilot", "Address": "127.0.0.1", "Port": port, "Status": "healthy" });
+    assert_eq!(status["Services"], serde_json::json!([own]));
     assert_eq!(get_port(port, "/healthz", "").body, "ok\n");
     assert_eq!(get_port(port, "/readyz", "").status, 200);
     pilot.tell(&["-maintenance", "enable"]);
@@ -241,5 +244,31 @@ fn the_container_is_not_ready_while_a_required_job_crashes_again_and_again() {
     pilot.eventually("it is ready", || against().0 == 200);
     assert_eq!(pilot.status_of("waits")["neverRan"], "\"helper exitSuccess\" can no longer come");
     assert_eq!(pilot.status_of("app")["required"], true);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn status_keeps_the_order_of_the_configuration_through_a_reload() {
+    let port = free_port();
+    let pilot = Pilot::start(&format!(
+        r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
+            {{ name: "zulu", exec: "sleep 1000" }}, {{ name: "alpha", exec: "sleep 1000" }},
+            {{ name: "mike", exec: "sleep 1000" }} ] }}"#
+    ));
+    let names = |list: &serde_json::Value, key: &str| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|job| job[key].as_str().unwrap().to_owned()).collect()
+    };
+    let shown = || {
+        let ours = pilot.ask("GET", "/v3/status", "").json();
+        let theirs = get_port(port, "/status", "").json();
+        (names(&ours["jobs"], "name"), names(&theirs["Jobs"], "Name"))
+    };
+    pilot.wait_for_event("global startup");
+    let order = ["zulu", "alpha", "mike"].map(str::to_owned).to_vec();
+    assert_eq!(shown(), (order.clone(), order));
+    pilot.edit(r#"{ name: "zulu", exec: "sleep 1000" }"#, r#"{ name: "yoke", exec: "sleep 1000" }"#);
+    pilot.tell(&["-reload"]);
+    let order = ["yoke", "alpha", "mike"].map(str::to_owned).to_vec();
+    assert_eq!(shown(), (order.clone(), order));
     assert_eq!(pilot.stop(), Exit::Code(0));
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::config::spec::JobSpec;
 use crate::messages::bus::{Bus, Hold};
 use crate::messages::discovery::Withdrawn;
-use crate::messages::event::{Detail, EventCode, EventKey, Source};
+use crate::messages::event::{Detail, EventCode, EventKey};
 use crate::messages::health::{CheckCommand, Health};
 use crate::messages::job::{JobChanged, Missing, Phase};
 use crate::messages::process::{ExecutionId, Pid, ProcessEnded};
@@ -27,6 +27,7 @@ pub mod backoff;
 pub mod health;
 mod inbox;
 pub mod lifecycle;
+mod publishing;
 mod reasons;
 mod starting;
 mod ticker;
@@ -35,7 +36,7 @@ pub mod trigger;
 
 use advertisement::{Advertisement, Discovery};
 use health::Checks;
-use lifecycle::{Action, Afterwards, Cadence, Input, Policy, Process, State, step};
+use lifecycle::{Action, Afterwards, Cadence, Input, Policy, State, step};
 use reasons::Kill;
 use trigger::Listener;
 
@@ -294,50 +295,6 @@ impl Job {
         self.checks.maintain(on);
         self.advertise();
         self.show();
-    }
-
-    fn key(&self, code: EventCode) -> EventKey {
-        EventKey { code, source: Source::Job(self.spec.name.clone()) }
-    }
-
-    fn publish(&mut self, code: EventCode) {
-        self.publish_with(code, None);
-    }
-
-    fn publish_with(&mut self, code: EventCode, hold: Option<Arc<Hold>>) {
-        let (key, detail) = (self.key(code), self.detail(code));
-        self.cause = Some(self.around.bus.publish_with(key, self.cause, detail, hold));
-    }
-
-    /// What an event of this job tells people.
-    fn detail(&mut self, code: EventCode) -> Detail {
-        match code {
-            EventCode::ExitSuccess | EventCode::ExitFailed => self.ended.take().unwrap_or_default(),
-            EventCode::Stopping => Detail { pid: self.live_pid(), ..Detail::reason(self.why_it_stops()) },
-            EventCode::Healthy | EventCode::Unhealthy => Detail { pid: self.live_pid(), ..Detail::default() },
-            EventCode::Startup
-            | EventCode::Shutdown
-            | EventCode::Changed
-            | EventCode::Stopped
-            | EventCode::EnterMaintenance
-            | EventCode::ExitMaintenance
-            | EventCode::Signal => Detail::default(),
-        }
-    }
-
-    fn why_it_stops(&self) -> String {
-        if let Some(reason) = self.stop_reason {
-            return reason.to_owned();
-        }
-        match (&self.never_ran, &self.last_exit) {
-            (Some(reason), _) if !self.has_run() => format!("will not run: {reason}"),
-            (_, Some(exit)) => format!("will not run again: {exit}"),
-            (_, None) => "will not run again".to_owned(),
-        }
-    }
-
-    fn live_pid(&self) -> Option<i32> {
-        self.pid().filter(|_| self.state.process == Process::Live)
     }
 
     /// Asks the process to end. It is not checked any more: that it does not answer is no news.

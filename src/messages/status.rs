@@ -1,7 +1,7 @@
 //! What there is to see of the running program: written by the actors as it changes, read by the web server.
 
 use std::cell::{Ref, RefCell, RefMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -90,9 +90,22 @@ pub struct DiscoveryStatus {
     pub trouble: Option<String>,
 }
 
+/// What the configuration says of the order in which things are shown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Layout {
+    /// Jobs in the order of the configuration, coprocesses first.
+    pub jobs: Vec<Arc<str>>,
+    /// Watches in the order of the configuration.
+    pub watches: Vec<Arc<str>>,
+    /// Address and port of telemetry, our own service.
+    pub telemetry: Option<(String, u16)>,
+}
+
 /// Everything there is to see.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
+    /// In which order it is shown.
+    pub layout: Layout,
     /// Jobs by name.
     pub jobs: BTreeMap<Arc<str>, JobStatus>,
     /// Watches by name.
@@ -103,6 +116,24 @@ pub struct Overview {
     pub maintenance: bool,
     /// Whether the program is shutting down.
     pub shutting_down: bool,
+}
+
+impl Overview {
+    /// Jobs in the order of the configuration; those that a reload removes come last.
+    pub fn jobs_in_order(&self) -> Vec<(&Arc<str>, &JobStatus)> {
+        in_order(&self.layout.jobs, &self.jobs)
+    }
+
+    /// Watches in the order of the configuration; those that a reload removes come last.
+    pub fn watches_in_order(&self) -> Vec<(&Arc<str>, &WatchStatus)> {
+        in_order(&self.layout.watches, &self.watches)
+    }
+}
+
+fn in_order<'a, T>(order: &[Arc<str>], all: &'a BTreeMap<Arc<str>, T>) -> Vec<(&'a Arc<str>, &'a T)> {
+    let configured: HashSet<&Arc<str>> = order.iter().collect();
+    let first = order.iter().filter_map(|name| all.get_key_value(name));
+    first.chain(all.iter().filter(|(name, _)| !configured.contains(name))).collect()
 }
 
 /// The shared view of the program, on its one thread.

@@ -11,7 +11,7 @@ pub enum Kill {
     /// The run took longer than `timeout`.
     RunTimeout,
     /// The process did not end within `killTimeout` of its stop signal.
-    KillTimeout,
+    StopTimeout,
     /// The whole program had no time left to wait for it.
     NoTimeLeft,
 }
@@ -21,7 +21,7 @@ impl Kill {
     pub fn by(input: Input) -> Option<Self> {
         [
             (Input::RunTimeoutElapsed, Self::RunTimeout),
-            (Input::KillTimeoutElapsed, Self::KillTimeout),
+            (Input::KillTimeoutElapsed, Self::StopTimeout),
             (Input::KillRequested, Self::NoTimeLeft),
         ]
         .into_iter()
@@ -34,7 +34,7 @@ pub fn end(ended: &ProcessEnded, kill: Option<Kill>) -> String {
     let was_killed = matches!(ended.status, ExitStatus::Signal { signal: Signal::KILL, .. });
     match kill.filter(|_| was_killed && !ended.for_memory) {
         Some(Kill::RunTimeout) => format!("ran longer than its timeout: {ended}"),
-        Some(Kill::KillTimeout) => format!("{ended} after killTimeout"),
+        Some(Kill::StopTimeout) => format!("{ended} after killTimeout"),
         Some(Kill::NoTimeLeft) => format!("{ended}: there was no time left to wait for it"),
         None => ended.to_string(),
     }
@@ -78,19 +78,19 @@ mod tests {
         for (status, for_memory, kill, expected) in [
             (killed, false, None, "killed by SIGKILL"),
             (killed, false, Some(Kill::RunTimeout), "ran longer than its timeout: killed by SIGKILL"),
-            (killed, false, Some(Kill::KillTimeout), "killed by SIGKILL after killTimeout"),
+            (killed, false, Some(Kill::StopTimeout), "killed by SIGKILL after killTimeout"),
             (
                 killed,
                 false,
                 Some(Kill::NoTimeLeft),
                 "killed by SIGKILL: there was no time left to wait for it",
             ),
-            (killed, true, Some(Kill::KillTimeout), "killed for memory (SIGKILL)"),
-            (ExitStatus::Code(0), false, Some(Kill::KillTimeout), "exited with status 0"),
+            (killed, true, Some(Kill::StopTimeout), "killed for memory (SIGKILL)"),
+            (ExitStatus::Code(0), false, Some(Kill::StopTimeout), "exited with status 0"),
         ] {
             assert_eq!(end(&ended(status, for_memory), kill), expected);
         }
-        assert_eq!(Kill::by(Input::KillTimeoutElapsed), Some(Kill::KillTimeout));
+        assert_eq!(Kill::by(Input::KillTimeoutElapsed), Some(Kill::StopTimeout));
         assert_eq!(Kill::by(Input::StopRequested), None);
     }
 

@@ -18,6 +18,8 @@ pub const ANY: &str = ":.+";
 
 const ORDERS: &[Method] = &[Method::PUT, Method::POST];
 const QUESTIONS: &[Method] = &[Method::GET];
+/// ContainerPilot answered a ping of any method.
+const PINGS: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
 
 /// Every route of the control socket.
 pub fn routes(config: &mut ServiceConfig) {
@@ -39,7 +41,13 @@ pub fn routes(config: &mut ServiceConfig) {
             )
         };
     }
-    resource!("/v3/ping", questions ping);
+    config.service(
+        web::resource("/v3/ping")
+            .route(web::get().to(ping))
+            .route(web::head().to(ping))
+            .route(web::post().to(ping))
+            .default_service(web::to(|request| wrong_method(PINGS, request))),
+    );
     resource!("/v3/status", questions whole_status);
     resource!("/v3/events", questions events);
     resource!("/v3/environ", orders change_environment);

@@ -15,11 +15,22 @@ use super::listener::{Listener, SocketFile, bind_control, bind_telemetry};
 use super::{Plane, Shared, application};
 use crate::config::spec::{ControlSpec, Spec, TelemetrySpec};
 use crate::messages::event::Source;
+use crate::messages::status::Layout;
 
 /// Bound places to listen on, not served yet.
 pub struct Listeners {
     control: Option<(Listener, SocketFile)>,
     telemetry: Option<(Listener, TelemetrySpec)>,
+    layout: Layout,
+}
+
+/// The order in which a configuration's jobs and watches are shown.
+fn layout(spec: &Spec) -> Layout {
+    Layout {
+        jobs: spec.jobs.iter().map(|job| job.name.clone()).collect(),
+        watches: spec.watches.iter().map(|watch| watch.name.clone()).collect(),
+        telemetry: spec.telemetry.as_ref().map(|telemetry| (telemetry.address.to_string(), telemetry.port)),
+    }
 }
 
 impl Listeners {
@@ -34,7 +45,7 @@ impl Listeners {
             Err(error) if needs_control => return Err(error),
             outcome => or_without(outcome, log),
         };
-        Ok(Self { control, telemetry })
+        Ok(Self { control, telemetry, layout: layout(spec) })
     }
 }
 
@@ -88,12 +99,14 @@ pub struct Prepared {
     new_telemetry: Option<Served>,
     /// Every job and watch: what is counted of others is forgotten.
     configured: HashSet<Source>,
+    layout: Layout,
 }
 
 impl Places {
     /// Serves what was bound.
     pub fn new(listeners: Listeners, shared: Shared, log: Logger) -> Self {
         let shared = Data::new(shared);
+        shared.board.write().layout = listeners.layout;
         let control = listeners.control;
         let control = control.map(|(listener, file)| (Served::new(listener, Plane::Control, &shared), file));
         let telemetry = listeners
@@ -128,6 +141,7 @@ impl Places {
             control: spec.control.clone(),
             telemetry: spec.telemetry.clone(),
             configured: jobs.chain(watches).collect(),
+            layout: layout(spec),
         })
     }
 
@@ -166,7 +180,8 @@ impl Places {
 
     /// Serves what was prepared from now on, and nothing else; values of metrics stay.
     pub fn adopt(&self, prepared: Prepared) {
-        let Prepared { control, new_control, telemetry, new_telemetry, configured } = prepared;
+        let Prepared { control, new_control, telemetry, new_telemetry, configured, layout } = prepared;
+        self.shared.board.write().layout = layout;
         self.define_metrics(telemetry.as_ref());
         self.shared.recorder.metrics().forget_all_but(&configured);
         let mut current = self.current.borrow_mut();

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::readiness::reason_against;
 use crate::logging::time::TimeText;
-use crate::messages::health::{Health, Verdict};
-use crate::messages::job::Phase;
+use crate::messages::health::Verdict;
 use crate::messages::status::{JobStatus, Overview, WatchStatus};
 
 /// Our version.
@@ -21,8 +20,10 @@ pub fn time(time: SystemTime) -> String {
 
 /// Everything, for the control socket.
 pub fn whole(overview: &Overview, uptime: Duration) -> Value {
-    let jobs: Vec<Value> = overview.jobs.iter().map(|(name, status)| job(name, status)).collect();
-    let watches: Vec<Value> = overview.watches.iter().map(|(name, status)| watch(name, status)).collect();
+    let jobs: Vec<Value> =
+        overview.jobs_in_order().into_iter().map(|(name, status)| job(name, status)).collect();
+    let watches: Vec<Value> =
+        overview.watches_in_order().into_iter().map(|(name, status)| watch(name, status)).collect();
     json!({
         "version": VERSION,
         "uptime": uptime.as_secs_f64(),
@@ -71,11 +72,12 @@ fn verdict_name(verdict: Verdict) -> &'static str {
     }
 }
 
-/// As ContainerPilot shows itself: jobs without and with a port apart.
+/// As ContainerPilot shows itself: jobs without and with a port apart, our own service last and always healthy. What
+/// nothing checks is `unknown`.
 pub fn in_containerpilots_form(overview: &Overview) -> Value {
     let (mut jobs, mut services) = (Vec::new(), Vec::new());
-    for (name, job) in &overview.jobs {
-        let status = health(job).to_string();
+    for (name, job) in overview.jobs_in_order() {
+        let status = job.health.to_string();
         if let Some((address, port)) = &job.advertised {
             let service = json!({ "Name": &**name, "Address": address, "Port": port, "Status": status });
             services.push(service);
@@ -83,7 +85,10 @@ pub fn in_containerpilots_form(overview: &Overview) -> Value {
             jobs.push(json!({ "Name": &**name, "Status": status }));
         }
     }
-    let watches: Vec<&str> = overview.watches.keys().map(|name| &**name).collect();
+    services.extend(overview.layout.telemetry.as_ref().map(
+        |(address, port)| json!({ "Name": "containerpilot", "Address": address, "Port": port, "Status": "healthy" }),
+    ));
+    let watches: Vec<&str> = overview.watches_in_order().into_iter().map(|(name, _)| &**name).collect();
     json!({ "Version": VERSION, "Jobs": jobs, "Services": services, "Watches": watches })
 }
 
@@ -94,11 +99,5 @@ pub fn not_ready(overview: &Overview, now: SystemTime) -> Vec<Value> {
         let (state, health) = (job.state(), job.health.to_string());
         Some(json!({ "name": &**name, "state": state, "health": health, "reason": reason }))
     };
-    overview.jobs.iter().filter_map(entry).collect()
-}
-
-/// The health of a job, where one that nothing checks is healthy while it runs.
-fn health(job: &JobStatus) -> Health {
-    let is_unchecked = job.checks.is_empty() && job.health == Health::Unknown;
-    if is_unchecked && job.phase == Phase::Running { Health::Healthy } else { job.health }
+    overview.jobs_in_order().into_iter().filter_map(entry).collect()
 }

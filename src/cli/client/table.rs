@@ -62,9 +62,9 @@ fn job(job: &Value) -> Vec<String> {
     let since = word(&job["since"]);
     let since = since.split('.').next().map_or_else(String::new, |second| format!("{second}Z"));
     // Complete is what a job is that has done its work; this one has not.
-    let (state, last_exit) = match &job["neverRan"] {
-        Value::String(reason) => ("never ran".to_owned(), printable(reason)),
-        _ => (word(&job["state"]), job.pointer("/lastExit/reason").map_or("-".to_owned(), word)),
+    let (state, last_exit) = match job["neverRan"].as_str() {
+        Some(reason) => ("never ran".to_owned(), printable(reason)),
+        None => (word(&job["state"]), job.pointer("/lastExit/reason").map_or("-".to_owned(), word)),
     };
     vec![word(&job["name"]), state, health, word(&job["pid"]), word(&job["restarts"]), last_exit, since]
 }

@@ -204,3 +204,15 @@ fn requests_are_counted_by_pattern_and_never_by_what_a_client_made_up() {
         assert!(!text.contains("ghost") && !text.contains("x1"), "{text}");
     });
 }
+
+#[::core::prelude::v1::test]
+fn a_ping_is_answered_as_containerpilot_did_to_get_head_and_post() {
+    in_scene(|scene| async move {
+        for method in [Method::GET, Method::HEAD, Method::POST] {
+            let request = TestRequest::default().method(method.clone()).uri("/v3/ping");
+            assert_eq!(scene.ask(Plane::Control, request).await.status, 200, "{method}");
+        }
+        let request = TestRequest::default().method(Method::DELETE).uri("/v3/ping");
+        scene.ask(Plane::Control, request).await.assert_error(405, "takes GET, HEAD, POST, not DELETE");
+    });
+}

@@ -1,7 +1,7 @@
 //! The telemetry port's routes.
 
 use super::*;
-use crate::messages::status::WatchStatus;
+use crate::messages::status::{Layout, WatchStatus};
 
 #[::core::prelude::v1::test]
 fn metrics_come_in_the_format_that_is_preferred() {
@@ -42,9 +42,17 @@ fn metrics_show_jobs_and_watches() {
 }
 
 #[::core::prelude::v1::test]
-fn the_status_has_containerpilots_form() {
+fn the_status_has_containerpilots_form_and_order() {
     in_scene(|scene| async move {
         scene.show("plain", |_| {});
+        scene.show("a-checked", |job| job.health = Health::Healthy);
+        scene.show("a-removed", |_| {});
+        scene.shared.board.write().layout = Layout {
+            jobs: ["plain", "served", "a-checked", "not-yet"].map(Arc::from).into(),
+            watches: ["mq", "db"].map(Arc::from).into(),
+            telemetry: Some(("10.0.0.1".to_owned(), 9090)),
+        };
+        scene.shared.board.write().watches.insert(Arc::from("mq"), WatchStatus::default());
         scene.show("served", |job| {
             job.advertised = Some(("10.0.0.1".to_owned(), 80));
             job.health = Health::Unhealthy;
@@ -54,9 +62,16 @@ fn the_status_has_containerpilots_form() {
             scene.get(Plane::Telemetry, "/status").await.json(),
             serde_json::json!({
                 "Version": env!("CARGO_PKG_VERSION"),
-                "Jobs": [{ "Name": "plain", "Status": "healthy" }],
-                "Services": [{ "Name": "served", "Address": "10.0.0.1", "Port": 80, "Status": "unhealthy" }],
-                "Watches": ["db"],
+                "Jobs": [
+                    { "Name": "plain", "Status": "unknown" },
+                    { "Name": "a-checked", "Status": "healthy" },
+                    { "Name": "a-removed", "Status": "unknown" },
+                ],
+                "Services": [
+                    { "Name": "served", "Address": "10.0.0.1", "Port": 80, "Status": "unhealthy" },
+                    { "Name": "containerpilot", "Address": "10.0.0.1", "Port": 9090, "Status": "healthy" },
+                ],
+                "Watches": ["mq", "db"],
             })
         );
     });
