@@ -95,8 +95,9 @@ impl Pilot {
         jobs.iter().find(|found| found["name"] == job).cloned().unwrap_or(Value::Null)
     }
 
-    /// The process of a job that runs.
+    /// The process of a job that runs, or is about to.
     pub fn pid_of(&self, job: &str) -> i64 {
+        self.eventually(&format!("{job} runs"), || self.status_of(job)["pid"].is_i64());
         self.status_of(job)["pid"].as_i64().unwrap_or_else(|| self.fail(&format!("{job} does not run")))
     }
 

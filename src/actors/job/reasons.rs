@@ -31,6 +31,9 @@ impl Kill {
 
 /// How a process ended, and why if it was us who killed it.
 pub fn end(ended: &ProcessEnded, kill: Option<Kill>) -> String {
+    if ended.unstarted == Some(Unstarted::Cancelled) && kill == Some(Kill::RunTimeout) {
+        return "was not started within its timeout".to_owned();
+    }
     let was_killed = matches!(ended.status, ExitStatus::Signal { signal: Signal::KILL, .. });
     match kill.filter(|_| was_killed && !ended.for_memory) {
         Some(Kill::RunTimeout) => format!("ran longer than its timeout: {ended}"),
@@ -112,5 +115,7 @@ mod tests {
         assert_eq!((detail.pid, detail.status, detail.signal), (None, Some(127), None));
         let cancelled = ProcessEnded { pid: None, unstarted: Some(Unstarted::Cancelled), ..killed };
         assert_eq!(of_end(&cancelled, "words"), Detail::reason("words"));
+        assert_eq!(end(&cancelled, Some(Kill::RunTimeout)), "was not started within its timeout");
+        assert_eq!(end(&cancelled, None), "stopped before it was started");
     }
 }

@@ -33,6 +33,15 @@ pub fn routes(config: &mut ServiceConfig) {
                     .default_service(web::to(|request| wrong_method(ORDERS, request))),
             )
         };
+        ($path:literal, pings $handler:expr) => {
+            config.service(
+                web::resource($path)
+                    .route(web::get().to($handler))
+                    .route(web::head().to($handler))
+                    .route(web::post().to($handler))
+                    .default_service(web::to(|request| wrong_method(PINGS, request))),
+            )
+        };
         ($path:literal, questions $handler:expr) => {
             config.service(
                 web::resource($path)
@@ -41,13 +50,7 @@ pub fn routes(config: &mut ServiceConfig) {
             )
         };
     }
-    config.service(
-        web::resource("/v3/ping")
-            .route(web::get().to(ping))
-            .route(web::head().to(ping))
-            .route(web::post().to(ping))
-            .default_service(web::to(|request| wrong_method(PINGS, request))),
-    );
+    resource!("/v3/ping", pings ping);
     resource!("/v3/status", questions whole_status);
     resource!("/v3/events", questions events);
     resource!("/v3/environ", orders change_environment);

@@ -37,7 +37,7 @@ pub fn reason_against(job: &JobStatus, now: SystemTime) -> Option<String> {
 
 fn reason_while_running(job: &JobStatus, now: SystemTime) -> Option<String> {
     match job.health {
-        Health::Unknown if job.starting => Some("is being started".to_owned()),
+        Health::Unknown if job.starting => crash_loop(job, now).or(Some("is being started".to_owned())),
         Health::Healthy => None,
         Health::Unhealthy => Some(format!("is unhealthy{}", failing_checks(job))),
         Health::Maintenance => Some("is in maintenance".to_owned()),
