@@ -224,7 +224,9 @@ fn a_daemon_whose_first_thread_has_ended_is_found_at_the_end() {
 
 #[test]
 fn a_program_that_daemonises_is_told_and_its_daemon_ends_with_the_job() {
-    let script = "setsid sh -c 'echo $$ >> {dir}/daemons; exec sleep 1000' & while ! test -s {dir}/daemons; do sleep 0.01; done";
+    // Each run waits for its own daemon.
+    let script = "rm -f {dir}/ready; setsid sh -c 'echo $$ >> {dir}/daemons; echo > {dir}/ready; exec sleep 1000' & \
+        while ! test -s {dir}/ready; do sleep 0.01; done";
     let pilot = Pilot::start(&format!(
         r#"{{ jobs: [{{ name: "app", exec: ["sh", "-c", "{script}"], restarts: 1 }}, {{ exec: "sleep 1000" }}] }}"#
     ));
