@@ -50,4 +50,7 @@ pub struct RawConfig {
     pub shutdown_signals: Opt<OneOrMany<Scalar>>,
     /// Environment variables for every job; null unsets one.
     pub env: Opt<Dictionary<Option<Scalar>>>,
+    /// The schema with which an editor checks this file; it changes nothing.
+    #[serde(rename = "$schema")]
+    pub schema: Opt<String>,
 }

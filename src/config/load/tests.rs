@@ -415,3 +415,55 @@ fn a_signal_with_another_meaning_cannot_shut_down() {
         assert!(report.to_string().contains("shutdownSignals[0]"), "{name}: {report}");
     }
 }
+
+#[test]
+fn a_key_in_another_case_is_taken_with_a_warning_that_names_the_spelling() {
+    let loaded = loaded("{Jobs: [{NAME: 'app', Exec: 'a', stoptimeout: 3, HEALTH: {EXEC: 'b'}}]}");
+    assert_eq!(&*loaded.spec.jobs[0].name, "app");
+    assert_eq!(loaded.spec.jobs[0].stop.wait, Some(Duration::from_secs(3)));
+    let warnings: Vec<String> = loaded.warnings.lines().map(|(_, line)| line).collect();
+    for (found, right) in [
+        ("Jobs", "jobs"),
+        ("NAME", "name"),
+        ("Exec", "exec"),
+        ("stoptimeout", "stopTimeout"),
+        ("EXEC", "exec"),
+    ] {
+        let said = |line: &&String| {
+            line.contains(&format!("key `{found}`"))
+                && line.ends_with(&format!("should be written `{right}`"))
+        };
+        assert!(warnings.iter().find(said).is_some(), "{found}: {warnings:#?}");
+    }
+    assert!(warnings.iter().any(|line| line.contains("in jobs[0] (\"app\")")), "{warnings:#?}");
+}
+
+#[test]
+fn a_key_given_in_two_spellings_is_a_duplicate() {
+    for text in ["{jobs: [], Jobs: []}", "{Jobs: [], jobs: []}", "{JOBS: [], Jobs: []}"] {
+        let errors = errors(text);
+        assert!(errors.iter().any(|line| line.contains("duplicate key `")), "{text}: {errors:?}");
+    }
+}
+
+#[test]
+fn names_of_variables_keep_their_case() {
+    let spec = spec("{env: {Path: 'a', PATH: 'b'}}");
+    assert_eq!(spec.env.len(), 2);
+}
+
+#[test]
+fn a_schema_for_editors_is_accepted_and_changes_nothing() {
+    assert_eq!(spec("{$schema: 'x.json'}"), Spec::default());
+    assert_eq!(spec("{\"$schema\": 'x.json', jobs: []}"), Spec::default());
+}
+
+#[test]
+fn the_log_goes_to_stdout_or_stderr_in_any_case() {
+    use crate::config::spec::LogOutput;
+    for (text, output) in
+        [("STDOUT", LogOutput::Stdout), ("Stdout", LogOutput::Stdout), ("STDERR", LogOutput::Stderr)]
+    {
+        assert_eq!(spec(&format!("{{logging: {{output: '{text}'}}}}")).logging.output, output, "{text}");
+    }
+}

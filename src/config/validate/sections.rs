@@ -52,10 +52,11 @@ pub(super) fn logging(context: &mut Context<'_>, field: Option<&Field<RawLogging
 }
 
 fn log_output(context: &mut Context<'_>, field: &Field<String>, text: &str) -> LogOutput {
-    match text {
-        "stdout" => return LogOutput::Stdout,
-        "stderr" => return LogOutput::Stderr,
-        _ => {}
+    // In any case, as ContainerPilot takes them.
+    if text.eq_ignore_ascii_case("stdout") {
+        return LogOutput::Stdout;
+    } else if text.eq_ignore_ascii_case("stderr") {
+        return LogOutput::Stderr;
     }
     let path = PathBuf::from(text);
     if context.no_nul(format_args!("logging.output"), field, text) {
