@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use super::diagnostic::{Place, Problem, Problems};
 use super::merge::Shadowed;
 use super::source::FileId;
-use super::spec::{JobKind, JobSpec, Spec};
+use super::spec::{JobKind, JobSpec, Spec, Trigger};
 use super::validate::{JobPlaces, Places, shown};
 pub use machine::lint as lint_machine;
 
@@ -24,6 +24,22 @@ pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
     daemon::lint(spec, places, problems);
     for (job, place) in spec.jobs.iter().zip(&places.jobs) {
         time_to_live(job, place, problems);
+        advertised_interval(job, place, problems);
+    }
+}
+
+/// A service is registered while its job's process runs: a periodic job would come and go.
+fn advertised_interval(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
+    if let (Some(_), Some(port), Trigger::Interval(interval)) =
+        (&job.advertise, place.port, &job.when.trigger)
+    {
+        let message = format!(
+            "job {:?} runs every {} and is advertised only while it runs",
+            job.name,
+            shown(*interval)
+        );
+        let help = "leave `port` out, or `when.interval` if the job is a server";
+        problems.add(Problem::warning("advertised-interval", port, message).help(help));
     }
 }
 
