@@ -205,6 +205,8 @@ pub enum Probe {
     Http(Arc<HttpProbe>),
     /// Passes when `host:port` accepts a connection.
     Tcp(Arc<str>),
+    /// Passes while the job's process runs; for a job that something else runs, always.
+    Running,
 }
 
 /// An HTTP request and the answer it should get.

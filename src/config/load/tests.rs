@@ -467,3 +467,31 @@ fn the_log_goes_to_stdout_or_stderr_in_any_case() {
         assert_eq!(spec(&format!("{{logging: {{output: '{text}'}}}}")).logging.output, output, "{text}");
     }
 }
+
+#[test]
+fn a_check_that_tries_nothing_passes_while_the_process_runs() {
+    use crate::config::spec::Probe;
+    let spec = spec(
+        "{jobs: [{name: 'a', exec: 'a', health: {interval: 5, ttl: 10}}, {name: 'b', exec: 'b', health: {}}]}",
+    );
+    assert!(spec.jobs.iter().all(|job| job.health[0].probe == Probe::Running));
+}
+
+#[test]
+fn the_health_checks_of_a_job_are_a_source_of_events() {
+    use crate::messages::event::{EventCode, EventKey, Source};
+    let spec = spec(
+        "{jobs: [{name: 'app', exec: 'a', health: {exec: 'b'}}, {name: 'alarm', exec: 'c', when: {source: 'check.app', each: 'exitFailed'}}]}",
+    );
+    let key = EventKey { code: EventCode::ExitFailed, source: Source::Check("app".into()) };
+    assert_eq!(spec.jobs[1].when.trigger, Trigger::Each(key));
+}
+
+#[test]
+fn a_job_whose_name_looks_like_a_check_is_that_job() {
+    use crate::messages::event::Source;
+    let spec = spec(
+        "{jobs: [{name: 'app', exec: 'a', health: {}}, {name: 'check.app', exec: 'b'}, {name: 'c', exec: 'c', when: {source: 'check.app', once: 'exitSuccess'}}]}",
+    );
+    assert_eq!(spec.jobs[2].when.trigger.keys()[0].source, Source::Job("check.app".into()));
+}
