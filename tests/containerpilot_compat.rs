@@ -7,7 +7,7 @@ use std::fs;
 
 use support::consul::Consul;
 use support::ports::free_port;
-use support::{Exit, Pilot};
+use support::{Exit, Pilot, Setup};
 
 #[test]
 fn a_job_whose_check_tries_nothing_is_healthy_while_its_process_runs() {
@@ -133,4 +133,42 @@ fn a_file_with_keys_in_another_case_runs_and_each_is_warned_of() {
         };
         assert!(pilot.log().with_records(|records| records.iter().any(warned)), "{key}");
     }
+}
+
+const ONE_LINE: &str = r#"{ jobs: [{ name: "app", exec: "echo ran" }] }"#;
+
+#[test]
+fn the_cmd_of_an_old_image_is_ignored_with_a_warning() {
+    let leftover = ["nginx", "-g", "daemon off;", "-version"];
+    let pilot = Setup::new().config(ONE_LINE).arguments(&leftover).start();
+    let warning = pilot.wait_for_message("arguments are ignored");
+    assert_eq!(warning.level, "warning");
+    assert!(warning.message.contains(r#""nginx", "-g", "daemon off;", "-version""#), "{}", warning.message);
+    assert!(warning.message.contains("put `--` before a command"), "{}", warning.message);
+    assert_eq!(pilot.wait_exit(), Exit::Code(0));
+    assert_eq!(pilot.lines_of("app"), ["ran"]);
+}
+
+#[test]
+fn a_configuration_that_the_environment_names_counts_too() {
+    let setup = Setup::new().file(
+        "app.json5",
+        &ONE_LINE.replacen('{', r#"{ logging: { format: "json" }, control: { socket: "{dir}/s" }, "#, 1),
+    );
+    let pilot = setup.env("CONTAINERPILOT", "{dir}/app.json5").arguments(&["nginx"]).start();
+    pilot.wait_for_message("arguments are ignored");
+    assert_eq!(pilot.wait_exit(), Exit::Code(0));
+    assert_eq!(pilot.lines_of("app"), ["ran"]);
+}
+
+#[test]
+fn switches_take_truth_values_as_in_go() {
+    for flag in ["-version=true", "--version=1"] {
+        let pilot = Setup::new().arguments(&[flag]).start();
+        assert_eq!(pilot.wait_exit(), Exit::Code(0));
+        assert!(pilot.log().text().contains("Version: "), "{}", pilot.log().text());
+    }
+    let pilot = Setup::new().config(ONE_LINE).arguments(&["-template=true", "-version=false"]).start();
+    assert_eq!(pilot.wait_exit(), Exit::Code(0));
+    assert!(pilot.log().text().contains("echo ran"), "{}", pilot.log().text());
 }
