@@ -495,3 +495,79 @@ fn a_job_whose_name_looks_like_a_check_is_that_job() {
     );
     assert_eq!(spec.jobs[2].when.trigger.keys()[0].source, Source::Job("check.app".into()));
 }
+
+/// A file of one line with that many jobs.
+fn one_line(jobs: usize, job: impl Fn(usize) -> String) -> String {
+    format!("{{jobs: [{}]}}", (0..jobs).map(job).collect::<Vec<_>>().join(", "))
+}
+
+#[test]
+fn of_very_many_problems_the_first_are_shown_and_the_others_counted() {
+    let text = one_line(2000, |index| format!("{{name: 'job-{index}', exec: 'a', restart: 'x'}}"));
+    let report = load_text("test.json5", &text, &env(&[]), &system()).unwrap_err();
+    assert_eq!(report.count(Severity::Error), 2000);
+    assert_eq!(report.problems().len(), 100);
+    assert_eq!(report.summary(), "2000 errors");
+    assert!(report.to_string().ends_with("\n1900 more problems are not shown\n"), "{report}");
+    assert_eq!(report.lines().last().unwrap().1, "1900 more problems are not shown");
+    let json = report.to_json();
+    assert_eq!(json.as_array().unwrap().len(), 101);
+    assert_eq!(json[100]["code"], "more-problems");
+    assert_eq!(json[99]["column"], json[99]["endColumn"].as_u64().unwrap() - "restart".len() as u64);
+}
+
+#[test]
+fn errors_are_shown_before_warnings_are() {
+    let text = one_line(150, |index| format!("{{NAME: 'job-{index}', exec: 'a'}}"));
+    let text = text.replace("]}", ", {name: 'last'}]}");
+    let report = load_text("test.json5", &text, &env(&[]), &system()).unwrap_err();
+    assert_eq!((report.count(Severity::Error), report.count(Severity::Warning)), (1, 150));
+    assert_eq!(report.problems().last().unwrap().severity, Severity::Error);
+    assert_eq!(report.problems().len(), 100);
+}
+
+#[test]
+fn of_a_very_long_line_the_part_around_the_place_is_shown() {
+    let text = one_line(1000, |index| format!("{{name: 'job-{index}', exec: 'a'}}"));
+    let text = text.replace("'job-500', exec", "'job-500', exce");
+    let report = load_text("test.json5", &text, &env(&[]), &system()).unwrap_err().to_string();
+    let place = format!("--> test.json5:1:{}\n", text.find("exce").unwrap() + 1);
+    assert!(!report.contains(":::"), "{report}");
+    assert!(report.lines().all(|line| line.chars().count() < 200), "{report}");
+    let lines: Vec<&str> = report.split_once(&place).unwrap().1.lines().collect();
+    let mark = lines[2].find('^').unwrap();
+    assert_eq!(lines[2].matches('^').count(), 4, "{report}");
+    let above: String = lines[1].chars().skip(mark).take(4).collect();
+    assert_eq!(above, "exce", "{report}");
+}
+
+#[test]
+fn a_source_that_nothing_defines_lists_only_some_of_very_many_names() {
+    let text = one_line(50, |index| {
+        format!("{{name: 'job-{index}', exec: 'a', when: {{source: 'zzzzzzzzzzzzzzzz', once: 'healthy'}}}}")
+    });
+    let errors = errors(&text);
+    assert!(errors[0].ends_with("and 30 more)"), "{}", errors[0]);
+}
+
+/// The processor time of this thread in seconds, so that what else the machine does counts little.
+fn processor_time() -> f64 {
+    let statistics = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    statistics.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+}
+
+#[test]
+fn the_time_to_report_grows_with_the_text_and_not_with_its_square() {
+    let seconds = |jobs: usize| {
+        let text = one_line(jobs, |index| {
+            format!("{{name: 'job-{index}', exec: 'a', restart: 'x', when: {{sourc: 1, once: 'healthyy'}}}}")
+        });
+        let began = processor_time();
+        let report = load_text("test.json5", &text, &env(&[]), &system()).unwrap_err();
+        assert!(report.to_string().len() + report.to_json().to_string().len() > 1000);
+        processor_time() - began
+    };
+    let fastest = |jobs: usize| (0..3).map(|_| seconds(jobs)).fold(f64::MAX, f64::min);
+    let (some, many) = (fastest(300), fastest(2400));
+    assert!(many < some * 8.0 * 3.0, "{some} s for 300 jobs, {many} s for 2400");
+}

@@ -306,12 +306,12 @@ impl Resolver<'_, '_> {
         } else {
             format!("{path}.source: nothing is named {text:?}")
         };
-        let sources = self.names.sources();
-        let help = match suggest::nearest(text, sources.iter().map(String::as_str)) {
-            _ if is_signal => "the signals that a job can wait for are SIGHUP and SIGUSR2".to_owned(),
-            _ if text == MAIN => "the command after `--` has this name; there is none here".to_owned(),
-            Some(source) => format!("did you mean {source:?}?"),
-            None => format!("there are {}", sources.join(", ")),
+        let help = if is_signal {
+            "the signals that a job can wait for are SIGHUP and SIGUSR2".to_owned()
+        } else if text == MAIN {
+            "the command after `--` has this name; there is none here".to_owned()
+        } else {
+            self.names.advice(text)
         };
         self.context.add(Problem::error("unknown-source", span, message).help(help));
         None
