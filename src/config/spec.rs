@@ -164,6 +164,14 @@ pub struct StopSpec {
     pub kill_timeout: Option<Duration>,
 }
 
+impl StopSpec {
+    /// The time that a job asks for to stop: all that it sets for the steps of its end.
+    pub fn asks_for(&self) -> Duration {
+        let steps = [self.wait.unwrap_or_default(), self.drain, self.kill_timeout.unwrap_or_default()];
+        steps.into_iter().fold(Duration::ZERO, Duration::saturating_add)
+    }
+}
+
 /// Delays between restarts: none, then 100 ms, then ×`factor` up to `max`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BackoffSpec {

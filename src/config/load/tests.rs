@@ -571,3 +571,35 @@ fn the_time_to_report_grows_with_the_text_and_not_with_its_square() {
     let (some, many) = (fastest(300), fastest(2400));
     assert!(many < some * 8.0 * 3.0, "{some} s for 300 jobs, {many} s for 2400");
 }
+
+#[test]
+fn an_unset_budget_of_a_shutdown_grows_to_what_a_job_asks_for() {
+    let budget = |text: &str| spec(text).stop_timeout;
+    let jobs = "jobs: [{exec: 'a', killTimeout: 2}, {name: 'b', exec: 'b', stopTimeout: 10, drain: '1500ms', killTimeout: '20s'}]";
+    assert_eq!(budget(&format!("{{{jobs}}}")), StopBudget::Within(Duration::from_millis(31_500)));
+    assert_eq!(
+        budget(&format!("{{stopTimeout: 0, {jobs}}}")),
+        StopBudget::Within(Duration::from_millis(31_500))
+    );
+    assert_eq!(budget(&format!("{{stopTimeout: 7, {jobs}}}")), StopBudget::Within(Duration::from_secs(7)));
+    assert_eq!(budget(&format!("{{stopTimeout: -1, {jobs}}}")), StopBudget::Immediate);
+    assert_eq!(budget("{jobs: [{exec: 'a', killTimeout: 2}]}"), StopBudget::Within(Duration::from_secs(5)));
+}
+
+#[test]
+fn a_budget_that_is_shorter_than_a_job_asks_for_is_warned_of() {
+    let warnings = |budget: &str| {
+        let text = format!(
+            "{{stopTimeout: {budget}, jobs: [{{name: 'a', exec: 'a'}}, {{name: 'b', exec: 'b', drain: 1, killTimeout: 9}}]}}"
+        );
+        loaded(&text).warnings.lines().map(|(_, line)| line).collect::<Vec<_>>()
+    };
+    assert!(
+        warnings("9").iter().any(|line| line.contains("job \"b\" asks for 10s to stop")),
+        "{:?}",
+        warnings("9")
+    );
+    for enough in ["10", "0", "'-1'"] {
+        assert_eq!(warnings(enough), [""; 0], "{enough}");
+    }
+}
