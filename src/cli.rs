@@ -51,7 +51,8 @@ impl From<io::Error> for CommandError {
 
 /// Carries out what the arguments (the program's name first) ask for and gives the status to exit with.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let request = match args::parse(arguments) {
+    let is_configured = std::env::var_os(locate::VARIABLE).is_some_and(|path| !path.is_empty());
+    let request = match args::parse(arguments, is_configured) {
         Ok(request) => request,
         Err(answer) => return print_answer(&answer),
     };
@@ -66,7 +67,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn perform(request: Request) -> Result<ExitCode, CommandError> {
     match request {
-        Request::Supervise { config, main } => supervise::run(config.as_deref(), main),
+        Request::Supervise { config, main, leftover } => supervise::run(config.as_deref(), main, &leftover),
         Request::Render { config, destination } => render::run(&found(config.as_deref())?, &destination),
         Request::Check { config, options } => check::run(&found(config.as_deref())?, options),
         Request::Schema => check::print_schema(),

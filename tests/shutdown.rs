@@ -324,3 +324,15 @@ fn the_end_of_process_1_is_in_order_too() {
     assert_eq!(pilot.stop(), Exit::Code(0));
     pilot.assert_order(&["app stopping", "preStop exitSuccess", "app exitSuccess", "app stopped"]);
 }
+
+#[test]
+fn a_job_has_the_time_to_stop_that_it_asks_for() {
+    let pilot = Pilot::start(
+        r#"{ jobs: [{ name: "app", killTimeout: "60s", exec: ["sh", "-c",
+            "trap 'echo asked; sleep 6; echo done; exit 0' TERM; echo up; while :; do sleep 0.05; done"] }] }"#,
+    );
+    pilot.wait_for_line("app", "up");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    // The default budget is over after 5 s.
+    assert_eq!(pilot.lines_of("app").last().map(String::as_str), Some("done"));
+}

@@ -1,6 +1,6 @@
 //! Puts the actors together and runs them: the only place that knows them all.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -115,7 +115,10 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         http: Http::default(),
         recorder: recorder.clone(),
         beginning: Instant::now(),
+        bus: bus.clone(),
+        sources: RefCell::default(),
     });
+    means.configure(&spec);
     let around = Rc::new(Surroundings {
         bus: bus.clone(),
         launcher: launcher.clone(),
@@ -150,7 +153,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         board: board.clone(),
         load,
         hire: Box::new({
-            let registry = registry.clone();
+            let (registry, means) = (registry.clone(), Rc::clone(&means));
             move |spec, generation| hire(spec, generation, &around, &means, &registry)
         }),
         dismiss: Box::new({
@@ -160,7 +163,10 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         prepare: preparing(places, Rc::clone(&discovering)),
         reconfigured: {
             let discovery = Rc::clone(&discovering);
-            vec![Box::new(move |old, new, facts| discovery.reconfigure(old, new, facts))]
+            vec![
+                Box::new(move |old, new, facts| discovery.reconfigure(old, new, facts)),
+                Box::new(move |_, new, _| means.configure(new)),
+            ]
         },
     };
     let spec = Rc::new(spec);

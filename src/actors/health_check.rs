@@ -1,6 +1,8 @@
 //! The HealthCheck actor: tries one check of one job, one try at a time. When it tries and what the tries mean
 //! is decided in [`schedule`].
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +11,10 @@ use actix::prelude::*;
 use slog::{Logger, debug, error, info, o};
 use tokio::time::Instant;
 
-use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, JobSpec, Probe};
+use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, JobSpec, Probe, Spec};
 use crate::dial;
+use crate::messages::bus::Bus;
+use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand};
 use crate::messages::process::{ExecutionId, GroupGone, ProcessEnded, ProcessStarted, Unstarted};
 use crate::messages::signal::Signal;
@@ -34,6 +38,30 @@ pub struct Means {
     pub recorder: Recorder,
     /// The moment that the beat of their tries is counted from.
     pub beginning: Instant,
+    /// Where the outcome of a try is published, if a job waits for it.
+    pub bus: Bus,
+    /// The jobs whose checks are the source of another job's `when`.
+    pub sources: RefCell<HashSet<Arc<str>>>,
+}
+
+impl Means {
+    /// Takes note of the checks whose outcomes jobs of this configuration wait for.
+    pub fn configure(&self, spec: &Spec) {
+        let keys = spec.jobs.iter().flat_map(|job| job.when.trigger.keys());
+        let name = |key: &EventKey| match &key.source {
+            Source::Check(name) => Some(Arc::clone(name)),
+            Source::Global | Source::Job(_) | Source::Watch(_) | Source::Signal(_) => None,
+        };
+        *self.sources.borrow_mut() = keys.filter_map(name).collect();
+    }
+
+    /// Publishes how a try ended, as ContainerPilot does, but only if a job waits for that.
+    fn publish(&self, job: &Arc<str>, passed: bool) {
+        if self.sources.borrow().contains(job) {
+            let code = if passed { EventCode::ExitSuccess } else { EventCode::ExitFailed };
+            self.bus.publish(EventKey { code, source: Source::Check(Arc::clone(job)) }, None);
+        }
+    }
 }
 
 /// One check of a job.
@@ -110,6 +138,8 @@ impl HealthCheck {
             Probe::Exec(command) => self.attempt_exec(&command, ctx),
             Probe::Tcp(address) => self.attempt_tcp(address, ctx),
             Probe::Http(probe) => self.attempt_http(probe, ctx),
+            // Checks pause while the process does not run, so that it runs now; nothing changes that until its end.
+            Probe::Running => self.conclude(Ok(()), Instant::now()),
         }
     }
 
@@ -182,6 +212,7 @@ impl HealthCheck {
         }
         let Some(since) = self.since.filter(|since| began >= *since) else { return };
         self.means.recorder.metrics().check_took(&self.job.name, name, began.elapsed());
+        self.means.publish(&self.job.name, outcome.is_ok());
         let before = self.progress.verdict;
         self.progress = self.progress.after(&self.spec, outcome.is_ok(), since.elapsed());
         let verdict = self.progress.verdict;

@@ -92,13 +92,18 @@ impl Tools {
     }
 }
 
+/// The service under which our own telemetry is advertised.
+pub const OWN_SERVICE: &str = "containerpilot";
+
 /// Tells processes what the configuration says of the environment.
 pub fn configure_environment(environ: &mut Environ, spec: &Spec) {
     let advertised = spec
         .jobs
         .iter()
         .filter_map(|job| job.advertise.as_ref().map(|advertise| (&*job.name, advertise.address)));
-    environ.configure(spec.env.clone(), advertised);
+    let own = spec.telemetry.as_ref().filter(|_| spec.consul.is_some());
+    let own = own.map(|telemetry| (OWN_SERVICE, telemetry.address));
+    environ.configure(spec.env.clone(), advertised.chain(own));
 }
 
 /// The root actor.

@@ -1,18 +1,21 @@
 //! Arguments → [`Request`]. Pure: reads no environment and no files, prints nothing.
 
+mod value;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use super::argv;
+use super::argv::{self, Flag};
 use super::request::{
     CheckOptions, ClientRequest, Color, Destination, Format, JobAction, Maintenance, Request,
 };
 use crate::config::spec::CommandLine;
 use crate::config::suggest::nearest;
 use crate::messages::signal::Signal;
+use value::{measurement, signal, variable};
 
 const USAGE: &str = "containerpilot [-config PATH] [-- CMD [ARG]...]
        containerpilot [-config PATH] FLAG
@@ -197,20 +200,59 @@ pub fn definition() -> clap::Command {
     Arguments::command()
 }
 
-/// Reads a command line, the program's name first. The error is clap's: a usage error, or help that was asked for.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
+/// Reads a command line, the program's name first. `is_configured` says that the environment names a configuration. The
+/// error is clap's: a usage error, or help that was asked for.
+pub fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+    is_configured: bool,
+) -> Result<Request, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    ordinary(&arguments).map_or_else(|| parse_with_clap(arguments), Ok)
+    ordinary(&arguments).map_or_else(|| parse_with_clap(arguments, is_configured), Ok)
 }
 
-fn parse_with_clap(arguments: Vec<OsString>) -> Result<Request, clap::Error> {
+fn parse_with_clap(arguments: Vec<OsString>, is_configured: bool) -> Result<Request, clap::Error> {
     let command = Arguments::command();
-    let arguments = argv::normalise(arguments, |name| takes_value(&command, name));
+    let word = argv::first_word(&arguments, |name| flag(&command, name));
+    let word = word.and_then(|index| Some((index, arguments.get(index)?.to_str()?)));
+    let meant = word.and_then(|(_, word)| nearest_command(&command, word));
+    if let (Some((index, _)), None) = (word, &meant)
+        && let Some(request) = with_leftover(&command, &arguments, index, is_configured)
+    {
+        return Ok(request);
+    }
+    let is_command = word.is_some_and(|(_, word)| meant.as_deref() == Some(word));
+    let arguments = argv::normalise(arguments, |name| flag(&command, name));
     if arguments.iter().position(|argument| argument == "--") == Some(arguments.len() - 1) {
         return Err(missing_command());
     }
-    let mut matches = command.try_get_matches_from(arguments).map_err(advise)?;
-    request(Arguments::from_arg_matches_mut(&mut matches)?)
+    let parsed = command.try_get_matches_from(arguments).map_err(|error| advise(error, is_command));
+    request(Arguments::from_arg_matches_mut(&mut parsed?)?)
+}
+
+/// The call of an image of ContainerPilot: its ENTRYPOINT names a configuration, directly or through the environment, and
+/// Docker appends its CMD, which ContainerPilot ignores.
+fn with_leftover(
+    command: &clap::Command,
+    arguments: &[OsString],
+    index: usize,
+    is_configured: bool,
+) -> Option<Request> {
+    let (arguments, leftover) = arguments.split_at_checked(index)?;
+    let arguments = argv::normalise(arguments.iter().cloned(), |name| flag(command, name));
+    let parsed = command.clone().try_get_matches_from(arguments);
+    match parsed.and_then(|mut matches| request(Arguments::from_arg_matches_mut(&mut matches)?)) {
+        Ok(Request::Supervise { config, main, .. }) if config.is_some() || is_configured => {
+            let leftover = leftover.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            Some(Request::Supervise { config, main, leftover })
+        }
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// The command that a word is, or is so near to that it may be a slip of the keyboard.
+fn nearest_command(command: &clap::Command, word: &str) -> Option<String> {
+    let names = command.get_subcommands().map(clap::Command::get_name).chain(["help"]);
+    nearest(word, names).map(ToOwned::to_owned)
 }
 
 /// The call that starts the program, with `-config PATH`, `-- CMD` or both, or neither. Clap needs to have all the other
@@ -233,22 +275,29 @@ fn ordinary(arguments: &[OsString]) -> Option<Request> {
         }
         _ => return None,
     };
-    Some(Request::Supervise { config: config.map(PathBuf::from), main })
+    Some(Request::Supervise { config: config.map(PathBuf::from), main, leftover: Vec::new() })
 }
 
-fn takes_value(command: &clap::Command, name: &str) -> bool {
-    command.get_arguments().any(|arg| arg.get_long() == Some(name) && arg.get_action().takes_values())
-        || command.get_subcommands().any(|subcommand| takes_value(subcommand, name))
+fn flag(command: &clap::Command, name: &str) -> Flag {
+    match command.get_arguments().find(|arg| arg.get_long() == Some(name)) {
+        Some(arg) if arg.get_action().takes_values() => Flag::TakesValue,
+        Some(_) => Flag::Switch,
+        None => {
+            let flags = command.get_subcommands().map(|subcommand| flag(subcommand, name));
+            flags.into_iter().find(|flag| *flag != Flag::Unknown).unwrap_or(Flag::Unknown)
+        }
+    }
 }
 
 /// Advice of our own for a word that is neither flag nor command. Clap's, that a misspelt flag could be a
-/// command after `--`, would mislead; ContainerPilot 2 took the main command without `--`.
-fn advise(mut error: clap::Error) -> clap::Error {
+/// command after `--`, would mislead; ContainerPilot 2 took the main command without `--`. After a command of ours, a word
+/// too many is none that should run.
+fn advise(mut error: clap::Error, is_command: bool) -> clap::Error {
     let word = error.get(ContextKind::InvalidArg).or_else(|| error.get(ContextKind::InvalidSubcommand));
     if matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand)
         && let Some(ContextValue::String(word)) = word
     {
-        let advice = if word.starts_with('-') { Vec::new() } else { advice_on_word(word) };
+        let advice = if word.starts_with('-') || is_command { Vec::new() } else { advice_on_word(word) };
         let advice = advice.into_iter().map(Into::into).collect();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(advice));
     }
@@ -257,8 +306,7 @@ fn advise(mut error: clap::Error) -> clap::Error {
 
 fn advice_on_word(word: &str) -> Vec<String> {
     let command = Arguments::command();
-    let similar = nearest(word, command.get_subcommands().map(clap::Command::get_name));
-    let similar = similar.map(|name| format!("a similar command exists: '{name}'"));
+    let similar = nearest_command(&command, word).map(|name| format!("a similar command exists: '{name}'"));
     let dashes = format!("to run '{word}' as a job, put two dashes before it: '-- {word}'");
     similar.into_iter().chain([dashes]).collect()
 }
@@ -275,7 +323,10 @@ fn request(parsed: Arguments) -> Result<Request, clap::Error> {
             ));
         }
         (None, Some(request), _) => request,
-        (None, None, main) => Request::Supervise { config, main: main.map(command_line).transpose()? },
+        (None, None, main) => {
+            let main = main.map(command_line).transpose()?;
+            Request::Supervise { config, main, leftover: Vec::new() }
+        }
     };
     match (request, socket) {
         (Request::Client { config, request, .. }, socket) => Ok(Request::Client { config, socket, request }),
@@ -351,35 +402,6 @@ fn command_line(words: Vec<String>) -> Result<CommandLine, clap::Error> {
 
 fn missing_command() -> clap::Error {
     Arguments::command().error(ErrorKind::MissingRequiredArgument, "a command must follow \"--\"")
-}
-
-fn variable(text: &str) -> Result<(String, Option<String>), String> {
-    let (key, value) = match text.split_once('=') {
-        Some((key, value)) => (key, Some(value.to_owned())),
-        None => (text, None),
-    };
-    let is_name = !key.starts_with(|c: char| c.is_ascii_digit())
-        && !key.is_empty()
-        && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if !is_name {
-        return Err(format!("{key:?} is not a variable's name: letters, digits and _, no digit first"));
-    }
-    Ok((key.to_owned(), value))
-}
-
-fn measurement(text: &str) -> Result<(String, f64), String> {
-    let (name, number) = text.split_once('=').ok_or("expected NAME=NUMBER")?;
-    if name.is_empty() {
-        return Err("expected the name of a metric before \"=\"".to_owned());
-    }
-    match number.parse::<f64>() {
-        Ok(number) if number.is_finite() => Ok((name.to_owned(), number)),
-        Ok(_) | Err(_) => Err(format!("expected a number after \"=\", found {number:?}")),
-    }
-}
-
-fn signal(text: &str) -> Result<Signal, String> {
-    Signal::parse(text).ok_or_else(|| "expected a signal's name or number, such as SIGHUP or 1".to_owned())
 }
 
 #[cfg(test)]

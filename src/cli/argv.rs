@@ -1,14 +1,26 @@
-//! ContainerPilot's flags have one dash (`-config`), clap's have two. Rewrites the former into the latter;
-//! everything that is a value or follows `--` stays as it is.
+//! ContainerPilot's flags are those of Go: one dash (`-config`), and `-version=true` for a switch. Clap's have two dashes,
+//! and a switch is there or not. Rewrites the former into the latter; everything that is a value or follows `--` stays
+//! as it is.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// The arguments with a second dash before every flag that has one dash and several letters. `takes_value`
-/// says whether the next argument belongs to the flag of that name.
+/// What a flag of some name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flag {
+    /// The next argument belongs to it.
+    TakesValue,
+    /// It is there or not.
+    Switch,
+    /// There is no such flag.
+    Unknown,
+}
+
+/// The arguments with a second dash before every flag that has one dash and several letters, and without the `=true`
+/// of a switch; one with `=false` is left out.
 pub fn normalise(
     arguments: impl IntoIterator<Item = OsString>,
-    takes_value: impl Fn(&str) -> bool,
+    flag: impl Fn(&str) -> Flag,
 ) -> Vec<OsString> {
     let mut arguments = arguments.into_iter();
     let mut normalised: Vec<OsString> = arguments.by_ref().take(1).collect();
@@ -18,12 +30,50 @@ pub fn normalise(
             normalised.push(argument);
             break;
         }
-        let argument = if is_value { argument } else { with_two_dashes(argument) };
-        is_value = !is_value && long_name(&argument).is_some_and(&takes_value);
-        normalised.push(argument);
+        if is_value {
+            is_value = false;
+            normalised.push(argument);
+            continue;
+        }
+        let argument = with_two_dashes(argument);
+        match switch(&argument).filter(|(name, _)| flag(name) == Flag::Switch) {
+            Some((name, true)) => normalised.push(format!("--{name}").into()),
+            Some((_, false)) => {}
+            None => {
+                is_value = long_name(&argument).is_some_and(|name| flag(name) == Flag::TakesValue);
+                normalised.push(argument);
+            }
+        }
     }
     normalised.extend(arguments);
     normalised
+}
+
+/// The first argument that is neither a flag nor a value of one, and stands before any `--`: Go's flags end there.
+pub fn first_word(arguments: &[OsString], flag: impl Fn(&str) -> Flag) -> Option<usize> {
+    let mut is_value = false;
+    for (index, argument) in arguments.iter().enumerate().skip(1) {
+        if argument == "--" {
+            return None;
+        }
+        let is_word = !argument.as_bytes().starts_with(b"-") && !argument.is_empty();
+        if is_word && !is_value {
+            return Some(index);
+        }
+        let name = with_two_dashes(argument.clone());
+        is_value = !is_value && long_name(&name).is_some_and(|name| flag(name) == Flag::TakesValue);
+    }
+    None
+}
+
+/// A flag with `=` and one of Go's words for true and false.
+fn switch(argument: &OsStr) -> Option<(&str, bool)> {
+    let (name, value) = argument.to_str()?.strip_prefix("--")?.split_once('=')?;
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some((name, true)),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some((name, false)),
+        _ => None,
+    }
 }
 
 fn with_two_dashes(argument: OsString) -> OsString {
@@ -46,10 +96,17 @@ fn long_name(argument: &OsStr) -> Option<&str> {
 mod tests {
     use super::*;
 
+    fn flag(name: &str) -> Flag {
+        match name {
+            "config" | "putenv" | "out" => Flag::TakesValue,
+            "template" | "version" => Flag::Switch,
+            _ => Flag::Unknown,
+        }
+    }
+
     fn normalised(line: &str) -> String {
         let arguments = line.split(' ').map(OsString::from);
-        let takes_value = |name: &str| matches!(name, "config" | "putenv" | "out");
-        let words = normalise(arguments, takes_value);
+        let words = normalise(arguments, flag);
         words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
     }
 
@@ -83,6 +140,40 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_may_be_set_to_true_or_false_as_in_go() {
+        for (given, expected) in [
+            ("cp -version=true", "cp --version"),
+            ("cp --version=1 -template=T", "cp --version --template"),
+            ("cp -version=false -template=True", "cp --template"),
+            ("cp -version=0 -config F", "cp --config F"),
+            ("cp -version=maybe", "cp --version=maybe"),
+            ("cp -config=true -out=false", "cp --config=true --out=false"),
+            ("cp -putenv -version=true", "cp --putenv -version=true"),
+            ("cp -other=true", "cp --other=true"),
+            ("cp -- -version=true", "cp -- -version=true"),
+        ] {
+            assert_eq!(normalised(given), expected);
+        }
+    }
+
+    #[test]
+    fn the_first_word_is_neither_a_flag_nor_a_value() {
+        for (line, expected) in [
+            ("cp -config F nginx -g x", Some(3)),
+            ("cp --config=F nginx", Some(2)),
+            ("cp --template nginx", Some(2)),
+            ("cp --config F", None),
+            ("cp --config F -- nginx", None),
+            ("cp --config -- nginx", None),
+            ("cp -", None),
+            ("cp", None),
+        ] {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(first_word(&arguments, flag), expected, "{line}");
+        }
+    }
+
+    #[test]
     fn everything_after_two_dashes_stays() {
         assert_eq!(normalised("cp -config F -- app -config G --"), "cp --config F -- app -config G --");
     }
@@ -95,6 +186,6 @@ mod tests {
     #[test]
     fn an_argument_that_is_not_utf8_stays() {
         let odd = OsString::from_vec(vec![b'/', 0xff]);
-        assert_eq!(normalise([odd.clone(), odd.clone()], |_| true), [odd.clone(), odd]);
+        assert_eq!(normalise([odd.clone(), odd.clone()], |_| Flag::TakesValue), [odd.clone(), odd]);
     }
 }

@@ -17,6 +17,8 @@ pub enum Request {
         config: Option<PathBuf>,
         /// The command after `--`.
         main: Option<CommandLine>,
+        /// Words that mean nothing here: the CMD of an old image.
+        leftover: Vec<String>,
     },
     /// Print or write the rendered configuration.
     Render {

@@ -18,14 +18,24 @@ use crate::process::{Environ, Linux, become_subreaper, hold_signals, is_pid_one,
 /// How long we wait for a log that takes none of its last records.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Supervises the configuration's jobs, and `main` as one more.
-pub fn run(path: Option<&Path>, main: Option<CommandLine>) -> Result<ExitCode, CommandError> {
+/// Supervises the configuration's jobs, and `main` as one more. `leftover` is told to be ignored.
+pub fn run(
+    path: Option<&Path>,
+    main: Option<CommandLine>,
+    leftover: &[String],
+) -> Result<ExitCode, CommandError> {
     prepare()?;
     let Loaded { spec, warnings } =
         configuration(path, main.clone(), &environment()).map_err(Failure::complain)?;
     let log = Log::open(&spec.logging).map_err(|error| CommandError::new(error.to_string()))?;
     for (_, line) in warnings.lines() {
         slog::warn!(log.logger(), "{line}");
+    }
+    if !leftover.is_empty() {
+        slog::warn!(
+            log.logger(),
+            "arguments are ignored: {leftover:?}; put `--` before a command to run it as the job \"main\""
+        );
     }
     let outcome = assembly::run(Parts {
         spec,

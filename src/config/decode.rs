@@ -82,7 +82,7 @@ impl fmt::Display for Path<'_> {
             Self::Key(parent, key) => write!(f, "{parent}.{key}"),
             Self::Item(parent, index, node) => {
                 write!(f, "{parent}[{index}]")?;
-                match node.get("name").and_then(Node::as_str) {
+                match node.get_in_any_case("name").and_then(Node::as_str) {
                     Some(name) if !name.is_empty() => write!(f, " ({name:?})"),
                     _ => Ok(()),
                 }

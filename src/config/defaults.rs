@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::spec::{
     BackoffSpec, CommandLine, ControlSpec, ExecutionSpec, JobKind, JobSpec, Limit, LoggingSpec, MAIN, Spec,
-    StopSpec, Trigger, When,
+    StopBudget, StopSpec, Trigger, When,
 };
 use super::validate::{DEFAULT_MODE, DEFAULT_SOCKET, DEFAULT_STOP_BUDGET, PRE_START, after, startup};
 use crate::messages::signal::Signal;
@@ -20,7 +20,7 @@ impl Default for Spec {
             watches: Vec::new(),
             control: ControlSpec { socket: DEFAULT_SOCKET.into(), mode: DEFAULT_MODE },
             telemetry: None,
-            stop_timeout: DEFAULT_STOP_BUDGET,
+            stop_timeout: StopBudget::Within(DEFAULT_STOP_BUDGET),
             shutdown_signals: Vec::new(),
             env: Vec::new(),
         }

@@ -161,15 +161,40 @@ impl Problems {
     }
 }
 
-/// Every problem of a configuration, with the files that they are in.
+/// More problems than this are only counted: nobody reads them, and the first ones often lead to the others.
+const MOST_SHOWN: usize = 100;
+
+/// The problems of a configuration, with the files that they are in.
 #[derive(Debug, Default)]
 pub struct Report {
     sources: Sources,
     problems: Vec<Problem>,
+    left_out: LeftOut,
+}
+
+/// How many problems a report only counts.
+#[derive(Debug, Clone, Copy, Default)]
+struct LeftOut {
+    errors: usize,
+    /// Warnings that `check` takes for errors.
+    refused_by_check: usize,
+    warnings: usize,
+}
+
+impl LeftOut {
+    /// A sentence about them, if there are any.
+    fn note(self) -> Option<String> {
+        match self.errors + self.refused_by_check + self.warnings {
+            0 => None,
+            1 => Some("1 more problem is not shown".to_owned()),
+            many => Some(format!("{many} more problems are not shown")),
+        }
+    }
 }
 
 impl Report {
-    /// Puts problems into the order of their files and places.
+    /// Puts problems into the order of their files and places. Of very many, the first errors are kept, then the first
+    /// warnings.
     pub fn new(sources: Sources, problems: Problems) -> Self {
         let mut problems = problems.0;
         problems.sort_by_key(|problem| match problem.place {
@@ -178,11 +203,12 @@ impl Report {
             Place::At(span) => (span.file, span.start, Reverse(span.end)),
         });
         problems.dedup();
+        let left_out = keep_first(&mut problems);
         problems.iter_mut().for_each(Problem::clean);
-        Self { sources, problems }
+        Self { sources, problems, left_out }
     }
 
-    /// Every problem, in file order.
+    /// The problems that are shown, in file order.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -194,7 +220,11 @@ impl Report {
 
     /// How many problems have this severity.
     pub fn count(&self, severity: Severity) -> usize {
-        self.problems.iter().filter(|problem| problem.severity == severity).count()
+        let left_out = match severity {
+            Severity::Error => self.left_out.errors,
+            Severity::Warning => self.left_out.refused_by_check + self.left_out.warnings,
+        };
+        self.problems.iter().filter(|problem| problem.severity == severity).count() + left_out
     }
 
     /// Whether the configuration cannot be used.
@@ -210,6 +240,7 @@ impl Report {
                 problem.severity = Severity::Error;
             }
         }
+        self.left_out.errors += std::mem::take(&mut self.left_out.refused_by_check);
         self
     }
 
@@ -227,19 +258,54 @@ impl Report {
 
     /// One line per problem, for a log: `file:line:column: message`.
     pub fn lines(&self) -> impl Iterator<Item = (Severity, String)> + '_ {
-        self.problems.iter().map(|problem| (problem.severity, render::line(&self.sources, problem)))
+        let more = if self.left_out.errors > 0 { Severity::Error } else { Severity::Warning };
+        let shown =
+            self.problems.iter().map(|problem| (problem.severity, render::line(&self.sources, problem)));
+        shown.chain(self.left_out.note().map(|note| (more, note)))
     }
 
     /// The report for people: each problem with its source line and the place marked.
     pub fn render(&self, colour: bool) -> String {
-        render::people(&self.sources, &self.problems, colour)
+        let mut text = render::people(&self.sources, &self.problems, colour);
+        if let Some(note) = self.left_out.note() {
+            text.push_str(&format!("\n{note}\n"));
+        }
+        text
     }
 
     /// The report for programs: an array of objects with `severity`, `code`, `message`, `file`, `line`,
-    /// `column`, `endLine`, `endColumn`, `help`, `notes` and `related`, the latter with places and messages.
+    /// `column`, `endLine`, `endColumn`, `help`, `notes` and `related`, the latter with places and messages. If some are
+    /// left out, the last one says how many.
     pub fn to_json(&self) -> serde_json::Value {
-        render::json(&self.sources, &self.problems)
+        let severity = if self.left_out.errors > 0 { Severity::Error } else { Severity::Warning };
+        let more = self
+            .left_out
+            .note()
+            .map(|note| Problem { severity, ..Problem::error("more-problems", Place::Nowhere, note) });
+        let problems: Vec<Problem> = self.problems.iter().cloned().chain(more).collect();
+        render::json(&self.sources, &problems)
     }
+}
+
+/// Leaves out what is too much: warnings before errors, later ones before earlier ones.
+fn keep_first(problems: &mut Vec<Problem>) -> LeftOut {
+    let is_error = |problem: &Problem| problem.severity == Severity::Error || problem.error_in_check;
+    let mut errors = MOST_SHOWN;
+    let mut warnings = MOST_SHOWN.saturating_sub(problems.iter().filter(|problem| is_error(problem)).count());
+    let mut left_out = LeftOut::default();
+    problems.retain(|problem| {
+        let room = if is_error(problem) { &mut errors } else { &mut warnings };
+        let is_kept = *room > 0;
+        *room = room.saturating_sub(1);
+        match (problem.severity, problem.error_in_check) {
+            _ if is_kept => {}
+            (Severity::Error, _) => left_out.errors += 1,
+            (Severity::Warning, true) => left_out.refused_by_check += 1,
+            (Severity::Warning, false) => left_out.warnings += 1,
+        }
+        is_kept
+    });
+    left_out
 }
 
 impl fmt::Display for Report {

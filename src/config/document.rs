@@ -56,6 +56,12 @@ impl Node {
         self.as_object()?.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
     }
 
+    /// The same, whatever the case of the key's letters.
+    pub fn get_in_any_case(&self, name: &str) -> Option<&Node> {
+        let found = self.as_object()?.iter().find(|(key, _)| key.name.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value)
+    }
+
     /// The entries, if this is an object.
     pub fn as_object(&self) -> Option<&[(Key, Node)]> {
         if let Kind::Object(entries) = &self.kind { Some(entries) } else { None }

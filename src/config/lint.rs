@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use super::diagnostic::{Place, Problem, Problems};
 use super::merge::Shadowed;
 use super::source::FileId;
-use super::spec::{JobKind, JobSpec, Spec};
+use super::spec::{JobKind, JobSpec, Spec, StopBudget, Trigger};
 use super::validate::{JobPlaces, Places, shown};
 pub use machine::lint as lint_machine;
 
@@ -22,8 +22,47 @@ pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
     shared_names(spec, places, problems);
     missing_consul(spec, places, problems);
     daemon::lint(spec, places, problems);
+    short_budget(spec, places, problems);
     for (job, place) in spec.jobs.iter().zip(&places.jobs) {
         time_to_live(job, place, problems);
+        advertised_interval(job, place, problems);
+    }
+}
+
+/// A job cannot have the time that it asks for if the whole shutdown has less.
+fn short_budget(spec: &Spec, places: &Places, problems: &mut Problems) {
+    let (Some(span), StopBudget::Within(budget)) = (places.stop_timeout, spec.stop_timeout) else { return };
+    let jobs = spec.jobs.iter().zip(&places.jobs);
+    let Some((job, place)) = jobs.rev().max_by_key(|(job, _)| job.stop.asks_for()) else { return };
+    let asked = job.stop.asks_for();
+    if asked <= budget {
+        return;
+    }
+    let message = format!(
+        "stopTimeout: a shutdown has {}, but job {:?} asks for {} to stop",
+        shown(budget),
+        job.name,
+        shown(asked)
+    );
+    problems.add(
+        Problem::warning("short-stop-timeout", span, message)
+            .related(place.name, "its `stopTimeout`, `drain` and `killTimeout` together")
+            .help(format!("set `stopTimeout` to {:?} or more, or leave it out", shown(asked))),
+    );
+}
+
+/// A service is registered while its job's process runs: a periodic job would come and go.
+fn advertised_interval(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
+    if let (Some(_), Some(port), Trigger::Interval(interval)) =
+        (&job.advertise, place.port, &job.when.trigger)
+    {
+        let message = format!(
+            "job {:?} runs every {} and is advertised only while it runs",
+            job.name,
+            shown(*interval)
+        );
+        let help = "leave `port` out, or `when.interval` if the job is a server";
+        problems.add(Problem::warning("advertised-interval", port, message).help(help));
     }
 }
 

@@ -133,6 +133,8 @@ pub fn merge(first: Merged, second: Merged) -> Merged {
     shadowed.extend(second.shadowed);
     let (a, b) = (first.config, second.config);
     let config = RawConfig {
+        // Each file has its own, for editors.
+        schema: b.schema.or(a.schema),
         consul: replace("consul", a.consul, b.consul, &mut shadowed),
         logging: replace("logging", a.logging, b.logging, &mut shadowed),
         jobs: unite(a.jobs, b.jobs, &mut shadowed),

@@ -43,11 +43,15 @@ pub struct RawConfig {
     pub control: Opt<RawControl>,
     /// Metrics and their HTTP endpoint.
     pub telemetry: Opt<RawTelemetry>,
-    /// How long a shutdown may take before everything left is killed; -1 kills at once. Default 5s.
+    /// How long a shutdown may take before everything left is killed; -1 kills at once. Default 5s or, if longer, the
+    /// longest `stopTimeout`, `drain` and `killTimeout` together that a job asks for.
     pub stop_timeout: Opt<StopTime>,
     /// Signals that shut down as SIGTERM does, beside SIGINT, SIGQUIT and SIGRTMIN+3: the STOPSIGNAL of an image,
     /// for example `["SIGWINCH"]` for httpd.
     pub shutdown_signals: Opt<OneOrMany<Scalar>>,
     /// Environment variables for every job; null unsets one.
     pub env: Opt<Dictionary<Option<Scalar>>>,
+    /// The schema with which an editor checks this file; it changes nothing.
+    #[serde(rename = "$schema")]
+    pub schema: Opt<String>,
 }

@@ -22,14 +22,19 @@ fn configured(text: &str, env: &BTreeMap<String, String>) -> Option<PathBuf> {
         return None; // nested so deeply that no parser should see it
     }
     match json5::from_str::<serde_json::Value>(&rendered) {
-        Ok(config) => config.get("control")?.get("socket")?.as_str().map(PathBuf::from),
+        Ok(config) => in_any_case(in_any_case(&config, "control")?, "socket")?.as_str().map(PathBuf::from),
         Err(_) => guessed(&rendered),
     }
 }
 
+/// The value of a key, whatever the case of its letters.
+fn in_any_case<'a>(object: &'a serde_json::Value, key: &str) -> Option<&'a serde_json::Value> {
+    object.as_object()?.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value)
+}
+
 /// Of a text that cannot be parsed: what looks like the setting.
 fn guessed(text: &str) -> Option<PathBuf> {
-    let pattern = r#"(?s)["']?control["']?\s*:\s*\{[^{}]*?["']?socket["']?\s*:\s*["']([^"'\n]+)["']"#;
+    let pattern = r#"(?is)["']?control["']?\s*:\s*\{[^{}]*?["']?socket["']?\s*:\s*["']([^"'\n]+)["']"#;
     let found = Regex::new(pattern).ok()?.captures(text)?;
     found.get(1).map(|path| PathBuf::from(path.as_str()))
 }
@@ -50,6 +55,7 @@ mod tests {
             "{ control: { socket: '/run/x/s' }, nonsense: 1, jobs: 'none' }",
             "{ jobs: [ { name: 'a', } } ], \"control\": {\n \"mode\": \"0600\", \"socket\": \"/run/x/s\" } }",
             "{ {{ if }} control: { socket: '/run/x/s' } }",
+            "{ Control: { SOCKET: '/run/x/s' } }",
         ] {
             assert_eq!(socket(text).as_deref(), Some("/run/x/s"), "{text}");
         }

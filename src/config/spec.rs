@@ -164,6 +164,14 @@ pub struct StopSpec {
     pub kill_timeout: Option<Duration>,
 }
 
+impl StopSpec {
+    /// The time that a job asks for to stop: all that it sets for the steps of its end.
+    pub fn asks_for(&self) -> Duration {
+        let steps = [self.wait.unwrap_or_default(), self.drain, self.kill_timeout.unwrap_or_default()];
+        steps.into_iter().fold(Duration::ZERO, Duration::saturating_add)
+    }
+}
+
 /// Delays between restarts: none, then 100 ms, then ×`factor` up to `max`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BackoffSpec {
@@ -205,6 +213,8 @@ pub enum Probe {
     Http(Arc<HttpProbe>),
     /// Passes when `host:port` accepts a connection.
     Tcp(Arc<str>),
+    /// Passes while the job's process runs; for a job that something else runs, always.
+    Running,
 }
 
 /// An HTTP request and the answer it should get.

@@ -8,8 +8,13 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .filter_map(|candidate| {
             let letters = folded(candidate);
+            let allowed = wanted.len().max(letters.len()) / 3;
+            // The distance is at least this.
+            if wanted.len().abs_diff(letters.len()) > allowed {
+                return None;
+            }
             let distance = distance(&wanted, &letters);
-            (distance <= wanted.len().max(letters.len()) / 3).then_some((distance, candidate))
+            (distance <= allowed).then_some((distance, candidate))
         })
         // `min_by_key` keeps the first of equals: the order of the candidates decides.
         .min_by_key(|&(distance, _)| distance)

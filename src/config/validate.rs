@@ -17,11 +17,12 @@ mod watches;
 mod when;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::diagnostic::Problems;
 use super::raw::RawConfig;
 use super::source::Span;
-use super::spec::{Spec, StopBudget};
+use super::spec::Spec;
 use super::system::System;
 use context::Context;
 pub(super) use context::shown;
@@ -41,6 +42,8 @@ pub struct Places {
     pub telemetry: Option<Span>,
     /// The control socket's path and mode.
     pub control: ControlPlaces,
+    /// The global `stopTimeout`, if it is a time.
+    pub stop_timeout: Option<Span>,
     /// TLS files and their places.
     pub tls_files: Vec<TlsFile>,
 }
@@ -107,6 +110,7 @@ pub fn validate(
     let mut places = Places::default();
     let at_start = jobs::After::new(config, &names);
     let jobs = jobs::validate(&mut context, config, &names, &at_start, incomplete, &mut places);
+    let stop_timeout = sections::stop_budget(config.stop_timeout.as_deref(), &jobs, &mut places);
     let spec = Spec {
         consul: consul::validate(&mut context, config.consul.as_deref(), &mut places),
         logging: sections::logging(&mut context, config.logging.as_deref()),
@@ -114,7 +118,7 @@ pub fn validate(
         watches: watches::validate(&mut context, config.watches.as_deref(), &at_start, &mut places),
         control: sections::control(&mut context, config.control.as_deref(), &mut places),
         telemetry: sections::telemetry(&mut context, config.telemetry.as_deref(), &mut places),
-        stop_timeout: sections::stop_budget(config.stop_timeout.as_deref()),
+        stop_timeout,
         shutdown_signals: signals::shutdown(&mut context, config.shutdown_signals.as_deref()),
         env: execution::environment(&mut context, format_args!("env"), config.env.as_deref()),
     };
@@ -122,5 +126,5 @@ pub fn validate(
     Validated { spec, places }
 }
 
-/// The budget of a shutdown if none is given.
-pub(super) const DEFAULT_STOP_BUDGET: StopBudget = StopBudget::Within(std::time::Duration::from_secs(5));
+/// The budget of a shutdown if none is given and no job asks for more.
+pub(super) const DEFAULT_STOP_BUDGET: Duration = Duration::from_secs(5);

@@ -103,6 +103,8 @@ pub enum Source {
     Job(Arc<str>),
     /// The watch of that name (without the `watch.` prefix).
     Watch(Arc<str>),
+    /// The health checks of the job of that name.
+    Check(Arc<str>),
     /// The signal that arrived.
     Signal(Signal),
 }
@@ -113,6 +115,7 @@ impl fmt::Display for Source {
             Self::Global => f.write_str("global"),
             Self::Job(name) => f.write_str(name),
             Self::Watch(name) => write!(f, "watch.{name}"),
+            Self::Check(name) => write!(f, "check.{name}"),
             Self::Signal(signal) => write!(f, "{signal}"),
         }
     }

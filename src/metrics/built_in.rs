@@ -77,7 +77,7 @@ impl BuiltIn {
     pub fn forget_all_but(&mut self, configured: &HashSet<Source>) {
         self.events.retain(|key, _| match &key.source {
             Source::Global | Source::Signal(_) => true,
-            Source::Job(_) | Source::Watch(_) => configured.contains(&key.source),
+            Source::Job(_) | Source::Watch(_) | Source::Check(_) => configured.contains(&key.source),
         });
         self.check_durations.retain(|(job, _), _| configured.contains(&Source::Job(job.clone())));
     }

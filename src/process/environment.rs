@@ -69,7 +69,7 @@ impl Environ {
     ) {
         self.configured = changes;
         self.addresses =
-            advertised.into_iter().map(|(job, address)| (variable(job, "IP"), address.to_string())).collect();
+            advertised.into_iter().map(|(job, address)| (address_name(job), address.to_string())).collect();
         self.unite();
     }
 
@@ -100,7 +100,7 @@ impl Environ {
 
     /// Tells which process runs a job; `None` when none does.
     pub fn set_process(&mut self, job: &str, pid: Option<Pid>) {
-        let name = variable(job, "PID");
+        let name = process_name(job);
         match pid.and_then(|pid| Variable::new(&name, OsStr::new(&pid.to_string()))) {
             Some(variable) => {
                 self.told.set(variable.clone());
@@ -152,11 +152,28 @@ impl Environ {
     }
 }
 
-/// `CONTAINERPILOT_<JOB>_<WHAT>`, with whatever a variable's name cannot hold as `_`.
-fn variable(job: &str, what: &str) -> OsString {
-    let name: String =
-        job.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
-    format!("CONTAINERPILOT_{name}_{what}").into()
+/// `CONTAINERPILOT_<JOB>_IP`. An advertised name has nothing but letters, digits and `-`.
+fn address_name(job: &str) -> OsString {
+    let name = job.to_ascii_uppercase().replace('-', "_");
+    format!("CONTAINERPILOT_{name}_IP").into()
+}
+
+/// `CONTAINERPILOT_<JOB>_PID`, named as ContainerPilot does: a job may be named after its program, so only the last
+/// part of a path counts, without its extension, and a run of other characters is one `_`.
+fn process_name(job: &str) -> OsString {
+    let base = job.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let stem = base.rsplit_once('.').map_or(base, |(stem, _)| stem);
+    // Of a hidden file nothing would be left.
+    let stem = if stem.is_empty() { base } else { stem };
+    let mut name = String::new();
+    for letter in stem.chars() {
+        if letter.is_ascii_alphanumeric() {
+            name.push(letter.to_ascii_uppercase());
+        } else if !name.ends_with('_') {
+            name.push('_');
+        }
+    }
+    format!("CONTAINERPILOT_{name}_PID").into()
 }
 
 #[cfg(test)]
@@ -236,6 +253,26 @@ mod tests {
         assert_eq!(get(&all, "CONTAINERPILOT_PID"), Some(process::id().to_string()));
         environ.set_process("my-app", None);
         assert_eq!(get(&environ.build(&Request::default()), "CONTAINERPILOT_MY_APP_PID"), None);
+    }
+
+    #[test]
+    fn the_variable_of_a_process_is_named_after_the_base_name_without_its_extension() {
+        for (job, expected) in [
+            ("my-app", "MY_APP"),
+            ("app", "APP"),
+            ("preStart", "PRESTART"),
+            ("/usr/local/bin/consul-agent", "CONSUL_AGENT"),
+            ("/bin/my--app.v2.sh", "MY_APP_V2"),
+            ("./run.sh", "RUN"),
+            ("my.app", "MY"),
+            ("a b/c  d", "C_D"),
+            ("/bin/app/", "APP"),
+            (".hidden", "_HIDDEN"),
+            ("consul agent -config-dir=/etc/consul", "CONSUL"),
+        ] {
+            assert_eq!(process_name(job), OsString::from(format!("CONTAINERPILOT_{expected}_PID")), "{job}");
+        }
+        assert_eq!(address_name("my--app"), "CONTAINERPILOT_MY__APP_IP");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use slog::Logger;
 use crate::actors::consul_agent::link::{Reconnect, connect};
 use crate::actors::consul_agent::queries::Silence;
 use crate::actors::consul_agent::{Advertiser, ConsulAgent};
+use crate::actors::pilot::OWN_SERVICE;
 use crate::actors::registry::Registry;
 use crate::actors::watch::{Retire, Watch, asker};
 use crate::config::spec::{Spec, TelemetrySpec, WatchSpec};
@@ -133,8 +134,8 @@ fn own_service(spec: &TelemetrySpec) -> Registration {
     let mut tags = spec.tags.clone();
     tags.push(env!("CARGO_PKG_VERSION").to_owned());
     Registration {
-        id: format!("containerpilot-{}", host_name()).into(),
-        name: "containerpilot".to_owned(),
+        id: format!("{OWN_SERVICE}-{}", host_name()).into(),
+        name: OWN_SERVICE.to_owned(),
         address: spec.address,
         port: spec.port,
         tags,

@@ -74,9 +74,8 @@ fn kept_alive(jobs: &[JobView]) -> bool {
     let alive = reachable(jobs, ordinary);
     let all = Outside { shutdown: true, coprocesses: true, ..ordinary };
     let ever = reachable(jobs, all);
-    let nothing_executes = !jobs.iter().any(|job| job.has_process && job.kind == JobKind::Job);
     jobs.iter().zip(alive.iter().zip(&ever)).any(|(job, (ordinary, ever))| {
-        let secondary = job.kind == JobKind::Coprocess || (!job.has_process && !nothing_executes);
+        let secondary = job.kind == JobKind::Coprocess;
         // Only the shutdown itself, or the end of a coprocess, can start it: it waits for us, not we for it.
         let dormant = job.phase == Phase::Waiting && !ordinary && *ever;
         !job.is_complete() && !secondary && !dormant

@@ -86,11 +86,17 @@ impl<'a> Search<'a> {
             (Source::Global, EventCode::Startup) => self.outside.startup,
             (Source::Global, EventCode::Shutdown) => self.outside.shutdown,
             (Source::Global | Source::Watch(_) | Source::Signal(_), _) => self.outside.world,
-            (Source::Job(name), code) => self.index.get(&**name).is_some_and(|index| {
-                self.alive.get(*index).copied().unwrap_or(false)
-                    && self.jobs.get(*index).is_some_and(|job| job.can_emit(code))
-            }),
+            (Source::Job(name), code) => self.can_emit(name, code),
+            // Checks are tried for as long as the job's health can become known.
+            (Source::Check(name), _) => self.can_emit(name, EventCode::Healthy),
         }
+    }
+
+    fn can_emit(&self, name: &str, code: EventCode) -> bool {
+        self.index.get(name).is_some_and(|index| {
+            self.alive.get(*index).copied().unwrap_or(false)
+                && self.jobs.get(*index).is_some_and(|job| job.can_emit(code))
+        })
     }
 }
 
@@ -102,7 +108,7 @@ fn waiters(jobs: &[JobView]) -> HashMap<&str, Vec<usize>> {
             Missing::AnyOf(keys) | Missing::AllOf(keys) => keys,
         };
         for key in keys {
-            if let Source::Job(name) = &key.source {
+            if let Source::Job(name) | Source::Check(name) = &key.source {
                 waiters.entry(name).or_default().push(index);
             }
         }

@@ -45,7 +45,9 @@ impl JobView {
         let sources = |wanted: EventCode| -> Vec<Arc<str>> {
             let source = |key: &EventKey| match &key.source {
                 Source::Job(name) if key.code == wanted && **name != *spec.name => Some(name.clone()),
-                Source::Job(_) | Source::Global | Source::Watch(_) | Source::Signal(_) => None,
+                Source::Job(_) | Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_) => {
+                    None
+                }
             };
             keys.iter().filter_map(source).collect()
         };

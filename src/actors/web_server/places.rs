@@ -134,13 +134,14 @@ impl Places {
     /// Binds what a configuration asks for and is not served yet; an error changes nothing.
     pub fn prepare(&self, spec: &Spec) -> io::Result<Prepared> {
         let jobs = spec.jobs.iter().map(|job| Source::Job(job.name.clone()));
+        let checks = spec.jobs.iter().map(|job| Source::Check(job.name.clone()));
         let watches = spec.watches.iter().map(|watch| Source::Watch(watch.name.clone()));
         Ok(Prepared {
             new_telemetry: self.prepare_telemetry(spec.telemetry.as_ref())?,
             new_control: self.prepare_control(&spec.control)?,
             control: spec.control.clone(),
             telemetry: spec.telemetry.clone(),
-            configured: jobs.chain(watches).collect(),
+            configured: jobs.chain(checks).chain(watches).collect(),
             layout: layout(spec),
         })
     }

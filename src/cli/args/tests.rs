@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn parsed(line: &str) -> Result<Request, clap::Error> {
-    parse(line.split(' ').map(OsString::from))
+    parse(line.split(' ').map(OsString::from), false)
 }
 
 fn client(line: &str) -> ClientRequest {
@@ -28,7 +28,7 @@ fn supervise(config: Option<&str>, main: Option<(&str, &[&str])>) -> Request {
         program: program.to_owned(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
     });
-    Request::Supervise { config: config.map(PathBuf::from), main }
+    Request::Supervise { config: config.map(PathBuf::from), main, leftover: Vec::new() }
 }
 
 #[test]
@@ -56,7 +56,7 @@ proptest! {
         let dashes = Some(OsString::from(dashes)).filter(|dashes| !dashes.is_empty());
         let arguments: Vec<OsString> = ["cp".into()].into_iter().chain(config).chain(dashes).chain(command).collect();
         if let Some(request) = ordinary(&arguments) {
-            prop_assert_eq!(parse_with_clap(arguments).ok(), Some(request));
+            prop_assert_eq!(parse_with_clap(arguments, false).ok(), Some(request));
         }
     }
 }
@@ -257,4 +257,62 @@ fn help_tells_where_the_configuration_is_looked_for() {
 #[test]
 fn the_parser_is_consistent() {
     Arguments::command().debug_assert();
+}
+
+#[test]
+fn words_that_follow_a_named_configuration_are_left_over() {
+    let leftover = |line: &str, is_configured| {
+        let request = parse(line.split(' ').map(OsString::from), is_configured);
+        let request = request.unwrap_or_else(|error| panic!("{line}: {error}"));
+        let Request::Supervise { main: None, leftover, .. } = request else { panic!("{line}: {request:?}") };
+        leftover.join(" ")
+    };
+    for (line, expected) in [
+        ("cp -config F nginx -g daemon", "nginx -g daemon"),
+        ("cp --config=F /bin/app -config G -version", "/bin/app -config G -version"),
+        ("cp -config F app -- other", "app -- other"),
+        ("cp -config F node", "node"),
+    ] {
+        assert_eq!(leftover(line, false), expected, "{line}");
+    }
+    assert_eq!(leftover("cp nginx -g daemon", true), "nginx -g daemon");
+    assert_eq!(leftover("cp -config F", true), "");
+}
+
+#[test]
+fn words_are_a_usage_error_where_no_configuration_is_named_or_something_else_is_asked_for() {
+    for line in [
+        "cp nginx",
+        "cp -config F -ping nginx",
+        "cp -config F -template nginx",
+        "cp -config F chekc",
+        "cp -config F check nginx",
+        "cp -socket S -config F nginx",
+        "cp -config F -nonsense nginx",
+    ] {
+        usage_error(line);
+    }
+    assert!(usage_error("cp -config F chekc").contains("'check'"));
+}
+
+#[test]
+fn a_word_too_many_after_a_command_is_not_taken_for_a_program() {
+    for line in
+        ["cp restart app once", "cp -config F restart app once", "cp status app", "cp -socket S stop a b"]
+    {
+        let error = usage_error(line);
+        assert!(error.contains("unexpected argument") && !error.contains("--\u{20}"), "{line}: {error}");
+        assert!(!error.contains("put two dashes"), "{line}: {error}");
+    }
+    assert!(usage_error("cp nonsense").contains("'-- nonsense'"));
+}
+
+#[test]
+fn a_switch_may_be_given_a_truth_value_as_in_go() {
+    let render = Request::Render { config: Some("F".into()), destination: Destination::Stdout };
+    assert_eq!(parsed("cp -version=true").unwrap(), Request::Version);
+    assert_eq!(parsed("cp -config F -template=true -version=false").unwrap(), render);
+    assert_eq!(parsed("cp -config F -template=false").unwrap(), supervise(Some("F"), None));
+    assert_eq!(client("cp -reload=1 -all=0"), ClientRequest::Reload { all: false, dry_run: false });
+    usage_error("cp -version=yes");
 }

@@ -9,12 +9,21 @@ use crate::config::diagnostic::Problem;
 use crate::config::document::{Key, Kind, Node};
 use crate::config::suggest;
 
-/// Fields of a struct: reports and skips keys that it does not have.
+/// Fields of a struct: reports and skips keys that it does not have. Keys in another case are taken with a warning,
+/// as ContainerPilot takes them.
 pub(super) struct StructAccess<'a> {
     object: &'a NodeDecoder<'a>,
-    entries: std::slice::Iter<'a, (Key, Node)>,
+    entries: &'a [(Key, Node)],
+    next: usize,
     fields: &'static [&'static str],
-    value: Option<(&'a Key, &'a Node)>,
+    value: Option<Value<'a>>,
+}
+
+/// The value of a field that was found.
+struct Value<'a> {
+    field: &'static str,
+    key: &'a Key,
+    node: &'a Node,
 }
 
 impl<'a> StructAccess<'a> {
@@ -23,22 +32,58 @@ impl<'a> StructAccess<'a> {
         entries: &'a [(Key, Node)],
         fields: &'static [&'static str],
     ) -> Self {
-        Self { object, entries: entries.iter(), fields, value: None }
+        Self { object, entries, next: 0, fields, value: None }
+    }
+
+    /// The field that a key means; `None` after a problem that excludes it was reported.
+    fn field(&self, key: &Key) -> Option<&'static str> {
+        if let Some(field) = self.fields.iter().find(|field| **field == key.name) {
+            return Some(field);
+        }
+        let Some(field) = self.fields.iter().find(|field| field.eq_ignore_ascii_case(&key.name)) else {
+            self.report_unknown(key);
+            return None;
+        };
+        let is_same = |other: &Key| other.name.eq_ignore_ascii_case(field) && other.span != key.span;
+        let is_taken = |other: &Key| is_same(other) && (other.name == *field || other.span < key.span);
+        if let Some((other, _)) = self.entries.iter().find(|(other, _)| is_taken(other)) {
+            self.report_duplicate(key, other);
+            return None;
+        }
+        let place = self.place();
+        let message = format!("key `{}` in {place} should be written `{field}`", key.name);
+        self.report(Problem::warning("key-case", key.span, message));
+        Some(field)
+    }
+
+    fn report(&self, problem: Problem) {
+        self.object.sink.problems.borrow_mut().push(problem);
+    }
+
+    /// The object as messages call it.
+    fn place(&self) -> String {
+        let path = self.object.path.to_string();
+        if path.is_empty() { "the configuration".to_owned() } else { path }
+    }
+
+    fn report_duplicate(&self, key: &Key, other: &Key) {
+        let (first, second) = if key.span < other.span { (key, other) } else { (other, key) };
+        let message = format!("duplicate key `{}`: `{}` is the same key", second.name, first.name);
+        self.report(
+            Problem::error("duplicate-key", second.span, message)
+                .label("given again here")
+                .related(first.span, "first given here"),
+        );
     }
 
     fn report_unknown(&self, key: &Key) {
-        let path = self.object.path.to_string();
-        let place = if path.is_empty() { "the configuration" } else { path.as_str() };
+        let place = self.place();
         let help = match suggest::nearest(&key.name, self.fields.iter().copied()) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("valid keys are {}", self.fields.join(", ")),
         };
         let message = format!("unknown key `{}` in {place}", key.name);
-        self.object
-            .sink
-            .problems
-            .borrow_mut()
-            .push(Problem::error(UNKNOWN_KEY, key.span, message).help(help));
+        self.report(Problem::error(UNKNOWN_KEY, key.span, message).help(help));
     }
 }
 
@@ -46,20 +91,20 @@ impl<'de> MapAccess<'de> for StructAccess<'_> {
     type Error = DecodeError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
-        while let Some((key, value)) = self.entries.next() {
-            if self.fields.contains(&key.name.as_str()) {
-                self.value = Some((key, value));
-                return seed.deserialize(key.name.as_str().into_deserializer()).map(Some);
+        while let Some((key, node)) = self.entries.get(self.next) {
+            self.next += 1;
+            if let Some(field) = self.field(key) {
+                self.value = Some(Value { field, key, node });
+                return seed.deserialize(field.into_deserializer()).map(Some);
             }
-            self.report_unknown(key);
         }
         Ok(None)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
-        let Some((key, node)) = self.value.take() else { return Err(out_of_turn()) };
-        let empty_is_absent = !NEVER_EMPTY.contains(&key.name.as_str());
-        let path = Path::Key(self.object.path, &key.name);
+        let Some(Value { field, key, node }) = self.value.take() else { return Err(out_of_turn()) };
+        let empty_is_absent = !NEVER_EMPTY.contains(&field);
+        let path = Path::Key(self.object.path, field);
         seed.deserialize(entry(self.object, key, node, &path, empty_is_absent))
     }
 }

@@ -1,6 +1,10 @@
 //! How problems look: with source lines for people, as objects for programs, as lines for a log.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use annotate_snippets::{Annotation, AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet};
 use serde_json::{Map, Value};
@@ -13,16 +17,32 @@ use crate::printable::printable;
 /// Marks this many lines apart or fewer share one excerpt.
 const EXCERPT_LINES: usize = 200;
 
+/// Marks this many bytes apart or fewer share one excerpt, too.
+const EXCERPT_BYTES: usize = 32 << 10;
+
+/// Of a longer line, only a part around the place is shown: to lay out all of it for each problem would take long.
+const LONG_LINE: usize = 4 << 10;
+
+/// How much of a long line is shown before and after a place, in bytes.
+const LONG_LINE_PART: usize = 60;
+
+/// More places than this that belong to one problem are not shown.
+const MOST_RELATED: usize = 10;
+
+/// The texts of files as they may be shown, each made once.
+type Shown<'a> = RefCell<HashMap<FileId, Rc<Cow<'a, str>>>>;
+
 /// Every problem with its source line, a blank line between each.
 pub(super) fn people(sources: &Sources, problems: &[Problem], colour: bool) -> String {
+    let shown = Shown::default();
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let mut text = String::new();
     for problem in problems {
         if !text.is_empty() {
             text.push('\n');
         }
-        let rendered = renderer.render(&[group(sources, problem)]);
-        for line in rendered.lines() {
+        let rendered = renderer.render(&[group(sources, &shown, problem)]);
+        for line in rendered.lines().filter(|line| !announces_nothing(line)) {
             text.push_str(line.trim_end());
             text.push('\n');
         }
@@ -30,7 +50,20 @@ pub(super) fn people(sources: &Sources, problems: &[Problem], colour: bool) -> S
     text
 }
 
-fn group<'a>(sources: &'a Sources, problem: &'a Problem) -> Group<'a> {
+/// The renderer announces another file before an excerpt without a path, such as a part of a line, whose place is told
+/// separately.
+fn announces_nothing(line: &str) -> bool {
+    let mut rest = line;
+    let mut visible = String::new();
+    while let Some((before, escape)) = rest.split_once("\x1b[") {
+        visible.push_str(before);
+        rest = escape.split_once('m').map_or("", |(_, after)| after);
+    }
+    visible.push_str(rest);
+    visible.trim() == ":::"
+}
+
+fn group<'a>(sources: &'a Sources, shown: &Shown<'a>, problem: &'a Problem) -> Group<'a> {
     let level = match problem.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -39,7 +72,7 @@ fn group<'a>(sources: &'a Sources, problem: &'a Problem) -> Group<'a> {
     match problem.place {
         Place::Nowhere => {}
         Place::File(file) => elements.push(Origin::path(sources.name(file)).into()),
-        Place::At(span) => elements.extend(excerpts(sources, problem, span)),
+        Place::At(span) => elements.extend(excerpts(sources, shown, problem, span)),
     }
     elements.extend(notes(sources, problem).into_iter().map(|note| Level::NOTE.message(note).into()));
     elements.extend(problem.help.iter().map(|help| Level::HELP.message(help).into()));
@@ -66,57 +99,108 @@ fn notes(sources: &Sources, problem: &Problem) -> Vec<String> {
 }
 
 /// Source lines around the places of a problem: one excerpt per file, or per place if they are far apart.
-fn excerpts<'a>(sources: &'a Sources, problem: &'a Problem, span: Span) -> Vec<Element<'a>> {
+fn excerpts<'a>(
+    sources: &'a Sources,
+    shown: &Shown<'a>,
+    problem: &'a Problem,
+    span: Span,
+) -> Vec<Element<'a>> {
     let mut marks: Vec<(FileId, Mark)> = Vec::new();
     marks.extend(mark(sources, span, AnnotationKind::Primary, problem.label.as_deref()));
-    for (related, label) in &problem.related {
+    for (related, label) in problem.related.iter().take(MOST_RELATED) {
         marks.extend(mark(sources, *related, AnnotationKind::Context, Some(label)));
     }
     let mut excerpts: Vec<(FileId, Vec<Mark>)> = Vec::new();
     for (file, mark) in marks {
-        let near = excerpts.iter_mut().find(|(other, marks)| {
-            *other == file && marks.iter().all(|other| other.line.abs_diff(mark.line) <= EXCERPT_LINES)
-        });
+        let near = excerpts
+            .iter_mut()
+            .find(|(other, marks)| *other == file && marks.iter().all(|other| mark.is_near(other)));
         match near {
             Some((_, marks)) => marks.push(mark),
             None => excerpts.push((file, vec![mark])),
         }
     }
-    excerpts
-        .into_iter()
-        .filter_map(|(file, marks)| Some(excerpt(sources.get(file)?, &marks).into()))
-        .collect()
+    let mut elements = Vec::new();
+    for (id, marks) in excerpts {
+        let Some(file) = sources.get(id) else { continue };
+        let text = Rc::clone(shown.borrow_mut().entry(id).or_insert_with(|| Rc::new(file.masked())));
+        match marks.as_slice() {
+            [mark] if mark.is_in_long_line => elements.extend(part_of_line(file, &text, mark)),
+            marks => elements.push(excerpt(file, &text, marks).into()),
+        }
+    }
+    elements
 }
 
 struct Mark {
     range: Range<usize>,
     line: usize,
+    column: usize,
+    is_in_long_line: bool,
     kind: AnnotationKind,
     label: Option<String>,
+}
+
+impl Mark {
+    /// Whether one excerpt shows both.
+    fn is_near(&self, other: &Self) -> bool {
+        !self.is_in_long_line
+            && !other.is_in_long_line
+            && self.line.abs_diff(other.line) <= EXCERPT_LINES
+            && self.range.start.abs_diff(other.range.start) <= EXCERPT_BYTES
+    }
+
+    fn annotation<'a>(&self, range: Range<usize>) -> Annotation<'a> {
+        let annotation = self.kind.span(range);
+        match &self.label {
+            Some(label) => annotation.label(label.clone()),
+            None => annotation,
+        }
+    }
 }
 
 fn mark(sources: &Sources, span: Span, kind: AnnotationKind, label: Option<&str>) -> Option<(FileId, Mark)> {
     let file = sources.get(span.file)?;
     let range = first_line(&file.written, file.origin(span.range()).range);
-    let line = position(&file.written, range.start).0;
-    Some((span.file, Mark { range, line, kind, label: label.map(str::to_owned) }))
+    let (line, column) = position(&file.written, range.start);
+    let is_in_long_line = line_around(&file.written, &range).len() > LONG_LINE;
+    let label = label.map(str::to_owned);
+    Some((span.file, Mark { range, line, column, is_in_long_line, kind, label }))
 }
 
-fn excerpt<'a>(file: &'a SourceFile, marks: &[Mark]) -> Snippet<'a, Annotation<'a>> {
-    let text = file.masked().into_owned();
+/// The whole lines that a range is in.
+fn line_around(text: &str, range: &Range<usize>) -> Range<usize> {
+    let start =
+        text.get(..range.start).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
+    let after = text.get(range.end..).and_then(|after| after.find('\n'));
+    start..after.map_or(text.len(), |newline| range.end + newline)
+}
+
+/// The part of a line around a place.
+fn part_of_line<'a>(file: &'a SourceFile, text: &str, mark: &Mark) -> Vec<Element<'a>> {
+    let line = line_around(text, &mark.range);
+    let start = text.floor_char_boundary(mark.range.start.saturating_sub(LONG_LINE_PART)).max(line.start);
+    // What is marked may itself be long: an object with all that is in it.
+    let marked_end = text.floor_char_boundary(mark.range.end.min(mark.range.start + LONG_LINE_PART));
+    let end = text.ceil_char_boundary(marked_end + LONG_LINE_PART).min(line.end);
+    let ellipsis = |is_cut: bool| if is_cut { "…" } else { "" };
+    let before = ellipsis(start > line.start);
+    let part = text.get(start..end).unwrap_or_default();
+    let source = format!("{before}{part}{}", ellipsis(end < line.end));
+    let offset = |byte: usize| byte.saturating_sub(start) + before.len();
+    let range = offset(mark.range.start)..offset(marked_end);
+    let origin = Origin::path(file.name.as_str()).line(mark.line).char_column(mark.column);
+    let snippet = Snippet::source(source).line_start(mark.line).annotation(mark.annotation(range));
+    vec![origin.into(), snippet.into()]
+}
+
+fn excerpt<'a>(file: &'a SourceFile, text: &str, marks: &[Mark]) -> Snippet<'a, Annotation<'a>> {
     let first = marks.iter().map(|mark| mark.range.start).min().unwrap_or(0);
     let last = marks.iter().map(|mark| mark.range.end).max().unwrap_or(0);
-    let start = text.get(..first).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
-    let end =
-        text.get(last..).and_then(|after| after.find('\n')).map_or(text.len(), |newline| last + newline);
-    let line_start = position(&text, start).0;
+    let Range { start, end } = line_around(text, &(first..last));
+    let line_start = position(text, start).0;
     let annotations = marks.iter().map(|mark| {
-        let range = mark.range.start.saturating_sub(start)..mark.range.end.saturating_sub(start);
-        let annotation = mark.kind.span(range);
-        match &mark.label {
-            Some(label) => annotation.label(label.clone()),
-            None => annotation,
-        }
+        mark.annotation(mark.range.start.saturating_sub(start)..mark.range.end.saturating_sub(start))
     });
     Snippet::source(text.get(start..end).unwrap_or_default().to_owned())
         .path(file.name.as_str())

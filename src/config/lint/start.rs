@@ -66,7 +66,7 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
 /// The jobs that can never start, each with its reason; a cycle is named once, at its first job.
 pub(super) fn never_start(spec: &Spec) -> Vec<(usize, Reason)> {
     // Only who waits for another job can wait in vain.
-    let waits_for_a_job = |key: &EventKey| matches!(key.source, Source::Job(_));
+    let waits_for_a_job = |key: &EventKey| matches!(key.source, Source::Job(_) | Source::Check(_));
     if !spec.jobs.iter().any(|job| job.when.trigger.keys().iter().any(waits_for_a_job)) {
         return Vec::new();
     }
@@ -111,7 +111,7 @@ impl<'a> Graph<'a> {
         let mut waiting = vec![Vec::new(); jobs.len()];
         for (index_of_job, job) in jobs.iter().enumerate() {
             for key in job.when.trigger.keys() {
-                if let Source::Job(name) = &key.source
+                if let Source::Job(name) | Source::Check(name) = &key.source
                     && let Some(waiters) = index.get(&**name).and_then(|source| waiting.get_mut(*source))
                 {
                     waiters.push(index_of_job);
@@ -148,7 +148,10 @@ impl<'a> Graph<'a> {
     }
 
     fn source(&self, key: &EventKey) -> Option<usize> {
-        if let Source::Job(name) = &key.source { self.index.get(&**name).copied() } else { None }
+        match &key.source {
+            Source::Job(name) | Source::Check(name) => self.index.get(&**name).copied(),
+            Source::Global | Source::Watch(_) | Source::Signal(_) => None,
+        }
     }
 
     /// Which jobs can start: the least fixed point, one visit per wait.
@@ -186,7 +189,9 @@ impl<'a> Graph<'a> {
         let source = self.source(key)?;
         let job = self.jobs.get(source)?;
         let stuck = !can_start.get(source).copied().unwrap_or(true);
-        match key.code {
+        // A check is tried when the job's health can become known.
+        let is_check = matches!(key.source, Source::Check(_));
+        match if is_check { EventCode::Healthy } else { key.code } {
             EventCode::ExitSuccess | EventCode::ExitFailed if job.exec.is_none() => {
                 Some(Reason::NoProcess(source, key.code))
             }

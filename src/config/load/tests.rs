@@ -415,3 +415,191 @@ fn a_signal_with_another_meaning_cannot_shut_down() {
         assert!(report.to_string().contains("shutdownSignals[0]"), "{name}: {report}");
     }
 }
+
+#[test]
+fn a_key_in_another_case_is_taken_with_a_warning_that_names_the_spelling() {
+    let loaded = loaded("{Jobs: [{NAME: 'app', Exec: 'a', stoptimeout: 3, HEALTH: {EXEC: 'b'}}]}");
+    assert_eq!(&*loaded.spec.jobs[0].name, "app");
+    assert_eq!(loaded.spec.jobs[0].stop.wait, Some(Duration::from_secs(3)));
+    let warnings: Vec<String> = loaded.warnings.lines().map(|(_, line)| line).collect();
+    for (found, right) in [
+        ("Jobs", "jobs"),
+        ("NAME", "name"),
+        ("Exec", "exec"),
+        ("stoptimeout", "stopTimeout"),
+        ("EXEC", "exec"),
+    ] {
+        let said = |line: &&String| {
+            line.contains(&format!("key `{found}`"))
+                && line.ends_with(&format!("should be written `{right}`"))
+        };
+        assert!(warnings.iter().find(said).is_some(), "{found}: {warnings:#?}");
+    }
+    assert!(warnings.iter().any(|line| line.contains("in jobs[0] (\"app\")")), "{warnings:#?}");
+}
+
+#[test]
+fn a_key_given_in_two_spellings_is_a_duplicate() {
+    for text in ["{jobs: [], Jobs: []}", "{Jobs: [], jobs: []}", "{JOBS: [], Jobs: []}"] {
+        let errors = errors(text);
+        assert!(errors.iter().any(|line| line.contains("duplicate key `")), "{text}: {errors:?}");
+    }
+}
+
+#[test]
+fn names_of_variables_keep_their_case() {
+    let spec = spec("{env: {Path: 'a', PATH: 'b'}}");
+    assert_eq!(spec.env.len(), 2);
+}
+
+#[test]
+fn a_schema_for_editors_is_accepted_and_changes_nothing() {
+    assert_eq!(spec("{$schema: 'x.json'}"), Spec::default());
+    assert_eq!(spec("{\"$schema\": 'x.json', jobs: []}"), Spec::default());
+}
+
+#[test]
+fn the_log_goes_to_stdout_or_stderr_in_any_case() {
+    use crate::config::spec::LogOutput;
+    for (text, output) in
+        [("STDOUT", LogOutput::Stdout), ("Stdout", LogOutput::Stdout), ("STDERR", LogOutput::Stderr)]
+    {
+        assert_eq!(spec(&format!("{{logging: {{output: '{text}'}}}}")).logging.output, output, "{text}");
+    }
+}
+
+#[test]
+fn a_check_that_tries_nothing_passes_while_the_process_runs() {
+    use crate::config::spec::Probe;
+    let spec = spec(
+        "{jobs: [{name: 'a', exec: 'a', health: {interval: 5, ttl: 10}}, {name: 'b', exec: 'b', health: {}}]}",
+    );
+    assert!(spec.jobs.iter().all(|job| job.health[0].probe == Probe::Running));
+}
+
+#[test]
+fn the_health_checks_of_a_job_are_a_source_of_events() {
+    use crate::messages::event::{EventCode, EventKey, Source};
+    let spec = spec(
+        "{jobs: [{name: 'app', exec: 'a', health: {exec: 'b'}}, {name: 'alarm', exec: 'c', when: {source: 'check.app', each: 'exitFailed'}}]}",
+    );
+    let key = EventKey { code: EventCode::ExitFailed, source: Source::Check("app".into()) };
+    assert_eq!(spec.jobs[1].when.trigger, Trigger::Each(key));
+}
+
+#[test]
+fn a_job_whose_name_looks_like_a_check_is_that_job() {
+    use crate::messages::event::Source;
+    let spec = spec(
+        "{jobs: [{name: 'app', exec: 'a', health: {}}, {name: 'check.app', exec: 'b'}, {name: 'c', exec: 'c', when: {source: 'check.app', once: 'exitSuccess'}}]}",
+    );
+    assert_eq!(spec.jobs[2].when.trigger.keys()[0].source, Source::Job("check.app".into()));
+}
+
+/// A file of one line with that many jobs.
+fn one_line(jobs: usize, job: impl Fn(usize) -> String) -> String {
+    format!("{{jobs: [{}]}}", (0..jobs).map(job).collect::<Vec<_>>().join(", "))
+}
+
+#[test]
+fn of_very_many_problems_the_first_are_shown_and_the_others_counted() {
+    let text = one_line(2000, |index| format!("{{name: 'job-{index}', exec: 'a', restart: 'x'}}"));
+    let report = load_text("test.json5", &text, &env(&[]), &system()).unwrap_err();
+    assert_eq!(report.count(Severity::Error), 2000);
+    assert_eq!(report.problems().len(), 100);
+    assert_eq!(report.summary(), "2000 errors");
+    assert!(report.to_string().ends_with("\n1900 more problems are not shown\n"), "{report}");
+    assert_eq!(report.lines().last().unwrap().1, "1900 more problems are not shown");
+    let json = report.to_json();
+    assert_eq!(json.as_array().unwrap().len(), 101);
+    assert_eq!(json[100]["code"], "more-problems");
+    assert_eq!(json[99]["column"], json[99]["endColumn"].as_u64().unwrap() - "restart".len() as u64);
+}
+
+#[test]
+fn errors_are_shown_before_warnings_are() {
+    let text = one_line(150, |index| format!("{{NAME: 'job-{index}', exec: 'a'}}"));
+    let text = text.replace("]}", ", {name: 'last'}]}");
+    let report = load_text("test.json5", &text, &env(&[]), &system()).unwrap_err();
+    assert_eq!((report.count(Severity::Error), report.count(Severity::Warning)), (1, 150));
+    assert_eq!(report.problems().last().unwrap().severity, Severity::Error);
+    assert_eq!(report.problems().len(), 100);
+}
+
+#[test]
+fn of_a_very_long_line_the_part_around_the_place_is_shown() {
+    let text = one_line(1000, |index| format!("{{name: 'job-{index}', exec: 'a'}}"));
+    let text = text.replace("'job-500', exec", "'job-500', exce");
+    let report = load_text("test.json5", &text, &env(&[]), &system()).unwrap_err().to_string();
+    let place = format!("--> test.json5:1:{}\n", text.find("exce").unwrap() + 1);
+    assert!(!report.contains(":::"), "{report}");
+    assert!(report.lines().all(|line| line.chars().count() < 200), "{report}");
+    let lines: Vec<&str> = report.split_once(&place).unwrap().1.lines().collect();
+    let mark = lines[2].find('^').unwrap();
+    assert_eq!(lines[2].matches('^').count(), 4, "{report}");
+    let above: String = lines[1].chars().skip(mark).take(4).collect();
+    assert_eq!(above, "exce", "{report}");
+}
+
+#[test]
+fn a_source_that_nothing_defines_lists_only_some_of_very_many_names() {
+    let text = one_line(50, |index| {
+        format!("{{name: 'job-{index}', exec: 'a', when: {{source: 'zzzzzzzzzzzzzzzz', once: 'healthy'}}}}")
+    });
+    let errors = errors(&text);
+    assert!(errors[0].ends_with("and 30 more)"), "{}", errors[0]);
+}
+
+/// The processor time of this thread in seconds, so that what else the machine does counts little.
+fn processor_time() -> f64 {
+    let statistics = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    statistics.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+}
+
+#[test]
+fn the_time_to_report_grows_with_the_text_and_not_with_its_square() {
+    let seconds = |jobs: usize| {
+        let text = one_line(jobs, |index| {
+            format!("{{name: 'job-{index}', exec: 'a', restart: 'x', when: {{sourc: 1, once: 'healthyy'}}}}")
+        });
+        let began = processor_time();
+        let report = load_text("test.json5", &text, &env(&[]), &system()).unwrap_err();
+        assert!(report.to_string().len() + report.to_json().to_string().len() > 1000);
+        processor_time() - began
+    };
+    let fastest = |jobs: usize| (0..3).map(|_| seconds(jobs)).fold(f64::MAX, f64::min);
+    let (some, many) = (fastest(300), fastest(2400));
+    assert!(many < some * 8.0 * 3.0, "{some} s for 300 jobs, {many} s for 2400");
+}
+
+#[test]
+fn an_unset_budget_of_a_shutdown_grows_to_what_a_job_asks_for() {
+    let budget = |text: &str| spec(text).stop_timeout;
+    let jobs = "jobs: [{exec: 'a', killTimeout: 2}, {name: 'b', exec: 'b', stopTimeout: 10, drain: '1500ms', killTimeout: '20s'}]";
+    assert_eq!(budget(&format!("{{{jobs}}}")), StopBudget::Within(Duration::from_millis(31_500)));
+    assert_eq!(
+        budget(&format!("{{stopTimeout: 0, {jobs}}}")),
+        StopBudget::Within(Duration::from_millis(31_500))
+    );
+    assert_eq!(budget(&format!("{{stopTimeout: 7, {jobs}}}")), StopBudget::Within(Duration::from_secs(7)));
+    assert_eq!(budget(&format!("{{stopTimeout: -1, {jobs}}}")), StopBudget::Immediate);
+    assert_eq!(budget("{jobs: [{exec: 'a', killTimeout: 2}]}"), StopBudget::Within(Duration::from_secs(5)));
+}
+
+#[test]
+fn a_budget_that_is_shorter_than_a_job_asks_for_is_warned_of() {
+    let warnings = |budget: &str| {
+        let text = format!(
+            "{{stopTimeout: {budget}, jobs: [{{name: 'a', exec: 'a'}}, {{name: 'b', exec: 'b', drain: 1, killTimeout: 9}}]}}"
+        );
+        loaded(&text).warnings.lines().map(|(_, line)| line).collect::<Vec<_>>()
+    };
+    assert!(
+        warnings("9").iter().any(|line| line.contains("job \"b\" asks for 10s to stop")),
+        "{:?}",
+        warnings("9")
+    );
+    for enough in ["10", "0", "'-1'"] {
+        assert_eq!(warnings(enough), [""; 0], "{enough}");
+    }
+}

@@ -124,7 +124,7 @@ pub enum RawWhen {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawWhenRule {
-    /// Whose event: a job's name, `watch.NAME`, "SIGHUP" or "SIGUSR2".
+    /// Whose event: a job's name, `watch.NAME`, `check.NAME` (a job's health checks), "SIGHUP" or "SIGUSR2".
     pub source: Opt<String>,
     /// Runs the job at the first such event only.
     pub once: Opt<EventName>,
@@ -147,7 +147,7 @@ pub struct RawWhenRule {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawTerm {
-    /// Whose event: a job's name, `watch.NAME`, "SIGHUP" or "SIGUSR2".
+    /// Whose event: a job's name, `watch.NAME`, `check.NAME` (a job's health checks), "SIGHUP" or "SIGUSR2".
     pub source: Opt<String>,
     /// The event.
     pub once: Opt<EventName>,
@@ -170,7 +170,8 @@ pub struct RawBackoff {
     pub reset_after: Opt<Time>,
 }
 
-/// A health check: exactly one of `exec`, `http` and `tcp`.
+/// A health check: one of `exec`, `http` and `tcp`, or none of them. Without any it passes while the job's process
+/// runs.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]

@@ -8,7 +8,7 @@ use crate::config::decode::UNKNOWN_KEY;
 use crate::config::diagnostic::{Place, Problem, Problems};
 use crate::config::duration::GoDuration;
 use crate::config::raw::{Field, Opt, Time};
-use crate::config::source::Span;
+use crate::config::source::{FileId, Span};
 use crate::config::spec::UserSpec;
 use crate::config::system::System;
 
@@ -19,6 +19,8 @@ pub(super) struct Context<'a> {
     /// Whether anything can be advertised.
     pub(super) has_consul: bool,
     problems: &'a mut Problems,
+    /// Where keys were not understood, in order.
+    unknown_keys: Vec<(FileId, u32)>,
     /// Looking up a user reads a file: once per name is enough.
     users: HashMap<String, Option<UserSpec>>,
 }
@@ -30,7 +32,13 @@ impl<'a> Context<'a> {
         has_consul: bool,
         problems: &'a mut Problems,
     ) -> Self {
-        Self { env, system, has_consul, problems, users: HashMap::new() }
+        let place = |problem: &Problem| match problem.place {
+            Place::At(span) if problem.code == UNKNOWN_KEY => Some((span.file, span.start)),
+            Place::At(_) | Place::Nowhere | Place::File(_) => None,
+        };
+        let mut unknown_keys: Vec<(FileId, u32)> = problems.found().iter().filter_map(place).collect();
+        unknown_keys.sort_unstable();
+        Self { env, system, has_consul, problems, unknown_keys, users: HashMap::new() }
     }
 
     pub(super) fn add(&mut self, problem: Problem) {
@@ -43,14 +51,8 @@ impl<'a> Context<'a> {
 
     /// Whether a key within this object was not understood, so that nothing can be said to be missing.
     pub(super) fn has_unknown_key(&self, object: Span) -> bool {
-        self.problems.found().iter().any(|problem| match problem.place {
-            Place::At(span) => {
-                problem.code == UNKNOWN_KEY
-                    && span.file == object.file
-                    && (object.start..object.end).contains(&span.start)
-            }
-            Place::Nowhere | Place::File(_) => false,
-        })
+        let first = self.unknown_keys.partition_point(|key| *key < (object.file, object.start));
+        self.unknown_keys.get(first).is_some_and(|key| *key < (object.file, object.end))
     }
 
     pub(super) fn user(&mut self, name: &str) -> Option<UserSpec> {

@@ -66,7 +66,7 @@ impl Health {
         raw: &RawCheck,
         name: Arc<str>,
     ) {
-        let probe = probe(context, path, field.span, raw, places);
+        let probe = probe(context, path, raw, places);
         let mut at_least_1ms = |name: &str, field| context.at_least_1ms(format_args!("{path}.{name}"), field);
         let interval = at_least_1ms("interval", raw.interval.as_deref()).unwrap_or(DEFAULT_INTERVAL);
         let timeout = at_least_1ms("timeout", raw.timeout.as_deref()).unwrap_or(interval);
@@ -96,13 +96,7 @@ pub(super) fn raw_output(logging: Option<&Field<RawOutput>>) -> bool {
     matches!(raw, Some(Flag(true)))
 }
 
-fn probe(
-    context: &mut Context<'_>,
-    path: &str,
-    span: Span,
-    raw: &RawCheck,
-    places: &mut Places,
-) -> Option<Probe> {
+fn probe(context: &mut Context<'_>, path: &str, raw: &RawCheck, places: &mut Places) -> Option<Probe> {
     let mut given: Vec<(&str, Span)> = [
         ("exec", raw.exec.as_ref().map(|field| field.key)),
         ("http", raw.http.as_ref().map(|field| field.key)),
@@ -113,14 +107,11 @@ fn probe(
     .collect();
     given.sort_by_key(|(_, span)| span.start);
     match given.as_slice() {
-        [] => {
-            let message = format!("{path}: expected one of `exec`, `http`, `tcp`");
-            context.error("check-missing", span, message);
-            None
-        }
+        // ContainerPilot heartbeats for such a job.
+        [] => Some(Probe::Running),
         [(first, _), (second, span), ..] => {
             let message = format!(
-                "{path}: expected exactly one of `exec`, `http`, `tcp`, found `{first}` and `{second}`"
+                "{path}: expected at most one of `exec`, `http`, `tcp`, found `{first}` and `{second}`"
             );
             context.add(
                 Problem::error("check-conflict", *span, message)

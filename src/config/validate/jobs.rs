@@ -89,7 +89,8 @@ fn before_pre_start(jobs: &[(&Field<RawJob>, &RawJob)]) -> HashSet<String> {
     let mut open = vec![PRE_START];
     while let Some(name) = open.pop() {
         for source in sources.get(name).into_iter().flatten() {
-            if before.insert((*source).to_owned()) {
+            let source = source.strip_prefix("check.").unwrap_or(source);
+            if before.insert(source.to_owned()) {
                 open.push(source);
             }
         }

@@ -1,7 +1,7 @@
 //! The names of all jobs and watches, which must be known before any `source` can be judged.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use crate::config::diagnostic::{Problem, Problems};
 use crate::config::merge::{Named, Use, duplicate_name};
 use crate::config::raw::{Field, List, RawConfig};
 use crate::config::source::Span;
+use crate::config::suggest::nearest;
 
 /// Who can be the source of an event.
 #[derive(Debug, Default)]
@@ -20,7 +21,17 @@ pub(super) struct Names<'a> {
     watches: HashMap<Cow<'a, str>, Known>,
     /// A name could not be read, so that nobody can say that a job or watch does not exist.
     pub(super) incomplete: bool,
+    /// Everything that a `source` may say, once somebody asked.
+    sources: OnceCell<Vec<String>>,
+    /// How often advice was asked for.
+    asked: Cell<usize>,
 }
+
+/// Sources for which a similar name is looked for: a report shows no more, and each is compared with all names.
+const MOST_ADVICE: usize = 100;
+
+/// Names that advice lists.
+const MOST_LISTED: usize = 20;
 
 /// What is known of a name.
 #[derive(Debug)]
@@ -75,13 +86,33 @@ impl<'a> Names<'a> {
         shared(&self.watches, name)
     }
 
+    /// What to say of a source that nothing defines: the one that may be meant, or all that there are.
+    pub(super) fn advice(&self, text: &str) -> String {
+        let sources = self.sources();
+        let asked = self.asked.get();
+        self.asked.set(asked + 1);
+        let nearest =
+            if asked < MOST_ADVICE { nearest(text, sources.iter().map(String::as_str)) } else { None };
+        if let Some(source) = nearest {
+            return format!("did you mean {source:?}?");
+        }
+        match sources.split_at_checked(MOST_LISTED) {
+            Some((first, rest)) if !rest.is_empty() => {
+                format!("there are {} and {} more", first.join(", "), rest.len())
+            }
+            Some(_) | None => format!("there are {}", sources.join(", ")),
+        }
+    }
+
     /// Everything that a `source` may say, in alphabetical order.
-    pub(super) fn sources(&self) -> Vec<String> {
-        let mut sources: Vec<String> = self.jobs.keys().map(ToString::to_string).collect();
-        sources.extend(self.added.iter().map(ToString::to_string));
-        sources.extend(self.watches.keys().map(|name| format!("watch.{name}")));
-        sources.sort();
-        sources
+    fn sources(&self) -> &[String] {
+        self.sources.get_or_init(|| {
+            let mut sources: Vec<String> = self.jobs.keys().map(ToString::to_string).collect();
+            sources.extend(self.added.iter().map(ToString::to_string));
+            sources.extend(self.watches.keys().map(|name| format!("watch.{name}")));
+            sources.sort();
+            sources
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Logging, control socket, telemetry and the budget of a shutdown.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::advertise::{address, selectors, strings};
 use super::context::{Context, value};
@@ -11,7 +12,7 @@ use crate::config::raw::{
     Field, RawControl, RawLevel, RawLogFormat, RawLogging, RawMetric, RawMetricKind, RawTelemetry, StopTime,
 };
 use crate::config::spec::{
-    ControlSpec, LogFormat, LogLevel, LogOutput, LoggingSpec, MetricKind, MetricSpec, StopBudget,
+    ControlSpec, JobSpec, LogFormat, LogLevel, LogOutput, LoggingSpec, MetricKind, MetricSpec, StopBudget,
     TelemetrySpec,
 };
 
@@ -52,10 +53,11 @@ pub(super) fn logging(context: &mut Context<'_>, field: Option<&Field<RawLogging
 }
 
 fn log_output(context: &mut Context<'_>, field: &Field<String>, text: &str) -> LogOutput {
-    match text {
-        "stdout" => return LogOutput::Stdout,
-        "stderr" => return LogOutput::Stderr,
-        _ => {}
+    // In any case, as ContainerPilot takes them.
+    if text.eq_ignore_ascii_case("stdout") {
+        return LogOutput::Stdout;
+    } else if text.eq_ignore_ascii_case("stderr") {
+        return LogOutput::Stderr;
     }
     let path = PathBuf::from(text);
     if context.no_nul(format_args!("logging.output"), field, text) {
@@ -99,12 +101,23 @@ pub(super) fn control(
     }
 }
 
-pub(super) fn stop_budget(field: Option<&Field<StopTime>>) -> StopBudget {
-    match field.and_then(|field| field.value) {
-        Some(StopTime::Never) => StopBudget::Immediate,
+/// The budget of a shutdown; unless one is given, every job has the time that it asks for.
+pub(super) fn stop_budget(
+    field: Option<&Field<StopTime>>,
+    jobs: &[Arc<JobSpec>],
+    places: &mut Places,
+) -> StopBudget {
+    match field.and_then(|field| Some((field.span, field.value?))) {
+        Some((_, StopTime::Never)) => StopBudget::Immediate,
         // ContainerPilot cannot tell 0 from absent.
-        Some(StopTime::Within(time)) if !time.is_zero() => StopBudget::Within(time),
-        Some(StopTime::Within(_)) | None => DEFAULT_STOP_BUDGET,
+        Some((span, StopTime::Within(time))) if !time.is_zero() => {
+            places.stop_timeout = Some(span);
+            StopBudget::Within(time)
+        }
+        Some((_, StopTime::Within(_))) | None => {
+            let longest = jobs.iter().map(|job| job.stop.asks_for()).max().unwrap_or_default();
+            StopBudget::Within(longest.max(DEFAULT_STOP_BUDGET))
+        }
     }
 }
 

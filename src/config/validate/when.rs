@@ -23,6 +23,9 @@ const JOB_EVENTS: [EventCode; 6] = [
     EventCode::Stopped,
 ];
 
+/// Events of a job's health checks.
+const CHECK_EVENTS: [EventCode; 2] = [EventCode::ExitSuccess, EventCode::ExitFailed];
+
 /// Events of a watch.
 const WATCH_EVENTS: [EventCode; 3] = [EventCode::Healthy, EventCode::Unhealthy, EventCode::Changed];
 
@@ -266,6 +269,7 @@ impl Resolver<'_, '_> {
         let (events, noun): (&[EventCode], &str) = match &source {
             Source::Job(_) => (&JOB_EVENTS, "job"),
             Source::Watch(_) => (&WATCH_EVENTS, "watch"),
+            Source::Check(_) => (&CHECK_EVENTS, "health check"),
             Source::Global | Source::Signal(_) => (&GLOBAL_EVENTS, "program"),
         };
         if events.contains(&code) {
@@ -287,7 +291,9 @@ impl Resolver<'_, '_> {
     fn source(&mut self, path: &str, span: Span, text: &str) -> Option<Source> {
         let job = self.names.job(text).map(Source::Job);
         let watch = || self.names.watch(text.strip_prefix("watch.").unwrap_or(text)).map(Source::Watch);
-        if let Some(source) = job.or_else(watch) {
+        // ContainerPilot publishes the outcome of a health check as that of a command `check.JOB`.
+        let check = || self.names.job(text.strip_prefix("check.")?).map(Source::Check);
+        if let Some(source) = job.or_else(watch).or_else(check) {
             return Some(source);
         }
         if self.incomplete || self.names.incomplete {
@@ -300,12 +306,12 @@ impl Resolver<'_, '_> {
         } else {
             format!("{path}.source: nothing is named {text:?}")
         };
-        let sources = self.names.sources();
-        let help = match suggest::nearest(text, sources.iter().map(String::as_str)) {
-            _ if is_signal => "the signals that a job can wait for are SIGHUP and SIGUSR2".to_owned(),
-            _ if text == MAIN => "the command after `--` has this name; there is none here".to_owned(),
-            Some(source) => format!("did you mean {source:?}?"),
-            None => format!("there are {}", sources.join(", ")),
+        let help = if is_signal {
+            "the signals that a job can wait for are SIGHUP and SIGUSR2".to_owned()
+        } else if text == MAIN {
+            "the command after `--` has this name; there is none here".to_owned()
+        } else {
+            self.names.advice(text)
         };
         self.context.add(Problem::error("unknown-source", span, message).help(help));
         None

@@ -96,10 +96,10 @@ fn a_job_that_waits_for_a_signal_keeps_the_program_alive() {
 }
 
 #[test]
-fn a_job_without_a_program_keeps_nothing_alive_unless_nothing_has_one() {
+fn a_job_that_something_else_runs_keeps_the_program_alive() {
     let external = JobView { has_process: false, ..job("external", Phase::Running) };
     assert_eq!(course(std::slice::from_ref(&external), false).shut_down, None);
-    assert_eq!(course(&[external, ended("a", 0, 1)], false).shut_down, Some(Reason::Completed));
+    assert_eq!(course(&[external, ended("a", 0, 1)], false).shut_down, None);
 }
 
 #[test]

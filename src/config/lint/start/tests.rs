@@ -56,6 +56,30 @@ fn health_of_a_job_without_a_check_never_comes() {
 }
 
 #[test]
+fn the_outcome_of_a_check_comes_if_there_is_a_check_of_a_job_that_can_start() {
+    let check = |name: &str| {
+        Trigger::Each(EventKey { code: EventCode::ExitFailed, source: Source::Check(name.into()) })
+    };
+    let jobs = vec![
+        checked(job("app", startup())),
+        job("plain", startup()),
+        job("a", check("app")),
+        job("b", check("plain")),
+        checked(job("stuck", once("plain", EventCode::Healthy))),
+        job("c", check("stuck")),
+    ];
+    let failed = EventCode::ExitFailed;
+    assert_eq!(
+        reasons(jobs),
+        [
+            (3, Reason::NoHealthCheck(1, failed)),
+            (4, Reason::NoHealthCheck(1, EventCode::Healthy)),
+            (5, Reason::WaitsFor(4, failed)),
+        ]
+    );
+}
+
+#[test]
 fn the_exit_of_a_job_that_executes_nothing_never_comes_but_its_health_may() {
     let mut external = checked(job("a", startup()));
     external.exec = None;
