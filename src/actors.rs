@@ -4,6 +4,7 @@ pub mod assembly;
 pub mod consul_agent;
 pub mod health_check;
 pub mod job;
+pub mod machine;
 pub mod pilot;
 pub mod reaper;
 pub mod registry;

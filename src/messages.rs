@@ -5,6 +5,7 @@ pub mod discovery;
 pub mod event;
 pub mod health;
 pub mod job;
+pub mod moment;
 pub mod process;
 pub mod signal;
 pub mod status;

@@ -1,0 +1,62 @@
+//! The seam between deciding and acting. Every actor is an engine: it turns messages into inputs of its machine, and the
+//! actions that come back into effects. The machine decides, and is plain data: it can be written down, read back and run
+//! again.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::messages::moment::Moment;
+
+/// A decision maker over plain data: no clock, no I/O, no address, no timer.
+pub trait Machine: Serialize + DeserializeOwned {
+    /// Something that happened.
+    type Input: Serialize + DeserializeOwned;
+    /// Something to be done, in the order of the list.
+    type Action;
+
+    /// Takes note of an input and says what is to be done.
+    fn step(&mut self, now: Moment, input: Self::Input) -> Vec<Self::Action>;
+}
+
+/// The clock of the whole program.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    beginning: Instant,
+}
+
+impl Clock {
+    /// A clock that begins now.
+    pub fn start() -> Self {
+        Self { beginning: Instant::now() }
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Moment {
+        Moment::after(self.beginning.elapsed())
+    }
+}
+
+/// A machine and its clock: the only place that calls [`Machine::step`].
+#[derive(Debug)]
+pub struct Driver<M> {
+    machine: M,
+    clock: Clock,
+}
+
+impl<M: Machine> Driver<M> {
+    /// A driver of that machine.
+    pub const fn new(machine: M, clock: Clock) -> Self {
+        Self { machine, clock }
+    }
+
+    /// Hands an input to the machine.
+    pub fn step(&mut self, input: M::Input) -> Vec<M::Action> {
+        self.machine.step(self.clock.now(), input)
+    }
+
+    /// The machine, to be looked at.
+    pub const fn machine(&self) -> &M {
+        &self.machine
+    }
+}
