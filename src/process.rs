@@ -19,12 +19,14 @@ mod jitter;
 mod launcher;
 mod memory;
 mod resolve;
+mod running;
 mod spawn;
 mod spawner;
 mod variables;
 mod wait;
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -44,6 +46,7 @@ pub use execution::login_environment;
 pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals};
 pub use jitter::random_share;
 pub use launcher::{Kind, Launcher, Order};
+pub use running::RunningJobs;
 pub use spawner::{Progress, Spawner};
 pub use variables::{EnvironmentBlock, Layered, Variable, Variables};
 
@@ -59,6 +62,9 @@ pub use variables::{EnvironmentBlock, Layered, Variable, Variables};
 pub trait Kernel {
     /// Begins to start a process that leads a new process group, and returns at once.
     fn spawn(&self, launch: Launch) -> Spawning;
+
+    /// Says that a start takes long: others that were asked for should begin beside it.
+    fn help_slow_starts(&self) {}
 
     /// A child, adopted orphans included, that has ended and is still a zombie; the same one again until it
     /// is reaped.
@@ -117,10 +123,30 @@ pub struct Launch {
     pub command: CommandLine,
     /// Directory, user, limits and so on; its `env` is not read here.
     pub execution: ExecutionSpec,
-    /// The whole environment of the process.
+    /// The environment of the process, but for the processes of running jobs.
     pub environment: EnvironmentBlock,
+    /// The processes of running jobs, which it is told when it starts.
+    pub running: RunningJobs,
+    /// The variable that tells others of its process, if it is a job's.
+    pub variable: Option<OsString>,
     /// Where stdout and stderr go.
     pub output: Output,
+}
+
+impl Launch {
+    /// The whole environment, if the process starts now.
+    pub fn whole_environment(&self) -> EnvironmentBlock {
+        let mut environment = self.environment.clone();
+        self.running.tell(&mut environment);
+        environment
+    }
+
+    /// Tells those who start later of this process.
+    pub fn note_started(&self, process: Pid) {
+        if let Some(variable) = &self.variable {
+            self.running.insert(variable, process);
+        }
+    }
 }
 
 /// A start under way.
@@ -202,6 +228,10 @@ pub struct Linux {
 impl Kernel for Linux {
     fn spawn(&self, launch: Launch) -> Spawning {
         self.spawner.start(launch)
+    }
+
+    fn help_slow_starts(&self) {
+        self.spawner.help();
     }
 
     fn peek_exited(&self) -> io::Result<Option<Exited>> {

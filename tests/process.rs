@@ -16,8 +16,8 @@ use containerpilot::config::spec::{CommandLine, ExecutionSpec, Resource, Resourc
 use containerpilot::messages::process::{ExitStatus, Pid};
 use containerpilot::messages::signal::Signal;
 use containerpilot::process::{
-    Delivery, EnvironmentBlock, Exited, Kernel, Launch, Layered, Linux, Output, SpawnError, SpawnOutcome,
-    Spawned, Spawning, become_subreaper, login_environment, reset_signals,
+    Delivery, EnvironmentBlock, Exited, Kernel, Launch, Layered, Linux, Output, RunningJobs, SpawnError,
+    SpawnOutcome, Spawned, Spawning, become_subreaper, login_environment, reset_signals,
 };
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -115,8 +115,9 @@ fn describe(
     output: Output,
 ) -> Launch {
     let variables = variables.iter().copied().collect();
-    let environment = EnvironmentBlock::new(&Layered::over(&variables), vec![]);
-    Launch { command: words(command), execution: execution.clone(), environment, output }
+    let environment = EnvironmentBlock::new(&Layered::over(&variables), vec![], vec![]);
+    let (command, execution) = (words(command), execution.clone());
+    Launch { command, execution, environment, running: RunningJobs::default(), variable: None, output }
 }
 
 fn launch(
@@ -325,7 +326,10 @@ fn an_execve_that_hangs_holds_up_no_other_start_and_can_be_killed() {
     let program = lease.program.to_str().unwrap();
     let hanging = LINUX.spawn(describe(&plain(), &[program], &[], Output::Piped));
     let pid = until("it has a process", || hanging.progress.pid());
-    assert_eq!(children.output(&plain(), "echo others start"), "others start");
+    let other = LINUX.spawn(describe(&plain(), &["/bin/true"], &[], Output::Piped));
+    LINUX.help_slow_starts();
+    let other = settle(other).unwrap();
+    assert_eq!(children.wait(other.pid), ExitStatus::Code(0), "others start");
     assert!(!hanging.progress.cancel(), "it is too late for that");
     LINUX.signal_child(pid, Signal::KILL);
     let spawned = settle(hanging).unwrap();

@@ -160,11 +160,16 @@ impl Children {
         outcome
     }
 
-    /// Takes note of what became of a start, and tells its owner; the process if its program runs.
-    pub(super) fn settle(&self, execution: ExecutionId, name: &Name, outcome: SpawnOutcome) -> Option<Pid> {
+    /// Says that a start takes long.
+    pub(super) fn help_slow_starts(&self) {
+        self.0.kernel.help_slow_starts();
+    }
+
+    /// Takes note of what became of a start, and tells its owner.
+    pub(super) fn settle(&self, execution: ExecutionId, name: &Name, outcome: SpawnOutcome) {
         let starting = self.0.table.borrow_mut().starting.remove(&execution);
         // One that was cancelled has no process, and its owner was told.
-        let Starting { owner, signals, killed, .. } = starting?;
+        let Some(Starting { owner, signals, killed, .. }) = starting else { return };
         let (pid, output, failure) = match outcome {
             SpawnOutcome::Started(spawned) => {
                 owner.started.do_send(ProcessStarted { execution, pid: spawned.pid });
@@ -175,15 +180,12 @@ impl Children {
             SpawnOutcome::Failed { error, child: Some(pid) } => (pid, [None, None], Some(error)),
             SpawnOutcome::Failed { error, child: None } => {
                 let reason = Unstarted::Failed(error.to_string());
-                owner.ended.do_send(unstarted(execution, reason, error.shell_code()));
-                return None;
+                return owner.ended.do_send(unstarted(execution, reason, error.shell_code()));
             }
             SpawnOutcome::Cancelled => {
-                owner.ended.do_send(unstarted(execution, Unstarted::Cancelled, 126));
-                return None;
+                return owner.ended.do_send(unstarted(execution, Unstarted::Cancelled, 126));
             }
         };
-        let runs = failure.is_none();
         let child = Child { execution, owner, job: name.job.clone(), output, killed, failure };
         {
             let mut table = self.0.table.borrow_mut();
@@ -194,7 +196,6 @@ impl Children {
             let _ = self.signal(execution, signal);
         }
         self.0.settled.notify_one();
-        runs.then_some(pid)
     }
 
     /// Forwards the output of a job as it comes, that of a health check when it has ended.

@@ -10,7 +10,6 @@ use super::variables::{EnvironmentBlock, Layered, Variable, Variables};
 use crate::config::exec_limits;
 use crate::config::spec::Environment;
 use crate::messages::event::EventKey;
-use crate::messages::process::Pid;
 
 /// The variable that tells a process which job it belongs to; orphans are known by it.
 pub(super) const JOB: &str = "CONTAINERPILOT_JOB";
@@ -41,7 +40,7 @@ pub struct Environ {
     inherited: Variables,
     /// Where advertised jobs are found.
     addresses: Variables,
-    /// Our own process, and those of running jobs.
+    /// Our own process.
     told: Variables,
     /// The three above in one, kept so: a later one wins.
     common: Variables,
@@ -98,24 +97,6 @@ impl Environ {
         self.inherited.iter().filter_map(text).collect()
     }
 
-    /// Tells which process runs a job; `None` when none does.
-    pub fn set_process(&mut self, job: &str, pid: Option<Pid>) {
-        let name = process_name(job);
-        match pid.and_then(|pid| Variable::new(&name, OsStr::new(&pid.to_string()))) {
-            Some(variable) => {
-                self.told.set(variable.clone());
-                self.common.set(variable);
-            }
-            None => {
-                self.told.unset(&name);
-                match self.addresses.find(&name).or_else(|| self.inherited.find(&name)) {
-                    Some(beneath) => self.common.set(beneath.clone()),
-                    None => self.common.unset(&name),
-                }
-            }
-        }
-    }
-
     /// The whole environment of a process that an event started, with the job's own changes last.
     pub fn build(&self, request: &Request<'_>) -> EnvironmentBlock {
         let mut all = Layered::over(&self.common);
@@ -140,7 +121,8 @@ impl Environ {
                 None => all.unset(OsStr::new(name)),
             }
         }
-        EnvironmentBlock::new(&all, login)
+        let decided = changes().map(|(name, _)| name).filter(|name| name.ends_with("_PID")).map(Into::into);
+        EnvironmentBlock::new(&all, login, decided.collect())
     }
 
     fn unite(&mut self) {
@@ -160,7 +142,7 @@ fn address_name(job: &str) -> OsString {
 
 /// `CONTAINERPILOT_<JOB>_PID`, named as ContainerPilot does: a job may be named after its program, so only the last
 /// part of a path counts, without its extension, and a run of other characters is one `_`.
-fn process_name(job: &str) -> OsString {
+pub(super) fn process_name(job: &str) -> OsString {
     let base = job.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let stem = base.rsplit_once('.').map_or(base, |(stem, _)| stem);
     // Of a hidden file nothing would be left.
@@ -178,8 +160,10 @@ fn process_name(job: &str) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use super::super::running::RunningJobs;
     use super::*;
     use crate::messages::event::{EventCode, Source};
+    use crate::messages::process::Pid;
     use std::sync::Arc;
 
     fn environ() -> Environ {
@@ -245,14 +229,22 @@ mod tests {
     #[test]
     fn processes_and_addresses_of_jobs_are_told_under_upper_case_names() {
         let mut environ = environ();
-        environ.set_process("my-app", Pid::new(7));
+        let running = RunningJobs::default();
+        running.insert(&process_name("my-app"), Pid::new(7).unwrap());
         environ.configure(vec![], [("my-app", "10.0.0.1".parse().unwrap())]);
-        let all = environ.build(&Request::default());
+        let mut all = environ.build(&Request::default());
+        running.tell(&mut all);
         assert_eq!(get(&all, "CONTAINERPILOT_MY_APP_PID").as_deref(), Some("7"));
         assert_eq!(get(&all, "CONTAINERPILOT_MY_APP_IP").as_deref(), Some("10.0.0.1"));
         assert_eq!(get(&all, "CONTAINERPILOT_PID"), Some(process::id().to_string()));
-        environ.set_process("my-app", None);
-        assert_eq!(get(&environ.build(&Request::default()), "CONTAINERPILOT_MY_APP_PID"), None);
+        let mut next = environ.build(&Request::default());
+        running.remove(&process_name("my-app"), Pid::new(8).unwrap());
+        running.tell(&mut next);
+        assert_eq!(get(&next, "CONTAINERPILOT_MY_APP_PID").as_deref(), Some("7"), "another process ended");
+        let mut last = environ.build(&Request::default());
+        running.remove(&process_name("my-app"), Pid::new(7).unwrap());
+        running.tell(&mut last);
+        assert_eq!(get(&last, "CONTAINERPILOT_MY_APP_PID"), None);
     }
 
     #[test]
@@ -278,11 +270,19 @@ mod tests {
     #[test]
     fn what_a_supervisor_around_us_told_is_back_when_a_job_ends() {
         let name = "CONTAINERPILOT_APP_PID";
-        let mut environ = Environ::new([(name.into(), "1".into())]);
-        for (pid, expected) in [(Pid::new(7), "7"), (None, "1")] {
-            environ.set_process("app", pid);
-            assert_eq!(get(&environ.build(&Request::default()), name).as_deref(), Some(expected));
-        }
+        let environ = Environ::new([(name.into(), "1".into())]);
+        let running = RunningJobs::default();
+        running.insert(OsStr::new(name), Pid::new(7).unwrap());
+        let told = |request: &Request<'_>| {
+            let mut all = environ.build(request);
+            running.tell(&mut all);
+            get(&all, name)
+        };
+        assert_eq!(told(&Request::default()).as_deref(), Some("7"));
+        let own = [(name.to_owned(), Some("mine".to_owned()))];
+        assert_eq!(told(&with(&own)).as_deref(), Some("mine"), "the configuration decides");
+        running.remove(OsStr::new(name), Pid::new(7).unwrap());
+        assert_eq!(told(&Request::default()).as_deref(), Some("1"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Starts what jobs and health checks execute, one after the other and in the order of the requests. A start that takes
-//! long, as on a file system that hangs, lets the next one begin beside it.
+//! Starts what jobs and health checks execute, in the order of the requests. A few starts at a time are handed to the
+//! thread that makes them; one that takes long, as on a file system that hangs, lets the next begin beside it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,14 +13,16 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::children::{Children, Name, Owner};
-use super::environment::{Environ, Request};
+use super::environment::{Environ, Request, process_name};
 use super::execution::is_another_user;
-use super::{Launch, Output, SpawnOutcome};
+use super::{Launch, Output, RunningJobs, SpawnOutcome};
 use crate::config::spec::{CommandLine, JobSpec};
 use crate::messages::event::EventKey;
-use crate::messages::process::{ExecutionId, ExitStatus, ProcessEnded, Unstarted};
+use crate::messages::process::{ExecutionId, ExitStatus, Pid, ProcessEnded, Unstarted};
 use crate::messages::signal::Signal;
 
+/// Starts that are handed over before the first of them is over: enough to keep the thread at work.
+const AT_ONCE: usize = 8;
 /// A start that takes longer does not keep others waiting.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
 /// A start that takes longer is told in the log.
@@ -33,14 +35,16 @@ pub struct Launcher {
     pub children: Children,
     /// The variables that processes start with.
     pub environ: Rc<RefCell<Environ>>,
+    /// The processes of running jobs.
+    running: RunningJobs,
     queue: Rc<Queue>,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: RefCell<VecDeque<Waiting>>,
-    /// A start is under way that is not known to be slow.
-    busy: Cell<bool>,
+    /// Starts under way that are not known to be slow.
+    under_way: Cell<usize>,
 }
 
 struct Waiting {
@@ -76,7 +80,8 @@ pub enum Kind {
 impl Launcher {
     /// A launcher into that table, with that environment.
     pub fn new(children: Children, environ: Environ) -> Self {
-        Self { children, environ: Rc::new(RefCell::new(environ)), queue: Rc::default() }
+        let environ = Rc::new(RefCell::new(environ));
+        Self { children, environ, running: RunningJobs::default(), queue: Rc::default() }
     }
 
     /// Asks for a process to be started; `owner` hears what becomes of it.
@@ -102,6 +107,11 @@ impl Launcher {
         self.children.signal(execution, signal)
     }
 
+    /// Says that the process of a job has ended: others are not told of it any more.
+    pub fn forget_process(&self, job: &str, process: Pid) {
+        self.running.remove(&process_name(job), process);
+    }
+
     fn cancel(&self, execution: ExecutionId) -> bool {
         let mut waiting = self.queue.waiting.borrow_mut();
         let Some(place) = waiting.iter().position(|waiting| waiting.execution == execution) else {
@@ -121,22 +131,19 @@ impl Launcher {
         true
     }
 
-    /// One start at a time, so that each process is told the numbers of those started before it.
     fn start_next(&self) {
-        if self.queue.busy.get() {
-            return;
+        while self.queue.under_way.get() < AT_ONCE {
+            let next = self.queue.waiting.borrow_mut().pop_front();
+            let Some(Waiting { execution, order, owner }) = next else { return };
+            self.queue.under_way.update(|count| count + 1);
+            let (label, job) = match &order.kind {
+                Kind::Job => (order.job.name.clone(), Some(order.job.name.clone())),
+                Kind::Check(label) => (label.clone(), None),
+            };
+            let outcome = self.children.spawn(execution, self.describe(order), owner);
+            let launcher = self.clone();
+            actix_rt::spawn(async move { launcher.follow(execution, &Name { label, job }, outcome).await });
         }
-        let Some(Waiting { execution, order, owner }) = self.queue.waiting.borrow_mut().pop_front() else {
-            return;
-        };
-        self.queue.busy.set(true);
-        let (label, job) = match &order.kind {
-            Kind::Job => (order.job.name.clone(), Some(order.job.name.clone())),
-            Kind::Check(label) => (label.clone(), None),
-        };
-        let outcome = self.children.spawn(execution, self.describe(order), owner);
-        let launcher = self.clone();
-        actix_rt::spawn(async move { launcher.follow(execution, &Name { label, job }, outcome).await });
     }
 
     async fn follow(
@@ -145,20 +152,18 @@ impl Launcher {
         name: &Name,
         mut outcome: oneshot::Receiver<SpawnOutcome>,
     ) {
-        let settled = if let Ok(outcome) = timeout(SLOW_AFTER, &mut outcome).await {
-            self.queue.busy.set(false);
-            outcome
-        } else {
-            self.queue.busy.set(false);
-            self.start_next();
-            self.outcome_of_slow_start(name, outcome).await
+        let in_time = timeout(SLOW_AFTER, &mut outcome).await;
+        self.queue.under_way.update(|count| count - 1);
+        let settled = match in_time {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                self.children.help_slow_starts();
+                self.start_next();
+                self.outcome_of_slow_start(name, outcome).await
+            }
         };
         // A thread that panicked has started nothing that could be waited for.
-        let settled = settled.unwrap_or(SpawnOutcome::Cancelled);
-        let process = self.children.settle(execution, name, settled);
-        if let (Some(job), Some(process)) = (&name.job, process) {
-            self.environ.borrow_mut().set_process(job, Some(process));
-        }
+        self.children.settle(execution, name, settled.unwrap_or(SpawnOutcome::Cancelled));
         self.start_next();
     }
 
@@ -191,6 +196,8 @@ impl Launcher {
             command: order.command,
             execution: execution.clone(),
             environment,
+            running: self.running.clone(),
+            variable: matches!(order.kind, Kind::Job).then(|| process_name(&order.job.name)),
             output: if order.raw_output { Output::Inherited } else { Output::Piped },
         }
     }

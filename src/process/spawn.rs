@@ -45,17 +45,21 @@ static NULL: OnceLock<File> = OnceLock::new();
 
 /// Starts a process that leads a new group. Every signal must be blocked in the calling thread: a handler of ours that
 /// runs in the child would run in our memory.
-pub(super) fn spawn(launch: Launch, progress: &Progress) -> SpawnOutcome {
-    match prepare(launch) {
+pub(super) fn spawn(launch: &Launch, progress: &Progress) -> SpawnOutcome {
+    let outcome = match prepare(launch) {
         Err(error) => SpawnOutcome::Failed { error, child: None },
         Ok(prepared) => prepared.start(progress),
+    };
+    if let SpawnOutcome::Started(spawned) = &outcome {
+        launch.note_started(spawned.pid);
     }
+    outcome
 }
 
 /// All that can be done before the process exists.
-struct Prepared {
+struct Prepared<'a> {
     child: Child,
-    execution: ExecutionSpec,
+    execution: &'a ExecutionSpec,
     path: PathBuf,
     pipes: Option<Pipes>,
     report: PipeReader,
@@ -75,8 +79,9 @@ struct Child {
     report: RawFd,
 }
 
-fn prepare(launch: Launch) -> Result<Prepared, SpawnError> {
-    let Launch { command, execution, mut environment, output } = launch;
+fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
+    let Launch { command, execution, output, .. } = launch;
+    let mut environment = launch.whole_environment();
     if let Some(user) = &execution.user {
         environment.log_in(&login_environment(user));
     }
@@ -85,12 +90,12 @@ fn prepare(launch: Launch) -> Result<Prepared, SpawnError> {
     let impossible = |error: std::ffi::NulError| SpawnError::new(format!("execute {path:?}"), error.into());
     let directory =
         cwd.map(|cwd| CString::new(cwd.as_os_str().as_bytes())).transpose().map_err(impossible)?;
-    let image = Image::new(&path, &command, environment).map_err(impossible)?;
-    let steps = Steps::plan(&execution);
+    let image = Image::new(&path, command, environment).map_err(impossible)?;
+    let steps = Steps::plan(execution);
     let (pipes, writers) = match output {
         Output::Inherited => (None, None),
         Output::Piped => {
-            let (pipes, writers) = output_pipes(&execution)?;
+            let (pipes, writers) = output_pipes(execution)?;
             (Some(pipes), Some(writers))
         }
     };
@@ -103,7 +108,7 @@ fn prepare(launch: Launch) -> Result<Prepared, SpawnError> {
     Ok(Prepared { child, execution, path, pipes, report, _writers: writers, report_writer })
 }
 
-impl Prepared {
+impl Prepared<'_> {
     fn start(self, progress: &Progress) -> SpawnOutcome {
         if !progress.begin_clone() {
             return SpawnOutcome::Cancelled;
@@ -129,7 +134,7 @@ impl Prepared {
         match Failure::receive(report) {
             None => SpawnOutcome::Started(Spawned { pid, pipes }),
             Some(failure) => {
-                let error = failure.explain(&child.steps, &execution, &path);
+                let error = failure.explain(&child.steps, execution, &path);
                 SpawnOutcome::Failed { error, child: Some(pid) }
             }
         }

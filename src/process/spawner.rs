@@ -1,12 +1,11 @@
 //! Threads that start processes. execve(2), the look-up of a program and `/etc/passwd` may wait for a file system that
-//! hangs; here that holds up one start, never the event loop. One idle thread is kept; another is made only while a
-//! start hangs.
+//! hangs; here that holds up one start, never the event loop. One thread does the work; others are made only while a
+//! start hangs, and end when there is nothing left to do.
 
-use std::io;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::{io, thread};
 
 use nix::sys::signal::SigSet;
 use tokio::sync::oneshot;
@@ -61,83 +60,95 @@ impl Progress {
     }
 }
 
+/// Starts processes on threads of its own, in the order of the requests.
+#[derive(Debug, Clone, Default)]
+pub struct Spawner(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// There is work.
+    work: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Work>,
+    threads: usize,
+    /// Threads that wait for work.
+    idle: usize,
+}
+
+#[derive(Debug)]
 struct Work {
     launch: Launch,
     progress: Arc<Progress>,
     outcome: oneshot::Sender<SpawnOutcome>,
 }
 
-/// Starts processes on threads of its own.
-#[derive(Debug, Clone, Default)]
-pub struct Spawner {
-    /// A thread that waits for work.
-    idle: Arc<Mutex<Option<Sender<Work>>>>,
-}
-
 impl Spawner {
-    /// Begins to start a process, and returns at once.
+    /// Asks for a process to be started, and returns at once.
     pub fn start(&self, launch: Launch) -> Spawning {
         let (sender, outcome) = oneshot::channel();
         let progress = Arc::new(Progress::default());
         let work = Work { launch, progress: Arc::clone(&progress), outcome: sender };
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let refused = match idle {
-            Some(thread) => thread.send(work).err().map(|refused| refused.0),
-            None => Some(work),
-        };
-        if let Some(work) = refused {
-            self.start_thread(work);
+        let mut queue = self.0.lock();
+        queue.waiting.push_back(work);
+        if queue.threads > 0 {
+            self.0.work.notify_one();
+        } else if let Err(error) = self.add_thread(&mut queue)
+            && let Some(work) = queue.waiting.pop_back()
+        {
+            let error = SpawnError::new("make a thread that starts it".to_owned(), error);
+            let _ = work.outcome.send(SpawnOutcome::Failed { error, child: None });
         }
         Spawning { progress, outcome }
     }
 
-    fn start_thread(&self, work: Work) {
-        let Work { launch, progress, outcome } = work;
-        let idle = Arc::clone(&self.idle);
-        let (report, reported) = channel();
-        let started = thread::Builder::new().name("spawner".to_owned()).spawn(move || {
+    /// Makes another thread if starts wait and every thread is at work: one of them may hang.
+    pub fn help(&self) {
+        let mut queue = self.0.lock();
+        if queue.idle == 0 && !queue.waiting.is_empty() {
+            // Without it, what waits goes on waiting for the threads that there are.
+            let _ = self.add_thread(&mut queue);
+        }
+    }
+
+    fn add_thread(&self, queue: &mut Queue) -> io::Result<()> {
+        let shared = Arc::clone(&self.0);
+        thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             // Handlers run on other threads, never on this one and thus never in a child.
             let _ = SigSet::all().thread_block();
-            let Ok(first) = reported.recv() else { return };
-            serve(first, &idle);
-        });
-        match started {
-            Ok(_) => drop(report.send(Work { launch, progress, outcome })),
-            Err(error) => {
-                let error = thread_refused(error);
-                let _ = outcome.send(SpawnOutcome::Failed { error, child: None });
+            while let Some(Work { launch, progress, outcome }) = shared.next() {
+                let _ = outcome.send(spawn(&launch, &progress));
             }
-        }
+        })?;
+        queue.threads += 1;
+        Ok(())
     }
 }
 
-/// Does one piece of work after the other, for as long as this thread is the one to be kept.
-fn serve(first: Work, idle: &Mutex<Option<Sender<Work>>>) {
-    let (sender, works) = channel();
-    let mut work = first;
-    loop {
-        let Work { launch, progress, outcome } = work;
-        let spawned = spawn(launch, &progress);
-        {
-            // Idle before the outcome is known, so that whoever hears of it finds this thread.
-            let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
-            if idle.is_some() {
-                drop(idle);
-                let _ = outcome.send(spawned);
-                return;
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next start; `None` if another thread waits already, so that this one is not needed any more.
+    fn next(&self) -> Option<Work> {
+        let mut queue = self.lock();
+        loop {
+            if let Some(work) = queue.waiting.pop_front() {
+                return Some(work);
             }
-            *idle = Some(sender.clone());
-        }
-        let _ = outcome.send(spawned);
-        match works.recv() {
-            Ok(next) => work = next,
-            Err(_) => return,
+            if queue.idle > 0 {
+                queue.threads -= 1;
+                return None;
+            }
+            queue.idle += 1;
+            queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
         }
     }
-}
-
-fn thread_refused(error: io::Error) -> SpawnError {
-    SpawnError::new("make a thread that starts it".to_owned(), error)
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::rc::Rc;
 
+use crate::messages::process::Pid;
+
 /// One `NAME=VALUE`; clones share the text.
 #[derive(Debug, Clone)]
 pub struct Variable {
@@ -149,16 +151,48 @@ pub struct EnvironmentBlock {
     text: Vec<u8>,
     /// The variables to be taken from the entry of the job's user in `/etc/passwd`.
     login: Vec<&'static str>,
+    /// The variables that the configuration sets or unsets: nothing else does.
+    decided: Vec<OsString>,
+    /// Whether a variable that tells of a job's process may be among those that we inherited.
+    is_told: bool,
 }
 
 impl EnvironmentBlock {
-    /// A copy of these variables, to which those named in `login` are added when the user is looked up.
-    pub fn new(variables: &Layered<'_>, login: Vec<&'static str>) -> Self {
+    /// A copy of these variables, to which those named in `login` are added when the user is looked up. Those named in
+    /// `decided` stay as they are.
+    pub fn new(variables: &Layered<'_>, login: Vec<&'static str>, decided: Vec<OsString>) -> Self {
         let mut text = Vec::new();
+        let mut is_told = false;
         for variable in variables.iter() {
             text.extend_from_slice(variable.text().to_bytes_with_nul());
+            is_told |= variable.name().as_bytes().ends_with(b"_PID");
         }
-        Self { text, login }
+        Self { text, login, decided, is_told }
+    }
+
+    /// Tells of a job's process, unless the configuration decides about that variable.
+    pub(super) fn tell(&mut self, name: &OsStr, process: Pid) {
+        if self.decided.iter().any(|decided| decided == name) {
+            return;
+        }
+        if self.is_told {
+            self.unset(name);
+        }
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(format!("={process}\0").as_bytes());
+    }
+
+    fn unset(&mut self, name: &OsStr) {
+        let is_other = |text: &CStr| {
+            let rest = text.to_bytes().strip_prefix(name.as_bytes());
+            !rest.is_some_and(|rest| rest.starts_with(b"="))
+        };
+        if self.iter().all(is_other) {
+            return;
+        }
+        let kept: Vec<&[u8]> =
+            self.iter().filter(|text| is_other(text)).map(CStr::to_bytes_with_nul).collect();
+        self.text = kept.concat();
     }
 
     /// Adds the variables of the job's user, those that its configuration decides excepted.

@@ -48,7 +48,9 @@ impl Handler<ProcessEnded> for Job {
             return;
         };
         let lasted = execution.process.map_or(Duration::ZERO, |(_, started)| started.elapsed());
-        self.around.launcher.environ.borrow_mut().set_process(&self.spec.name, None);
+        if let Some(process) = ended.pid {
+            self.around.launcher.forget_process(&self.spec.name, process);
+        }
         self.checks.pause();
         if !self.state.pending {
             self.hold = None;
