@@ -60,6 +60,9 @@ impl Progress {
     }
 }
 
+/// Threads at the most. A job whose file system hangs can use up one at each try, until that answers again.
+const MOST_THREADS: usize = 64;
+
 /// Starts processes on threads of its own, in the order of the requests.
 #[derive(Debug, Clone, Default)]
 pub struct Spawner(Arc<Shared>);
@@ -108,7 +111,7 @@ impl Spawner {
     /// Makes another thread if starts wait and every thread is at work: one of them may hang.
     pub fn help(&self) {
         let mut queue = self.0.lock();
-        if queue.idle == 0 && !queue.waiting.is_empty() {
+        if queue.idle == 0 && queue.threads < MOST_THREADS && !queue.waiting.is_empty() {
             // Without it, what waits goes on waiting for the threads that there are.
             let _ = self.add_thread(&mut queue);
         }
