@@ -64,7 +64,10 @@ pub trait Kernel {
     fn spawn(&self, launch: Launch) -> Spawning;
 
     /// Says that a start takes long: others that were asked for should begin beside it.
-    fn help_slow_starts(&self) {}
+    /// False if no more can begin.
+    fn help_slow_starts(&self) -> bool {
+        true
+    }
 
     /// A child, adopted orphans included, that has ended and is still a zombie; the same one again until it
     /// is reaped.
@@ -82,11 +85,14 @@ pub trait Kernel {
     /// Sends a signal to every process of a group.
     fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery>;
 
-    /// Whether the leader of a group has joined another group, as setpgid(2) lets it.
-    fn has_left_its_group(&self, leader: Pid) -> bool;
+    /// The group that a process is in; a leader may have joined another one than its own, as setpgid(2) lets it.
+    fn group_of(&self, process: Pid) -> Option<Pid>;
 
-    /// Processes that became our children when their parent ended, zombies aside.
-    fn orphans(&self) -> Vec<Orphan>;
+    /// Processes that became our children when their parent ended; others may be among them.
+    fn orphans(&self) -> Vec<Pid>;
+
+    /// What can be known of an orphan.
+    fn describe_orphan(&self, orphan: Pid) -> Orphan;
 
     /// Sends a signal to all our children, whoever started them; false if it cannot be told who they are.
     fn signal_all_children(&self, signal: Signal) -> bool;
@@ -230,8 +236,8 @@ impl Kernel for Linux {
         self.spawner.start(launch)
     }
 
-    fn help_slow_starts(&self) {
-        self.spawner.help();
+    fn help_slow_starts(&self) -> bool {
+        self.spawner.help()
     }
 
     fn peek_exited(&self) -> io::Result<Option<Exited>> {
@@ -255,12 +261,16 @@ impl Kernel for Linux {
         group::signal(group, signal)
     }
 
-    fn has_left_its_group(&self, leader: Pid) -> bool {
-        group::of(leader).is_some_and(|group| group != leader)
+    fn group_of(&self, process: Pid) -> Option<Pid> {
+        group::of(process)
     }
 
-    fn orphans(&self) -> Vec<Orphan> {
+    fn orphans(&self) -> Vec<Pid> {
         adopted::orphans()
+    }
+
+    fn describe_orphan(&self, orphan: Pid) -> Orphan {
+        adopted::describe(orphan)
     }
 
     fn signal_all_children(&self, signal: Signal) -> bool {

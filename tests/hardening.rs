@@ -10,6 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 use support::container::Container;
 use support::lease::Lease;
+use support::ports::free_port;
 use support::{Exit, Pilot, Setup, can_be_pid_one};
 
 /// Starts a configuration as an ordinary process and as PID 1, where that is possible.
@@ -43,11 +44,14 @@ fn a_start_that_hangs_freezes_nothing_and_its_job_can_be_stopped() {
     assert_eq!(pilot.tell(&["-ping"]).trim(), "ok");
     pilot.eventually("it is shown", || pilot.status_of("hangs")["state"] == "starting");
     pilot.wait_for_message("was being started longer than its timeout of 300ms: it is killed");
+    pilot.wait_for_message("it was killed while it was being started");
     pilot.wait_for_event("timed exitFailed");
     pilot.wait_for_event("checked unhealthy");
     // Every start that hangs is waited for on a thread of its own, and goes with its process.
+    let began = Instant::now();
     pilot.tell(&["stop", "hangs"]);
     pilot.wait_for_event("hangs stopped");
+    assert!(began.elapsed() < Duration::from_secs(4), "it has nothing to end gently: {:?}", began.elapsed());
     let began = Instant::now();
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
@@ -115,7 +119,7 @@ fn the_stop_signals_of_images_shut_down_and_other_deadly_ones_are_logged() {
             pilot.wait_for_message("started");
             for deadly in [Signal::SIGALRM, Signal::SIGPWR, Signal::SIGIO] {
                 pilot.signal(deadly);
-                pilot.wait_for_message(&format!("{} received: nothing here handles it", deadly.as_str()));
+                pilot.wait_for_message(&format!("{} received: it does nothing here", deadly.as_str()));
             }
             pilot.signal_number(signal);
             assert_eq!(pilot.wait_exit(), Exit::Code(0), "signal {signal}");
@@ -204,7 +208,7 @@ fn a_daemon_whose_first_thread_has_ended_is_found_at_the_end() {
     let daemon = "import ctypes, os, threading, time\n\
         os.setsid()\n\
         threading.Thread(target=time.sleep, args=(1000,)).start()\n\
-        open('{dir}/ready', 'w').write('x')\n\
+        open('{dir}/ready', 'w').write(str(os.getpid()))\n\
         ctypes.CDLL(None).pthread_exit(None)\n";
     let config = r#"{ stopTimeout: "2s", jobs: [
         { name: "app", exec: ["sh", "-c", "env -u CONTAINERPILOT_JOB python3 {dir}/daemon.py & sleep 1000"] },
@@ -215,10 +219,15 @@ fn a_daemon_whose_first_thread_has_ended_is_found_at_the_end() {
         }
         let setup = Setup::new().file("daemon.py", daemon).config(config);
         let pilot = if pid_one { setup.as_pid_one() } else { setup }.start();
-        pilot.wait_for_file("ready");
+        pilot.eventually("it is ready", || !pilot.text("ready").is_empty());
         let began = Instant::now();
-        assert_eq!(pilot.stop(), Exit::Code(0)); // which fails if anything survives
+        assert_eq!(pilot.stop(), Exit::Code(0));
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        // Its environment cannot be read any more, so that it must be looked for by its number.
+        if !pid_one {
+            let daemon = pilot.text("ready").parse().unwrap();
+            assert!(kill(Pid::from_raw(daemon), None).is_err(), "{daemon} survived");
+        }
     }
 }
 
@@ -243,11 +252,47 @@ fn a_program_that_daemonises_is_told_and_its_daemon_ends_with_the_job() {
 }
 
 #[test]
+fn a_server_that_hides_whose_it_is_in_the_background_ends_with_its_job() {
+    let port = free_port();
+    let conf = format!(
+        "pid {{dir}}/nginx.pid; error_log {{dir}}/error.log; events {{}} \
+         http {{ access_log off; server {{ listen 127.0.0.1:{port}; }} }}"
+    );
+    let config = format!(
+        r#"{{ jobs: [
+            {{
+                name: "web",
+                exec: "nginx -p {{dir}} -c {{dir}}/nginx.conf",
+                restarts: "unlimited",
+                backoff: {{ max: "200ms" }},
+                health: {{ tcp: "127.0.0.1:{port}", interval: "100ms" }},
+            }},
+            {{ exec: "sleep 1000" }},
+        ] }}"#
+    );
+    let pilot = Setup::new().file("nginx.conf", &conf).config(&config).start();
+    // Each run finds the port free again.
+    for run in 1..=3 {
+        pilot.wait_for_events("web exitSuccess", run);
+    }
+    pilot.wait_for_message("nginx (pid");
+    assert!(!pilot.text("error.log").contains("Address already in use"), "{}", pilot.text("error.log"));
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn the_first_thing_in_main_is_to_hold_signals() {
+    let main = include_str!("../src/main.rs").split("fn main()").nth(1).unwrap();
+    let (hold, run) = (main.find("hold_signals()").unwrap(), main.find("cli::run").unwrap());
+    assert!(hold < run && !main[..hold].contains("let "));
+}
+
+#[test]
 fn a_start_an_end_and_a_kill_are_told_at_info() {
     let deaf = "trap '' TERM; echo ready; while :; do sleep 0.02; done";
     let config = format!(
         r#"{{ logging: {{ format: "json" }}, stopTimeout: "20s", jobs: [
-            {{ name: "again", exec: "true", restarts: 1 }},
+            {{ name: "again", exec: "true", restarts: 2 }},
             {{ name: "deaf", exec: ["sh", "-c", "{deaf}"], killTimeout: "200ms" }},
             {{ name: "later", exec: ["sh", "-c", "{deaf}"] }},
         ] }}"#
@@ -260,10 +305,10 @@ fn a_start_an_end_and_a_kill_are_told_at_info() {
         pilot.log().records().iter().filter(of_job).count()
     };
     pilot.eventually("both runs are told", || {
-        of("again", "started") == 2 && of("again", "exited with status 0") == 2
+        of("again", "started") == 3 && of("again", "exited with status 0") == 3
     });
     let record = pilot.log().records().into_iter().find(|record| record.message.starts_with("restarts in"));
-    assert!(record.is_none_or(|record| record.pid != i64::from(pilot.pid())), "the pid is the job's");
+    assert_ne!(record.unwrap().pid, i64::from(pilot.pid()), "the pid is the job's");
     pilot.signal(Signal::SIGTERM);
     pilot.wait_for_message("did not end within 200ms of SIGTERM: it is killed");
     pilot.signal_after(Duration::from_millis(300), Signal::SIGTERM);

@@ -231,7 +231,7 @@ fn all_output_of_a_process_is_logged_before_its_end_is_told() {
 fn a_background_process_that_holds_the_pipe_does_not_delay_the_end_of_its_job() {
     let pilot = Pilot::start(
         r#"{ jobs: [
-            { name: "app", exec: ["sh", "-c", "mkfifo {dir}/left {dir}/gate; env -u CONTAINERPILOT_JOB setsid sh -c 'echo > {dir}/left; read _ < {dir}/gate; echo late' & read _ < {dir}/left"] },
+            { name: "app", exec: ["sh", "-c", "mkfifo {dir}/left {dir}/gate; env -u CONTAINERPILOT_JOB setsid bash -c 'echo > {dir}/left; read _ < {dir}/gate; echo late' & read _ < {dir}/left"] },
             { name: "other", exec: "sleep 1000" },
         ] }"#,
     );

@@ -268,7 +268,10 @@ impl Handler<SignalArrived> for Pilot {
             }
             Meaning::Unexpected => {
                 let log = self.tools.log.logger();
-                warn!(log, "{signal} received: nothing here handles it (shutdownSignals could)");
+                warn!(
+                    log,
+                    "{signal} received: it does nothing here; to shut down by it, add it to shutdownSignals"
+                );
             }
             Meaning::Nothing => {}
         }

@@ -15,12 +15,33 @@ use crate::messages::signal::Signal;
 pub struct Orphan {
     /// Which one.
     pub pid: Pid,
-    /// The process group that it is in.
-    pub group: Option<Pid>,
     /// The name of its program, cut to 15 bytes by the kernel.
     pub program: String,
-    /// The job that its environment names, if we may read that.
+    /// The job that its environment names. Servers such as nginx overwrite their environment, and that of another user's
+    /// process cannot be read without CAP_SYS_PTRACE.
     pub job: Option<String>,
+    /// Whether its environment is not there yet: it is in the middle of an execve(2).
+    pub is_becoming: bool,
+}
+
+impl Orphan {
+    /// Whether a job left it behind: its environment names the job, or, if it names none, it runs the job's program.
+    pub fn belongs_to(&self, job: &str, program: &str) -> bool {
+        match &self.job {
+            Some(named) => named == job,
+            None => self.program == program,
+        }
+    }
+}
+
+/// The name that the kernel gives to a process of a program.
+pub(super) fn kernel_name(program: &str) -> String {
+    let base = program.rsplit('/').next().unwrap_or_default();
+    let mut end = base.len().min(15);
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    base.get(..end).unwrap_or_default().to_owned()
 }
 
 /// Sends a signal to one child; one that is gone needs none.
@@ -43,10 +64,10 @@ pub(super) fn signal_all(number: Signal) -> bool {
 }
 
 /// The kernel gives orphans to our first thread, which starts no process itself.
-pub(super) fn orphans() -> Vec<Orphan> {
+pub(super) fn orphans() -> Vec<Pid> {
     let first = process::id();
     let listed = fs::read_to_string(format!("/proc/self/task/{first}/children")).unwrap_or_default();
-    living(&listed).filter_map(describe).collect()
+    listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).filter_map(Pid::new).collect()
 }
 
 fn children_of_all_threads() -> Vec<Pid> {
@@ -72,13 +93,13 @@ fn is_over(pid: i32) -> bool {
     is_dead && threads.is_none_or(|threads| threads <= 1)
 }
 
-fn describe(number: i32) -> Option<Orphan> {
-    let name = fs::read(format!("/proc/{number}/comm")).unwrap_or_default();
+/// What can be known of an orphan.
+pub(super) fn describe(pid: Pid) -> Orphan {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     let program = String::from_utf8_lossy(&name).trim_end().to_owned();
-    // Of a process of another user it may not be readable without CAP_SYS_PTRACE.
-    let environment = fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
-    let pid = Pid::new(number)?;
-    Some(Orphan { pid, group: group::of(pid), program, job: job(&environment, process::id()) })
+    let environment = fs::read(format!("/proc/{pid}/environ"));
+    let is_becoming = environment.as_ref().is_ok_and(Vec::is_empty);
+    Orphan { pid, program, job: job(&environment.unwrap_or_default(), process::id()), is_becoming }
 }
 
 /// The job that an environment names, if it names us as its supervisor: another one may run below us.
@@ -101,6 +122,22 @@ mod tests {
         assert_eq!(job(environment, 7).as_deref(), Some("app"));
         assert_eq!(job(environment, 8), None, "of another supervisor");
         assert_eq!(job(b"PATH=/bin\0", 7), None);
+    }
+
+    #[test]
+    fn an_orphan_that_hides_its_environment_is_known_by_its_program() {
+        let orphan = |job: Option<&str>| Orphan {
+            pid: Pid::new(7).unwrap(),
+            program: "nginx".into(),
+            job: job.map(Into::into),
+            is_becoming: false,
+        };
+        assert!(orphan(None).belongs_to("web", "nginx"));
+        assert!(!orphan(None).belongs_to("other", "sh"));
+        assert!(orphan(Some("other")).belongs_to("other", "sh"));
+        assert!(!orphan(Some("other")).belongs_to("web", "nginx"), "it says whose it is");
+        assert_eq!(kernel_name("/usr/sbin/nginx"), "nginx");
+        assert_eq!(kernel_name("a-name-of-more-than-15"), "a-name-of-more-");
     }
 
     #[test]

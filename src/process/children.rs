@@ -69,7 +69,9 @@ struct Table {
     live: HashMap<Pid, Child>,
     /// The process of each execution that lives or has remains.
     pids: HashMap<ExecutionId, Pid>,
-    swept: HashMap<Pid, Remains>,
+    swept: HashMap<ExecutionId, Remains>,
+    /// Processes that the kernel gave us, as far as they are known; until they are reaped their numbers are their own.
+    known: HashMap<Pid, Orphan>,
     /// Reaped since our own children were last looked at: processes that the kernel gave us.
     orphans: usize,
 }
@@ -80,14 +82,17 @@ struct Starting {
     progress: Arc<Progress>,
     /// Signals to be sent once the program runs: a signal before that could dump our memory instead of its own.
     signals: Vec<Signal>,
+    /// It takes long, as on a file system that hangs.
+    is_slow: bool,
+    /// It was asked to end.
+    is_ending: bool,
     killed: bool,
 }
 
 struct Child {
     execution: ExecutionId,
     owner: Owner,
-    /// The job that its orphans are known by; `None` for a health check.
-    job: Option<Arc<str>>,
+    name: Name,
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
     /// Whether we sent it SIGKILL.
@@ -98,9 +103,10 @@ struct Child {
 
 /// An execution whose main process ended while others of it were left.
 struct Remains {
-    execution: ExecutionId,
     owner: Owner,
-    job: Option<Arc<str>>,
+    name: Name,
+    /// Its group, for as long as that has a member: then the number may belong to somebody else.
+    group: Option<Pid>,
     since: Instant,
     /// When it got SIGKILL.
     killed: Option<Instant>,
@@ -111,8 +117,14 @@ struct Remains {
 pub(super) struct Name {
     /// The name that its output is logged under.
     pub(super) label: Arc<str>,
-    /// The job, unless it is a health check.
-    pub(super) job: Option<Arc<str>>,
+    /// The job and the name of its program's processes, unless it is a health check.
+    pub(super) job: Option<(Arc<str>, String)>,
+}
+
+impl Name {
+    fn owns(&self, orphan: &Orphan) -> bool {
+        self.job.as_ref().is_some_and(|(job, program)| orphan.belongs_to(job, program))
+    }
 }
 
 impl Children {
@@ -155,14 +167,29 @@ impl Children {
         let count = || MemoryKills::new(self.0.kernel.memory_kills());
         self.0.memory.borrow_mut().get_or_insert_with(count);
         let Spawning { progress, outcome } = self.0.kernel.spawn(launch);
-        let starting = Starting { owner, progress, signals: vec![], killed: false };
+        let starting =
+            Starting { owner, progress, signals: vec![], is_slow: false, is_ending: false, killed: false };
         self.0.table.borrow_mut().starting.insert(execution, starting);
         outcome
     }
 
-    /// Says that a start takes long.
-    pub(super) fn help_slow_starts(&self) {
-        self.0.kernel.help_slow_starts();
+    /// Notes that a start takes long; others begin beside it. False if no more can.
+    pub(super) fn note_slow_start(&self, execution: ExecutionId) -> bool {
+        if let Some(starting) = self.0.table.borrow_mut().starting.get_mut(&execution) {
+            starting.is_slow = true;
+            if starting.is_ending {
+                self.kill_unstarted(starting);
+            }
+        }
+        self.0.kernel.help_slow_starts()
+    }
+
+    /// Its program does not run yet, so that there is nothing to end gently.
+    fn kill_unstarted(&self, starting: &mut Starting) {
+        if let Some(pid) = starting.progress.pid() {
+            starting.killed = true;
+            self.0.kernel.signal_child(pid, Signal::KILL);
+        }
     }
 
     /// Takes note of what became of a start, and tells its owner.
@@ -171,6 +198,16 @@ impl Children {
         // One that was cancelled has no process, and its owner was told.
         let Some(Starting { owner, signals, killed, .. }) = starting else { return };
         let (pid, output, failure) = match outcome {
+            // execve(2) did not come to its end, though clone(2) cannot tell that from a success.
+            SpawnOutcome::Started(spawned) if killed => {
+                let error = io::Error::from_raw_os_error(libc::EINTR);
+                let error = SpawnError::because(
+                    "execute its program".to_owned(),
+                    "it was killed while it was being started".to_owned(),
+                    error,
+                );
+                (spawned.pid, [None, None], Some(error))
+            }
             SpawnOutcome::Started(spawned) => {
                 owner.started.do_send(ProcessStarted { execution, pid: spawned.pid });
                 let output = spawned.pipes.map(|pipes| self.forward(pipes, name, spawned.pid));
@@ -186,7 +223,7 @@ impl Children {
                 return owner.ended.do_send(unstarted(execution, Unstarted::Cancelled, 126));
             }
         };
-        let child = Child { execution, owner, job: name.job.clone(), output, killed, failure };
+        let child = Child { execution, owner, name: name.clone(), output, killed, failure };
         {
             let mut table = self.0.table.borrow_mut();
             table.live.insert(pid, child);
@@ -254,29 +291,38 @@ impl Children {
         true
     }
 
-    /// Sends a signal to the processes of an execution. While its program is not running yet, SIGKILL acts at once and
-    /// any other signal waits until it is.
+    /// Asks an execution to end by a signal.
+    pub(super) fn end(&self, execution: ExecutionId, signal: Signal) -> io::Result<()> {
+        if let Some(starting) = self.0.table.borrow_mut().starting.get_mut(&execution) {
+            starting.is_ending = true;
+            if starting.is_slow || signal == Signal::KILL {
+                self.kill_unstarted(starting);
+                return Ok(());
+            }
+        }
+        self.signal(execution, signal)?;
+        // A stopped process acts on a signal only after SIGCONT.
+        if signal == Signal::KILL { Ok(()) } else { self.signal(execution, Signal::CONT) }
+    }
+
+    /// Sends a signal to the processes of an execution, once its program runs.
     pub(super) fn signal(&self, execution: ExecutionId, signal: Signal) -> io::Result<()> {
         let mut table = self.0.table.borrow_mut();
         if let Some(starting) = table.starting.get_mut(&execution) {
-            match starting.progress.pid() {
-                Some(pid) if signal == Signal::KILL => {
-                    starting.killed = true;
-                    self.0.kernel.signal_child(pid, signal);
-                }
-                Some(_) | None if !starting.signals.contains(&signal) => starting.signals.push(signal),
-                Some(_) | None => {}
+            if !starting.signals.contains(&signal) {
+                starting.signals.push(signal);
             }
             return Ok(());
         }
+        if let Some(group) = table.swept.get(&execution).and_then(|remains| remains.group) {
+            return self.0.kernel.signal_group(group, signal).map(drop);
+        }
         let Some(pid) = table.pids.get(&execution).copied() else { return Ok(()) };
-        let Some(child) = table.live.get_mut(&pid) else {
-            return self.0.kernel.signal_group(pid, signal).map(drop);
-        };
+        let Some(child) = table.live.get_mut(&pid) else { return Ok(()) };
         child.killed |= signal == Signal::KILL;
         self.0.kernel.signal_group(pid, signal)?;
         // It is not reaped, so its number is its own.
-        if self.0.kernel.has_left_its_group(pid) {
+        if self.0.kernel.group_of(pid).is_some_and(|group| group != pid) {
             self.0.kernel.signal_child(pid, signal);
         }
         Ok(())
@@ -299,8 +345,11 @@ impl Children {
                 self.reap_our_own(ended)?;
             }
             match self.0.kernel.peek_exited()? {
-                // Its start is about to be settled, and wakes us then.
-                Some(exited) if self.is_starting(exited.pid) => return Ok(false),
+                // Its start is about to be settled, and wakes us then. It may hide others from this look.
+                Some(exited) if self.is_starting(exited.pid) => {
+                    self.reap_our_own(ended)?;
+                    return Ok(false);
+                }
                 Some(exited) => ended.extend(self.collect(exited)?),
                 None => return Ok(false),
             }
@@ -332,7 +381,10 @@ impl Children {
     fn collect(&self, exited: Exited) -> io::Result<Option<Ended>> {
         let child = self.0.table.borrow_mut().live.remove(&exited.pid);
         let Some(child) = child else {
-            self.0.table.borrow_mut().orphans += 1;
+            let mut table = self.0.table.borrow_mut();
+            table.orphans += 1;
+            table.known.remove(&exited.pid);
+            drop(table);
             self.0.kernel.reap(exited.pid)?;
             return Ok(None);
         };
@@ -351,29 +403,28 @@ impl Children {
         if ended.is_empty() {
             return;
         }
-        let orphans = if ended.iter().any(|ended| ended.child.job.is_some()) {
-            self.0.kernel.orphans()
-        } else {
-            vec![]
-        };
+        let orphans =
+            if ended.iter().any(|ended| ended.child.name.job.is_some()) { self.orphans() } else { vec![] };
+        let are_becoming = orphans.iter().any(|orphan| orphan.is_becoming);
         for Ended { exited: Exited { pid, status }, child } in ended {
-            let Child { execution, owner, job, killed, failure, .. } = child;
-            let daemons: Vec<&Orphan> = orphans_of(&orphans, job.as_ref())
-                .filter(|orphan| orphan.group.is_some_and(|group| group != pid))
+            let Child { execution, owner, name, killed, failure, .. } = child;
+            let daemons: Vec<&Orphan> = orphans
+                .iter()
+                .filter(|orphan| name.owns(orphan))
+                .filter(|orphan| self.0.kernel.group_of(orphan.pid).is_some_and(|group| group != pid))
                 .collect();
             for daemon in &daemons {
                 self.ask_to_end(daemon.pid);
             }
-            let leftover = !daemons.is_empty() || !self.0.kernel.group_is_empty(pid);
+            let group = (!self.0.kernel.group_is_empty(pid)).then_some(pid);
+            // One that cannot be told yet whose it is can be at the next look.
+            let leftover = group.is_some() || !daemons.is_empty() || (are_becoming && name.job.is_some());
+            self.0.table.borrow_mut().pids.remove(&execution);
             if leftover {
-                let remains =
-                    Remains { execution, owner: owner.clone(), job, since: Instant::now(), killed: None };
-                self.0.table.borrow_mut().swept.insert(pid, remains);
-            } else {
-                self.0.table.borrow_mut().pids.remove(&execution);
+                let (owner, name) = (owner.clone(), name.clone());
+                let remains = Remains { owner, name, group, since: Instant::now(), killed: None };
+                self.0.table.borrow_mut().swept.insert(execution, remains);
             }
-            let daemons =
-                daemons.iter().map(|daemon| format!("{} (pid {})", daemon.program, daemon.pid)).collect();
             let status = failure.as_ref().map_or(status, |failure| ExitStatus::Code(failure.shell_code()));
             let unstarted = failure.map(|failure| Unstarted::Failed(failure.to_string()));
             let for_memory = !killed && status.tells_of_sigkill() && self.memory_ran_out();
@@ -383,10 +434,28 @@ impl Children {
                 status,
                 unstarted,
                 for_memory,
-                daemons,
+                daemons: names(&daemons),
                 leftover,
             });
         }
+    }
+
+    /// The processes that the kernel gave us; what was found out of each before is not asked for again.
+    fn orphans(&self) -> Vec<Orphan> {
+        let pids = self.0.kernel.orphans();
+        let mut table = self.0.table.borrow_mut();
+        let Table { known, live, .. } = &mut *table;
+        let orphans = pids.into_iter().filter(|pid| !live.contains_key(pid)).map(|pid| {
+            if let Some(orphan) = known.get(&pid) {
+                return orphan.clone();
+            }
+            let orphan = self.0.kernel.describe_orphan(pid);
+            if !orphan.is_becoming {
+                known.insert(pid, orphan.clone());
+            }
+            orphan
+        });
+        orphans.collect()
     }
 
     /// A process that is stopped acts on SIGTERM only after SIGCONT.
@@ -406,62 +475,68 @@ impl Children {
         if self.0.table.borrow().swept.is_empty() {
             return false;
         }
-        let orphans = self.0.kernel.orphans();
-        let is_gone = |group: &Pid, remains: &Remains| {
-            self.0.kernel.group_is_empty(*group)
-                && orphans_of(&orphans, remains.job.as_ref()).next().is_none()
-        };
-        self.forget_where(is_gone);
+        self.forget_empty_groups(|group| !self.0.kernel.group_is_empty(group));
+        let orphans = self.orphans();
+        self.forget_where(&orphans);
         !self.0.table.borrow().swept.is_empty()
     }
 
     /// Ends what is left of executions whose main process ended, and tells the owners of those of which nothing runs
     /// any more. True while something is left, and so should be looked at again soon.
     pub fn sweep(&self) -> bool {
-        let groups: Vec<Pid> = self.0.table.borrow().swept.keys().copied().collect();
+        let groups: Vec<Pid> =
+            self.0.table.borrow().swept.values().filter_map(|remains| remains.group).collect();
         let living = self.0.kernel.living_groups(&groups);
-        let orphans = self.0.kernel.orphans();
-        for group in &groups {
-            self.kill_if_due(*group, &orphans);
+        self.forget_empty_groups(|group| living.contains(&group));
+        let orphans = self.orphans();
+        for remains in self.0.table.borrow_mut().swept.values_mut() {
+            self.press(remains, &orphans);
         }
-        self.forget_where(|group, remains| {
-            let is_over =
-                !living.contains(group) && orphans_of(&orphans, remains.job.as_ref()).next().is_none();
-            is_over || remains.killed.is_some_and(|killed| killed.elapsed() >= GIVE_UP_AFTER)
-        });
+        self.forget_where(&orphans);
         !self.0.table.borrow().swept.is_empty()
     }
 
-    /// Kills what had its time to end.
-    fn kill_if_due(&self, group: Pid, orphans: &[Orphan]) {
-        let mut table = self.0.table.borrow_mut();
-        let Some(remains) = table.swept.get_mut(&group) else { return };
-        if remains.since.elapsed() < SWEEP_GRACE {
-            return;
-        }
-        match remains.killed {
-            None => {
-                remains.killed = Some(Instant::now());
-                let _ = self.0.kernel.signal_group(group, Signal::KILL);
-            }
-            Some(killed) if killed.elapsed() >= GIVE_UP_AFTER => {
-                let log = self.0.log.logger();
-                slog::error!(log, "a process of the ended group {group} does not die: it is left alone");
-            }
-            Some(_) => {}
-        }
-        // Each pass again: one that dies may leave us its children.
-        for orphan in orphans_of(orphans, remains.job.as_ref()) {
-            self.0.kernel.signal_child(orphan.pid, Signal::KILL);
+    /// The number of a group without members may be given to another one.
+    fn forget_empty_groups(&self, has_members: impl Fn(Pid) -> bool) {
+        for remains in self.0.table.borrow_mut().swept.values_mut() {
+            remains.group = remains.group.filter(|group| has_members(*group));
         }
     }
 
-    fn forget_where(&self, is_gone: impl Fn(&Pid, &Remains) -> bool) {
-        let gone: Vec<(Pid, Remains)> =
-            self.0.table.borrow_mut().swept.extract_if(|group, remains| is_gone(group, remains)).collect();
-        for (_, remains) in gone {
-            self.0.table.borrow_mut().pids.remove(&remains.execution);
-            remains.owner.gone.do_send(GroupGone(remains.execution));
+    /// Asks what came to light late to end, and kills what had its time.
+    fn press(&self, remains: &mut Remains, orphans: &[Orphan]) {
+        let is_late = remains.since.elapsed() >= SWEEP_GRACE;
+        if is_late && remains.killed.is_none() {
+            remains.killed = Some(Instant::now());
+            if let Some(group) = remains.group {
+                let _ = self.0.kernel.signal_group(group, Signal::KILL);
+            }
+        }
+        // Each pass again: one that dies may leave us its children.
+        for orphan in orphans.iter().filter(|orphan| remains.name.owns(orphan)) {
+            if is_late {
+                self.0.kernel.signal_child(orphan.pid, Signal::KILL);
+            } else {
+                self.ask_to_end(orphan.pid);
+            }
+        }
+    }
+
+    /// Tells the owners of executions of which nothing is left, or nothing that even SIGKILL ends.
+    fn forget_where(&self, orphans: &[Orphan]) {
+        let is_gone = |remains: &Remains| {
+            let is_over = remains.group.is_none() && !orphans.iter().any(|orphan| remains.name.owns(orphan));
+            let is_hopeless = remains.killed.is_some_and(|killed| killed.elapsed() >= GIVE_UP_AFTER);
+            if is_hopeless && !is_over {
+                let log = self.0.log.logger();
+                slog::error!(log, "a process of it does not die: it is left alone"; "job" => &*remains.name.label);
+            }
+            is_over || is_hopeless
+        };
+        let gone: Vec<(ExecutionId, Remains)> =
+            self.0.table.borrow_mut().swept.extract_if(|_, remains| is_gone(remains)).collect();
+        for (execution, remains) in gone {
+            remains.owner.gone.do_send(GroupGone(execution));
         }
     }
 
@@ -493,10 +568,15 @@ struct Ended {
     child: Child,
 }
 
-fn orphans_of<'a>(orphans: &'a [Orphan], job: Option<&Arc<str>>) -> impl Iterator<Item = &'a Orphan> {
-    orphans
-        .iter()
-        .filter(move |orphan| orphan.job.as_deref().zip(job).is_some_and(|(named, job)| named == &**job))
+/// Their names, for people: a few of them.
+fn names(daemons: &[&Orphan]) -> Vec<String> {
+    const TOLD: usize = 3;
+    let name = |daemon: &&Orphan| format!("{} (pid {})", daemon.program, daemon.pid);
+    let mut names: Vec<String> = daemons.iter().take(TOLD).map(name).collect();
+    if daemons.len() > TOLD {
+        names.push(format!("{} more", daemons.len() - TOLD));
+    }
+    names
 }
 
 fn unstarted(execution: ExecutionId, reason: Unstarted, status: u8) -> ProcessEnded {

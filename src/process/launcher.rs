@@ -2,7 +2,7 @@
 //! thread that makes them; one that takes long, as on a file system that hangs, lets the next begin beside it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use slog::warn;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::adopted::kernel_name;
 use super::children::{Children, Name, Owner};
 use super::environment::{Environ, Request, process_name};
 use super::execution::is_another_user;
@@ -45,6 +46,19 @@ struct Queue {
     waiting: RefCell<VecDeque<Waiting>>,
     /// Starts under way that are not known to be slow.
     under_way: Cell<usize>,
+    /// The labels of starts that take long. Even after one was cancelled its thread hangs on, so the next start of that
+    /// label waits: otherwise each try would take another thread.
+    slow: RefCell<HashSet<Arc<str>>>,
+}
+
+impl Queue {
+    /// The first start that may begin.
+    fn next(&self) -> Option<Waiting> {
+        let mut waiting = self.waiting.borrow_mut();
+        let slow = self.slow.borrow();
+        let place = waiting.iter().position(|waiting| !slow.contains(waiting.order.label()))?;
+        waiting.remove(place)
+    }
 }
 
 struct Waiting {
@@ -77,6 +91,15 @@ pub enum Kind {
     Check(Arc<str>),
 }
 
+impl Order {
+    fn label(&self) -> &Arc<str> {
+        match &self.kind {
+            Kind::Job => &self.job.name,
+            Kind::Check(label) => label,
+        }
+    }
+}
+
 impl Launcher {
     /// A launcher into that table, with that environment.
     pub fn new(children: Children, environ: Environ) -> Self {
@@ -92,14 +115,13 @@ impl Launcher {
         execution
     }
 
-    /// Asks an execution to end: one without a process is cancelled, one with gets the signal. A stopped process acts on
-    /// it only after SIGCONT.
+    /// Asks an execution to end: one without a process is cancelled, one whose program does not run yet is killed, any
+    /// other one gets the signal.
     pub fn end(&self, execution: ExecutionId, signal: Signal) -> io::Result<()> {
         if self.cancel(execution) {
             return Ok(());
         }
-        self.children.signal(execution, signal)?;
-        if signal == Signal::KILL { Ok(()) } else { self.children.signal(execution, Signal::CONT) }
+        self.children.end(execution, signal)
     }
 
     /// Sends a signal to an execution, once its program runs.
@@ -133,13 +155,11 @@ impl Launcher {
 
     fn start_next(&self) {
         while self.queue.under_way.get() < AT_ONCE {
-            let next = self.queue.waiting.borrow_mut().pop_front();
-            let Some(Waiting { execution, order, owner }) = next else { return };
+            let Some(Waiting { execution, order, owner }) = self.queue.next() else { return };
             self.queue.under_way.update(|count| count + 1);
-            let (label, job) = match &order.kind {
-                Kind::Job => (order.job.name.clone(), Some(order.job.name.clone())),
-                Kind::Check(label) => (label.clone(), None),
-            };
+            let label = order.label().clone();
+            let job = matches!(order.kind, Kind::Job)
+                .then(|| (order.job.name.clone(), kernel_name(&order.command.program)));
             let outcome = self.children.spawn(execution, self.describe(order), owner);
             let launcher = self.clone();
             actix_rt::spawn(async move { launcher.follow(execution, &Name { label, job }, outcome).await });
@@ -157,9 +177,15 @@ impl Launcher {
         let settled = match in_time {
             Ok(outcome) => outcome,
             Err(_) => {
-                self.children.help_slow_starts();
+                self.queue.slow.borrow_mut().insert(name.label.clone());
+                if !self.children.note_slow_start(execution) {
+                    let log = self.children.log().logger();
+                    warn!(log, "too many starts hang: others have to wait until a file system answers");
+                }
                 self.start_next();
-                self.outcome_of_slow_start(name, outcome).await
+                let outcome = self.outcome_of_slow_start(name, outcome).await;
+                self.queue.slow.borrow_mut().remove(&name.label);
+                outcome
             }
         };
         // A thread that panicked has started nothing that could be waited for.

@@ -36,7 +36,7 @@ use crate::messages::process::Pid;
 const STACK_SIZE: usize = 64 * 1024;
 /// How long to wait for the report of a child after clone(2) has returned. The kernel returns after execve, when the
 /// report is complete; only an emulator that makes a fork of a vfork returns earlier.
-const REPORT_PATIENCE: u16 = 1000;
+const REPORT_PATIENCE: u16 = 50;
 /// Signals whose disposition says something about the terminal: a child inherits it.
 const LEFT_ALONE: [c_int; 3] = [libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP];
 

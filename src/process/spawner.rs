@@ -60,7 +60,7 @@ impl Progress {
     }
 }
 
-/// Threads at the most. A job whose file system hangs can use up one at each try, until that answers again.
+/// Threads at the most: so many jobs and checks can hang at a time, each on one, before others have to wait.
 const MOST_THREADS: usize = 64;
 
 /// Starts processes on threads of its own, in the order of the requests.
@@ -108,13 +108,14 @@ impl Spawner {
         Spawning { progress, outcome }
     }
 
-    /// Makes another thread if starts wait and every thread is at work: one of them may hang.
-    pub fn help(&self) {
+    /// Makes another thread if starts wait and every thread is at work: one of them may hang. False if that cannot be:
+    /// then what waits goes on waiting for the threads that there are.
+    pub fn help(&self) -> bool {
         let mut queue = self.0.lock();
-        if queue.idle == 0 && queue.threads < MOST_THREADS && !queue.waiting.is_empty() {
-            // Without it, what waits goes on waiting for the threads that there are.
-            let _ = self.add_thread(&mut queue);
+        if queue.idle > 0 || queue.waiting.is_empty() {
+            return true;
         }
+        queue.threads < MOST_THREADS && self.add_thread(&mut queue).is_ok()
     }
 
     fn add_thread(&self, queue: &mut Queue) -> io::Result<()> {

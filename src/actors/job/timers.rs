@@ -73,7 +73,7 @@ impl Job {
                 job.schedule = None;
                 if job.state.phase == Phase::Waiting {
                     let (missing, limit) = (job.listener.missing(), text(timeout));
-                    warn!(job.log, "gives up: what it waits for has not come within {limit}");
+                    warn!(job.log, "gives up: {missing} has not come within {limit}");
                     job.never_ran = Some(format!("{missing} has not come within {limit}"));
                 }
                 job.advance(Input::TriggerExpired, ctx);

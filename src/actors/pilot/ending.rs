@@ -89,6 +89,11 @@ impl Pilot {
             let log = self.tools.log.logger();
             error!(log, "leaving although not all processes are gone"; "jobs" => self.crew.living());
             self.leave(ctx);
+            // They had their time: nothing more is waited for.
+            if let Stage::Leaving { status, .. } = self.stage {
+                self.tools.children.signal_adopted(Signal::KILL);
+                self.exit_with(status);
+            }
         }
     }
 
@@ -115,6 +120,13 @@ impl Pilot {
         let status = shutdown.status.unwrap_or_else(|| exit_status(self.crew.views(), &shutdown.reason));
         if shutdown.reason == Reason::Completed {
             debug!(self.tools.log.logger(), "{}", shutdown.summary());
+            if status != 0 {
+                let log = self.tools.log.logger();
+                info!(
+                    log,
+                    "every job is complete: exits with status {status}, that of the first job that failed"
+                );
+            }
         } else {
             info!(self.tools.log.logger(), "{}", shutdown.summary());
         }

@@ -283,12 +283,16 @@ impl Kernel for Fake {
         Ok(Delivery::Sent)
     }
 
-    fn has_left_its_group(&self, _: Pid) -> bool {
-        false
+    fn group_of(&self, process: Pid) -> Option<Pid> {
+        Some(process)
     }
 
-    fn orphans(&self) -> Vec<Orphan> {
+    fn orphans(&self) -> Vec<Pid> {
         vec![]
+    }
+
+    fn describe_orphan(&self, pid: Pid) -> Orphan {
+        Orphan { pid, program: String::new(), job: None, is_becoming: false }
     }
 
     fn signal_all_children(&self, _: Signal) -> bool {
