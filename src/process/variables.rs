@@ -94,6 +94,11 @@ impl Variables {
     }
 }
 
+/// Whether a variable is named like those that tell of a job's process; `CONTAINERPILOT_PID`, which tells of us, is not.
+fn is_process_name(name: &OsStr) -> bool {
+    name.as_bytes().strip_prefix(b"CONTAINERPILOT_").is_some_and(|rest| rest.ends_with(b"_PID"))
+}
+
 /// The variables of one process: a few of its own over those that all have.
 #[derive(Debug)]
 pub struct Layered<'a> {
@@ -165,7 +170,7 @@ impl EnvironmentBlock {
         let mut is_told = false;
         for variable in variables.iter() {
             text.extend_from_slice(variable.text().to_bytes_with_nul());
-            is_told |= variable.name().as_bytes().ends_with(b"_PID");
+            is_told |= is_process_name(variable.name());
         }
         Self { text, login, decided, is_told }
     }
@@ -266,6 +271,15 @@ mod tests {
         let mut layered = Layered::over(&variables);
         layered.set(OsStr::new("A"), OsStr::new("1\0"));
         assert_eq!(texts(layered.iter()), [""; 0]);
+    }
+
+    #[test]
+    fn only_variables_of_jobs_are_looked_for_before_a_process_is_told() {
+        for (name, is_one) in
+            [("CONTAINERPILOT_APP_PID", true), ("CONTAINERPILOT_PID", false), ("SSH_AGENT_PID", false)]
+        {
+            assert_eq!(is_process_name(OsStr::new(name)), is_one, "{name}");
+        }
     }
 
     #[test]
