@@ -2,13 +2,7 @@
 //!
 //! Tests wait for facts, never for time: a missed deadline fails the test and shows the whole log, and nothing
 //! that a run started survives its test.
-#![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    reason = "helpers of tests may panic and print as tests do"
-)]
+#![allow(dead_code, unused_imports, reason = "each test program uses its own part of this")]
 
 pub mod bare;
 pub mod consul;
@@ -27,7 +21,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, ExitStatus};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -47,6 +41,12 @@ pub fn program() -> &'static str {
         std::env::var("CONTAINERPILOT_TESTED")
             .unwrap_or_else(|_| env!("CARGO_BIN_EXE_containerpilot").to_owned())
     })
+}
+
+/// Holds off every other test that measures, for as long as the result lives. The rest go on beside it.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How long a fact may take to come true: long enough for a busy machine, since only a failing test waits for it.
