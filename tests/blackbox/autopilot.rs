@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::support;
 use crate::support::consul::exchange;
 use crate::support::http::request;
+use crate::support::needs::skip;
 use serde_json::Value;
 
 /// How long a fact may take to come true.
@@ -102,7 +103,7 @@ impl Demo {
     fn start() -> Option<Self> {
         let engine = Command::new("docker").args(["version", "--format", "{{ .Server.Version }}"]).output();
         if !engine.is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no Docker engine answers");
+            skip("no Docker engine answers");
             return None;
         }
         let demo = Self { name: format!("autopilot-test-{}", id()) };

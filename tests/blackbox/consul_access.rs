@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::consul::Consul;
+use crate::support::needs::has_ipv6;
 use crate::support::ports::free_port;
 use crate::support::tls::Certificates;
 use crate::support::{Exit, Pilot, Setup};
@@ -210,6 +211,9 @@ fn mutual_tls_lets_only_those_in_who_know_each_other() {
 
 #[test]
 fn a_certificate_may_be_for_the_address_of_either_kind() {
+    if !has_ipv6() {
+        return;
+    }
     let files = Certificates::new();
     let both = r#""addresses": { "https": "127.0.0.1 ::1" },"#;
     let (consul, port) = with_tls(&files, "IP:127.0.0.1,IP:::1", both);

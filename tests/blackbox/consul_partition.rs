@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crate::support::Pilot;
 use crate::support::consul::{Consul, exchange, program};
+use crate::support::needs::skip;
 
 /// A namespace with one link to ours; both go with the test.
 struct Namespace {
@@ -39,7 +40,7 @@ impl Namespace {
             && ip(&format!("-n {name} link set inner up"))
             && ip(&format!("-n {name} link set lo up"));
         if !made {
-            eprintln!("skipped: this user cannot make network namespaces");
+            skip("this user cannot make network namespaces");
         }
         made.then_some(namespace)
     }

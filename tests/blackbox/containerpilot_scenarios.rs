@@ -5,8 +5,9 @@ use std::thread;
 
 use crate::support::consul::Consul;
 use crate::support::http::{connect, get_port, request};
+use crate::support::needs::can_be_pid_one;
 use crate::support::ports::free_port;
-use crate::support::{Exit, Pilot, Setup, can_be_pid_one, zombies};
+use crate::support::{Exit, Pilot, Setup, zombies};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

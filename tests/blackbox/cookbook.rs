@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::support;
 use crate::support::consul::program;
 use crate::support::http::get_port;
+use crate::support::needs::has_programs;
 use crate::support::ports::free_port;
 use crate::support::{Exit, Pilot, Setup};
 use nix::sys::signal::Signal;
@@ -46,16 +47,6 @@ fn prepared(heading: &str, scripts: &[(&str, &str)]) -> Setup {
     setup.env("CONTAINERPILOT", "{dir}/configuration").env("PATH", &path)
 }
 
-/// Whether a program is here; says so if not, since the test that needs it then shows nothing.
-fn has(program: &str) -> bool {
-    let path = std::env::var("PATH").unwrap() + ":/usr/sbin";
-    let found = path.split(':').any(|folder| Path::new(folder).join(program).is_file());
-    if !found {
-        eprintln!("skipped: there is no {program}");
-    }
-    found
-}
-
 /// Ends the program and expects that it does so in order.
 fn ends_well(pilot: &Pilot) {
     assert_eq!(pilot.stop(), Exit::Code(0));
@@ -63,7 +54,7 @@ fn ends_well(pilot: &Pilot) {
 
 #[test]
 fn nginx_serves_the_application_from_its_first_request_on_and_reloads_on_sighup() {
-    if !has("nginx") || !has("python3") {
+    if !has_programs(&["nginx", "python3"]) {
         return;
     }
     let (port, app) = (free_port(), free_port());
@@ -156,7 +147,7 @@ fn tasks_run_at_startup_and_their_failures_are_counted() {
 
 #[test]
 fn the_agent_starts_first_and_stops_last_and_changes_of_another_service_are_heard() {
-    if !has("python3") {
+    if !has_programs(&["python3"]) {
         return;
     }
     let [http, server, gossip, port] = [(); 4].map(|()| free_port().to_string());

@@ -1,6 +1,5 @@
 //! Every file of `examples/`, as it is: it passes `check`, and does what its comments promise.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,6 +10,7 @@ use std::thread;
 use crate::support;
 use crate::support::consul::{Consul, program};
 use crate::support::http::get_port;
+use crate::support::needs::has_programs;
 use crate::support::ports::free_port;
 use crate::support::{Exit, Pilot, Setup};
 use nix::sys::signal::Signal;
@@ -54,18 +54,6 @@ fn tell(pilot: &Pilot, arguments: &[&str]) {
     command.env("TMPDIR", pilot.dir()).env("CONTAINERPILOT", pilot.path("configuration"));
     let output = command.args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Whether the programs that an example needs are here; says so if not, since its test then shows nothing.
-fn has(programs: &[&str]) -> bool {
-    let path = OsString::from(search_path());
-    let missing = programs
-        .iter()
-        .find(|program| !std::env::split_paths(&path).any(|folder| folder.join(program).is_file()));
-    if let Some(program) = missing {
-        eprintln!("skipped: there is no {program}");
-    }
-    missing.is_none()
 }
 
 #[test]
@@ -159,7 +147,7 @@ fn a_periodic_task_that_fails_raises_an_alarm() {
 
 #[test]
 fn a_consul_agent_in_the_container_starts_first_and_stops_last() {
-    if !has(&["consul", "python3"]) {
+    if !has_programs(&["python3"]) {
         return;
     }
     let [http, server, gossip, port] = [(); 4].map(|()| free_port().to_string());
@@ -190,7 +178,7 @@ fn serve(name: &'static str) -> u16 {
 
 #[test]
 fn the_upstreams_of_nginx_follow_consul() {
-    if !has(&["nginx", "curl", "jq", "python3"]) {
+    if !has_programs(&["nginx", "curl", "jq", "python3"]) {
         return;
     }
     let consul = Consul::start();
@@ -260,7 +248,7 @@ fn a_sensor_measures_and_prometheus_can_read() {
 
 #[test]
 fn in_maintenance_the_service_is_not_discovered_and_runs_on() {
-    if !has(&["python3"]) {
+    if !has_programs(&["python3"]) {
         return;
     }
     let consul = Consul::start();
@@ -284,6 +272,7 @@ fn a_later_file_of_a_directory_wins() {
     let pilot = prepared("directory").start();
     pilot.wait_for_line("app", "serving");
     pilot.wait_for_line("backup", "backup");
+    pilot.wait_for_line("clean", "cleaning every second");
     pilot.wait_for_events("clean exitSuccess", 2);
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert!(pilot.lines_of("clean").iter().all(|line| line == "cleaning every second"));

@@ -3,7 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
-use crate::support::{Exit, Pilot, Setup, can_be_pid_one};
+use crate::support::needs::can_be_pid_one;
+use crate::support::{Exit, Pilot, Setup};
 use nix::sys::signal::Signal;
 
 /// Runs started at the same time.

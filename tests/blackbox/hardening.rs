@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use crate::support;
 use crate::support::container::Container;
 use crate::support::lease::Lease;
-use crate::support::{Exit, Pilot, Setup, can_be_pid_one};
+use crate::support::needs::{can_be_pid_one, has_programs, is_root};
+use crate::support::{Exit, Pilot, Setup};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::Pid;
 
 /// Starts a configuration as an ordinary process and as PID 1, where that is possible.
 fn in_both_ways(config: &str, test: impl Fn(&Pilot)) {
@@ -198,6 +199,9 @@ fn a_database_stops_after_the_application_that_its_migration_started() {
 
 #[test]
 fn a_daemon_whose_first_thread_has_ended_is_found_at_the_end() {
+    if !has_programs(&["python3"]) {
+        return;
+    }
     // It hides whose it is, and runs on in a thread.
     let daemon = "import ctypes, os, threading, time\n\
         os.setsid()\n\
@@ -271,7 +275,7 @@ fn a_start_an_end_and_a_kill_are_told_at_info() {
 
 #[test]
 fn a_job_of_another_user_can_open_its_own_output() {
-    if !geteuid().is_root() {
+    if !is_root() {
         return;
     }
     let (exit, pilot) = Pilot::run(

@@ -1,7 +1,8 @@
 //! Orders by hand while other jobs wait: nobody is given up whose event may still come.
 
 use crate::support;
-use crate::support::{Exit, Pilot, Setup, can_be_pid_one};
+use crate::support::needs::can_be_pid_one;
+use crate::support::{Exit, Pilot, Setup};
 
 /// A job that becomes healthy at once, and takes a while to stop.
 const DB: &str = r#"{

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::bare::{Bare, open_gate, pipe, seen_by};
-use crate::support::{Exit, Pilot, can_be_pid_one, state};
+use crate::support::needs::can_be_pid_one;
+use crate::support::{Exit, Pilot, state};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::bare::Bare;
+use crate::support::needs::is_root;
 use crate::support::{Exit, Pilot, Setup};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::Pid;
 
 /// A user that nothing else runs as, another run of these tests included, so that its processes can be counted.
 fn stranger() -> u32 {
@@ -29,15 +30,6 @@ fn printed_in(setup: Setup, settings: &str, script: &str) -> Vec<String> {
     let exit = pilot.wait_exit();
     assert_eq!(exit, Exit::Code(0), "{}", pilot.log().text());
     pilot.lines_of("app")
-}
-
-/// Says so if a test shows nothing because we are not root.
-fn is_root() -> bool {
-    let root = geteuid().is_root();
-    if !root {
-        eprintln!("skipped: only root can run jobs as another user");
-    }
-    root
 }
 
 #[test]

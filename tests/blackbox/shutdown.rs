@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Exit, Pilot, Setup, can_be_pid_one};
+use crate::support::needs::can_be_pid_one;
+use crate::support::{Exit, Pilot, Setup, state};
 use nix::sys::signal::Signal;
 
 /// A script that says `ready`, and at SIGTERM does as told.
@@ -266,15 +267,20 @@ fn a_shutdown_right_after_startup_misses_no_job() {
 }
 
 #[test]
-fn a_suspended_process_does_not_hold_up_the_end_beyond_the_budget() {
+fn a_suspended_process_ends_with_the_stop_signal_and_not_with_the_budget() {
     let pilot = ready(
-        r#"{ stopTimeout: "2s", jobs: [
+        r#"{ stopTimeout: "60s", jobs: [
             { name: "app", exec: ["sh", "-c", "echo ready; kill -STOP $$"] },
             { name: "other", exec: "sleep 1000" },
         ] }"#,
     );
+    let suspended = i32::try_from(pilot.pid_of("app")).unwrap();
+    pilot.eventually("the process is suspended", || state(suspended) == Some('T'));
     assert_eq!(pilot.stop(), Exit::Code(0));
-    pilot.assert_order(&["other stopped", "app stopped"]);
+    // SIGCONT follows the stop signal; without it, the process would be killed by SIGKILL when the budget is used up.
+    pilot.wait_for_record("app ends by the stop signal", |record| {
+        record.job == "app" && record.message.starts_with("killed by SIGTERM")
+    });
 }
 
 /// A job that leaves a daemon behind, written as a script; `afterwards` is what it does then.

@@ -3,7 +3,8 @@
 use std::fs;
 
 use crate::support;
-use crate::support::{Exit, Pilot, Setup, can_be_pid_one};
+use crate::support::needs::can_be_pid_one;
+use crate::support::{Exit, Pilot, Setup};
 use nix::sys::signal::Signal;
 
 const SERVER: &str = r#"{ name: "app", exec: "sleep 1000" }"#;

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 use crate::support::http::{Answer, get_port};
+use crate::support::needs::has_programs;
 use crate::support::ports::free_port;
 use crate::support::{Exit, Pilot};
 
@@ -32,15 +33,6 @@ fn metrics(port: u16) -> Answer {
     let answer = get_port(port, "/metrics", "");
     assert_eq!(answer.status, 200, "{answer:?}");
     answer
-}
-
-/// Whether a program that a test needs is there; says so if not.
-fn is_there(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !found {
-        eprintln!("skipped: {program} is not installed");
-    }
-    found
 }
 
 #[test]
@@ -133,7 +125,7 @@ fn status_and_probes_answer() {
 
 #[test]
 fn promtool_finds_nothing_but_names_that_containerpilot_fixed() {
-    if !is_there("promtool") {
+    if !has_programs(&["promtool"]) {
         return;
     }
     let (_pilot, port) = start();
@@ -169,7 +161,7 @@ impl Drop for Prometheus {
 
 #[test]
 fn a_real_prometheus_scrapes_us_and_answers() {
-    if !is_there("prometheus") {
+    if !has_programs(&["prometheus"]) {
         return;
     }
     let (pilot, port) = start();

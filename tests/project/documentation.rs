@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support;
+use crate::support::needs::has_programs;
 use crate::support::ports::free_port;
 use crate::support::{Exit, Setup};
 use containerpilot::config::interfaces::InterfaceAddress;
@@ -306,10 +307,7 @@ fn every_function_of_templates_is_documented() {
 /// What the README shows, in a folder and on a port of its own.
 #[test]
 fn the_configuration_in_the_readme_does_what_it_says() {
-    let has_python =
-        Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !has_python {
-        eprintln!("skipped: there is no python3");
+    if !has_programs(&["python3"]) {
         return;
     }
     let (_, blocks) = parts(&read("README.md"));

@@ -15,3 +15,4 @@ mod architecture;
 mod config_diagnostics;
 mod documentation;
 mod manual;
+mod skipping;

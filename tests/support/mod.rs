@@ -11,6 +11,7 @@ pub mod flood;
 pub mod http;
 pub mod lease;
 mod log;
+pub mod needs;
 pub mod ports;
 mod processes;
 pub mod proxy;
@@ -32,7 +33,7 @@ use tempfile::TempDir;
 
 pub use self::log::{Log, Record, Waited};
 pub use self::processes::{Mark, children, state, zombies};
-pub use self::setup::{Setup, can_be_pid_one};
+pub use self::setup::Setup;
 
 /// The program that is tested: the one that Cargo has just built, or the one that `CONTAINERPILOT_TESTED` names.
 pub fn program() -> &'static str {
@@ -234,9 +235,14 @@ impl Pilot {
 
     /// Waits for a fact that cannot wake us.
     pub fn eventually(&self, what: &str, fact: impl Fn() -> bool) {
+        self.within(DEADLINE, what, fact);
+    }
+
+    /// The same for a fact that is much work on a busy machine.
+    pub fn within(&self, limit: Duration, what: &str, fact: impl Fn() -> bool) {
         let began = Instant::now();
         while !fact() {
-            if began.elapsed() > DEADLINE {
+            if began.elapsed() > limit {
                 self.fail(&format!("missed deadline: {what}"));
             }
             thread::sleep(LOOK_EVERY);
