@@ -5,22 +5,25 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support;
 use crate::support::container::Container;
 use crate::support::flood::flood;
 
 use crate::support::http::{Answer, answer, get_port};
 use crate::support::ports::free_port;
-use crate::support::{Exit, Pilot};
+use crate::support::{DEADLINE, Exit, Pilot, alone};
 
 /// More than the program ever needs, less than any of these clients sends.
 const MOST_MEMORY: usize = 64 << 10;
+
+/// More than a busy machine needs to answer or to stop. A program that waits for its clients is far slower: it would use up
+/// its stopTimeout of a minute.
+const SOON: Duration = Duration::from_secs(15);
 
 /// A job that works all the time, so that a disturbance shows.
 fn start() -> (Pilot, u16) {
     let port = free_port();
     let pilot = Pilot::start(&format!(
-        r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
+        r#"{{ stopTimeout: "60s", telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
             {{ name: "app", exec: ["sh", "-c", "while :; do echo tick >> {{dir}}/ticks; sleep 0.02; done"] }} ] }}"#
     ));
     pilot.wait_for_event("global startup");
@@ -33,7 +36,7 @@ fn assert_undisturbed(pilot: &Pilot) {
     pilot.wait_for_lines("ticks", before + 3);
     let began = Instant::now();
     assert_eq!(pilot.ask("GET", "/v3/ping", "").status, 200);
-    assert!(began.elapsed() < Duration::from_secs(2), "a ping took {:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "a ping took {:?}", began.elapsed());
     assert_eq!(pilot.status_of("app")["restarts"], 0);
     let status = fs::read_to_string(format!("/proc/{}/status", pilot.pid())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -65,10 +68,10 @@ fn half_a_request_holds_neither_reload_nor_shutdown() {
     assert_undisturbed(&pilot);
     let began = Instant::now();
     assert_eq!(pilot.ask("PUT", "/v3/reload", "").status, 200);
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     let began = Instant::now();
     assert_eq!(pilot.stop(), Exit::Code(0));
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     drop(held);
 }
 
@@ -209,7 +212,7 @@ fn a_thousand_idle_connections_make_room_for_a_client_that_asks() {
     pilot.eventually("files are closed", || open_files(&pilot) < 320);
     let began = Instant::now();
     assert_eq!(pilot.stop(), Exit::Code(0));
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     drop(idle);
 }
 
@@ -225,15 +228,16 @@ fn hundreds_of_half_sent_bodies_make_room_too() {
     assert_undisturbed(&pilot);
     let began = Instant::now();
     assert_eq!(pilot.stop(), Exit::Code(0));
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     drop(held);
 }
 
 #[test]
 fn a_follower_that_never_reads_takes_no_memory() {
+    let _alone = alone();
     let port = free_port();
     let pilot = Pilot::start(&format!(
-        r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
+        r#"{{ stopTimeout: "60s", telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
             {{ name: "app", exec: ["sh", "-c", "while :; do echo tick >> {{dir}}/ticks; sleep 0.02; done"] }},
             {{ name: "busy", exec: "true", restarts: "unlimited", backoff: {{ max: "0s" }} }} ] }}"#
     ));
@@ -242,7 +246,7 @@ fn a_follower_that_never_reads_takes_no_memory() {
     for stream in &mut deaf {
         stream.write_all(b"GET /v3/events?since=0 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     }
-    pilot.eventually("thousands of events", || {
+    pilot.within(4 * DEADLINE, "thousands of events", || {
         let events = pilot.ask("GET", "/v3/events?wait=0", "").body;
         events.contains("are no longer known") && events.contains("\"sequence\":3")
     });
@@ -257,7 +261,7 @@ fn assert_withstands_clients_that_read_nothing(count: usize) {
     assert_eq!(get_port(port, "/metrics", "").status, 200);
     let began = Instant::now();
     assert_eq!(pilot.stop(), Exit::Code(0));
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     drop(held);
 }
 
@@ -268,15 +272,17 @@ fn six_clients_that_pipeline_requests_and_read_nothing_take_no_memory() {
 
 #[test]
 fn as_many_of_them_as_are_served_take_no_memory_either() {
+    let _alone = alone();
     assert_withstands_clients_that_read_nothing(128);
 }
 
 #[test]
 fn a_container_of_128_mb_survives_clients_that_pipeline_requests_and_read_nothing() {
+    let _alone = alone();
     let options = ["--memory", "128m", "--memory-swap", "128m", "--network", "host"];
     let port = free_port();
     let config = format!(
-        r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
+        r#"{{ stopTimeout: "60s", telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
             {{ name: "app", exec: ["sh", "-c", "while :; do echo tick >> {{dir}}/ticks; sleep 0.02; done"] }} ] }}"#
     );
     let Some(container) = Container::start(&options, &config) else { return };
@@ -286,10 +292,10 @@ fn a_container_of_128_mb_survives_clients_that_pipeline_requests_and_read_nothin
     container.wait_for_lines("ticks", before + 3);
     let began = Instant::now();
     assert_eq!(container.pilot().ask("GET", "/v3/ping", "").status, 200);
-    assert!(began.elapsed() < Duration::from_secs(2), "a ping took {:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "a ping took {:?}", began.elapsed());
     let (exit, took) = container.stop();
     assert_eq!(exit, Exit::Code(0));
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < SOON, "{took:?}");
     assert_eq!(container.state()["OOMKilled"], false);
     drop(held);
 }
@@ -299,7 +305,7 @@ fn pipelined_requests_are_all_answered_in_order() {
     let (pilot, port) = start();
     let last = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let mut stream = tcp(port);
-    stream.set_read_timeout(Some(support::DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let requests = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n".repeat(300);
     stream.write_all((requests + last).as_bytes()).unwrap();
     let answers = answer(stream).body;
