@@ -114,7 +114,12 @@ fn telemetry_that_is_not_advertised_has_no_variable() {
     );
     let (exit, pilot) = Pilot::run(&config);
     assert_eq!(exit, Exit::Code(0));
-    assert!(pilot.lines_of("show").iter().all(|line| !line.starts_with("CONTAINERPILOT_CONTAINERPILOT_IP")));
+    let variables = pilot.lines_of("show");
+    assert!(variables.iter().any(|line| line.starts_with("CONTAINERPILOT_PID=")), "{variables:?}");
+    assert!(
+        variables.iter().all(|line| !line.starts_with("CONTAINERPILOT_CONTAINERPILOT_IP")),
+        "{variables:?}"
+    );
 }
 
 #[test]
