@@ -184,3 +184,23 @@ fn when_memory_runs_out_a_job_is_killed_and_not_process_1() {
     let (exit, _) = container.stop();
     assert_eq!(exit, Exit::Code(0), "process 1 was not killed");
 }
+
+#[test]
+fn where_orphans_cannot_be_adopted_it_warns_and_runs_jobs_all_the_same() {
+    // 36 is PR_SET_CHILD_SUBREAPER, which emulators and old kernels do not know.
+    let filter = r#"{ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+        { "names": ["prctl"], "action": "SCMP_ACT_ERRNO", "errnoRet": 22,
+          "args": [{ "index": 0, "value": 36, "op": "SCMP_CMP_EQ" }] } ] }"#;
+    // Below an init: process 1 adopts orphans anyway.
+    let options = ["--init", "--security-opt", "seccomp={dir}/filter.json"];
+    let Some(container) = Container::start_with(&options, |setup| {
+        let config = r#"{ jobs: [{ name: "app", exec: ["sh", "-c", "echo here; exec sleep 1000"] }] }"#;
+        setup.file("filter.json", filter).config(config)
+    }) else {
+        return;
+    };
+    container.wait_for_line("app", "here");
+    let record = container.wait_for_message("cannot adopt orphans: Invalid argument (os error 22)");
+    assert_eq!(record.level, "warning");
+    assert_eq!(container.stop().0, Exit::Code(0));
+}
