@@ -28,7 +28,7 @@ fn a_job_that_is_not_ready_yet_is_not_called_unhealthy() {
 fn health_follows_the_check_and_only_changes_are_events() {
     let pilot = Pilot::start(
         r#"{ jobs: [{ name: "app", exec: "sleep 1000",
-              health: { exec: ["sh", "-c", "echo x >> {dir}/checks; test -e {dir}/up"], interval: "50ms" } }] }"#,
+              health: { exec: ["sh", "-c", "echo x >> {dir}/checks; test -e {dir}/up"], interval: "50ms", timeout: "10s" } }] }"#,
     );
     let several_checks = || {
         let before = pilot.lines("checks").len();
