@@ -5,6 +5,8 @@ DOCKER ?= docker
 # `make image BASE=debian:bookworm-slim` also builds the Dockerfile upon that image.
 BASE ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# How many tests run at once: most of them wait most of the time.
+TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 # --realtime, on a machine that is never quiet.
 BENCH_FLAGS ?=
 
@@ -35,11 +37,13 @@ deps: ## install what the tests need and this machine lacks
 test: deps ## everything that must hold: format, lints, tests, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) test --workspace
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
-test-dist: deps dist ## the black-box tests with what is shipped instead of a debug build
-	CONTAINERPILOT_TESTED="$(CURDIR)/target/dist/containerpilot" $(CARGO) test --test '*'
+test-dist: deps dist ## the black-box tests with what is shipped, for aarch64 under qemu-user
+	CONTAINERPILOT_TESTED="$(CURDIR)/target/dist/containerpilot" RUST_TEST_THREADS=$(TEST_THREADS) \
+		$(CARGO) test --test blackbox
+	CARGO="$(CARGO)" ./scripts/test-emulated.sh
 
 fmt: ## format the code
 	$(CARGO) fmt --all

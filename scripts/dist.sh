@@ -30,8 +30,11 @@ prepare() {
         compiler=${CC:-cc}
     else
         compiler="$1-linux-gnu-gcc"
-        command -v "$compiler" >/dev/null 2>&1 || ./scripts/install-packages.sh "gcc-$(echo "$1" | tr _ -)-linux-gnu" ||
-            fail "$compiler is missing"
+        # Debian's name of the architecture; its headers do not come with the compiler.
+        debian=$(echo "$1" | sed 's/aarch64/arm64/; s/x86_64/amd64/')
+        echo '#include <stdint.h>' | "$compiler" -fsyntax-only -x c - >/dev/null 2>&1 ||
+            ./scripts/install-packages.sh "gcc-$(echo "$1" | tr _ -)-linux-gnu" "libc6-dev-$debian-cross" ||
+            fail "$compiler or its headers are missing"
     fi
     variable=$(echo "$1_unknown_linux_musl" | tr - _)
     export "CC_$variable=$compiler"

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Imports point one way: `main, cli → actors → process → {consul, metrics, logging} → config → messages`, and
-//! `tests/architecture.rs` holds that line. Actors do not import each other; they meet in [`messages`].
+//! `tests/project/architecture.rs` holds that line. Actors do not import each other; they meet in [`messages`].
 //!
 //! - [`messages`]: the vocabulary that actors share; types only.
 //! - [`config`]: from what a user wrote to a validated [`config::spec::Spec`], with every problem and its place.

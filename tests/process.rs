@@ -23,12 +23,16 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::{geteuid, getgid, getuid};
+use nix::unistd::{getgid, getuid};
 
 #[path = "support/lease.rs"]
 mod lease;
+#[path = "support/needs.rs"]
+#[allow(dead_code, reason = "only one of its needs is needed here")]
+mod needs;
 
 use lease::Lease;
+use needs::is_root;
 
 static ALONE: Mutex<()> = Mutex::new(());
 static LINUX: LazyLock<Linux> = LazyLock::new(Linux::default);
@@ -207,15 +211,6 @@ fn killed_by(status: ExitStatus) -> Option<i32> {
         ExitStatus::Signal { signal, .. } => Some(signal.number()),
         ExitStatus::Code(_) => None,
     }
-}
-
-/// Tests that need another user say so instead of failing.
-fn is_root(test: &str) -> bool {
-    let root = geteuid().is_root();
-    if !root {
-        eprintln!("skipped: {test} needs root");
-    }
-    root
 }
 
 fn nobody() -> UserSpec {
@@ -648,7 +643,7 @@ fn our_own_settings_stay_as_they_are() {
 #[test]
 fn another_user_brings_its_groups_and_loses_ours() {
     let mut children = Children::alone();
-    if !is_root("another user") {
+    if !is_root() {
         return;
     }
     let script = "id -u; id -g; id -G; grep CapEff /proc/self/status | cut -f2";
@@ -668,7 +663,7 @@ fn another_user_brings_its_groups_and_loses_ours() {
 #[test]
 fn privileged_settings_are_made_before_the_user_changes() {
     let mut children = Children::alone();
-    if !is_root("a lower nice value for another user") {
+    if !is_root() {
         return;
     }
     let execution =
@@ -680,7 +675,7 @@ fn privileged_settings_are_made_before_the_user_changes() {
 #[test]
 fn another_user_has_its_own_home() {
     let _children = Children::alone();
-    if is_root("another user's home") {
+    if is_root() {
         let home = login_environment(&nobody());
         let expected = [("HOME", "/nonexistent"), ("USER", "nobody"), ("LOGNAME", "nobody")];
         assert_eq!(home, expected.map(|(name, value)| (name, value.into())));
@@ -690,7 +685,7 @@ fn another_user_has_its_own_home() {
 #[test]
 fn without_privileges_a_job_may_name_our_own_user_and_nothing_more() {
     let mut children = Children::alone();
-    if !is_root("becoming an unprivileged user") {
+    if !is_root() {
         return;
     }
     // A copy, since the other user may have no right to reach this program where it was built.
@@ -732,7 +727,7 @@ fn a_setting_that_fails_is_named() {
         failure(&ExecutionSpec { rlimits: vec![limit], ..slow() }, &["true"]),
         "cannot set the limit nofile to soft 9, hard 5: Invalid argument"
     );
-    if is_root("an impossible user") {
+    if is_root() {
         let impossible = UserSpec { name: None, uid: u32::MAX, gid: 7 };
         assert_eq!(
             failure(&ExecutionSpec { user: Some(impossible), ..plain() }, &["true"]),
@@ -786,7 +781,7 @@ fn limits_of_the_system_are_told() {
     let told = failure(&plain(), &["/bin/true", &long]);
     assert_eq!(told, "cannot execute \"/bin/true\": its arguments and environment are too long");
     assert!(failure(&plain(), &["/bin/true", "a\0b"]).contains("nul byte"));
-    if is_root("the process limit of another user") {
+    if is_root() {
         // The kernel counts what the user has already.
         let other =
             spawn(&ExecutionSpec { user: Some(nobody()), ..plain() }, &["sleep", "1000"]).unwrap().pid;

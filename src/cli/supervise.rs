@@ -1,6 +1,7 @@
 //! The ordinary call: load the configuration and run it until it ends.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,12 +25,19 @@ pub fn run(
     main: Option<CommandLine>,
     leftover: &[String],
 ) -> Result<ExitCode, CommandError> {
-    prepare()?;
+    let adoption = prepare()?;
     let Loaded { spec, warnings } =
         configuration(path, main.clone(), &environment()).map_err(Failure::complain)?;
     let log = Log::open(&spec.logging).map_err(|error| CommandError::new(error.to_string()))?;
     for (_, line) in warnings.lines() {
         slog::warn!(log.logger(), "{line}");
+    }
+    if let Err(error) = adoption {
+        slog::warn!(
+            log.logger(),
+            "cannot adopt orphans: {error}; processes that outlive their parent are not ended with their job here, unless \
+             containerpilot is process 1"
+        );
     }
     if !leftover.is_empty() {
         slog::warn!(
@@ -52,15 +60,13 @@ pub fn run(
     Ok(ExitCode::from(outcome.unwrap_or(1)))
 }
 
-/// What must be so before any other thread or process exists.
-fn prepare() -> Result<(), CommandError> {
+/// Prepares for signals and orphans before any other thread or process exists. The inner error says why the kernel gives
+/// us no orphans: an emulator such as qemu-user does not know PR_SET_CHILD_SUBREAPER, and jobs can run without it.
+fn prepare() -> Result<io::Result<()>, CommandError> {
     hold_signals()
         .and_then(|()| reset_signals())
         .map_err(|error| CommandError::new(format!("cannot prepare for signals: {error}")))?;
-    if !is_pid_one() {
-        become_subreaper().map_err(|error| CommandError::new(format!("cannot adopt orphans: {error}")))?;
-    }
-    Ok(())
+    Ok(if is_pid_one() { Ok(()) } else { become_subreaper() })
 }
 
 /// Loads the configuration again, from wherever it is then. If there is none, that is an error, also where the command

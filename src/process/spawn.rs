@@ -153,7 +153,9 @@ impl Child {
         let pid = unsafe {
             libc::clone(run, top.cast(), flags, ptr::from_ref(self).cast_mut().cast(), progress.as_ptr())
         };
-        Errno::result(pid).and_then(|pid| Pid::new(pid).ok_or(Errno::ESRCH))
+        let pid = Errno::result(pid).and_then(|pid| Pid::new(pid).ok_or(Errno::ESRCH))?;
+        progress.end_clone(pid);
+        Ok(pid)
     }
 
     /// Runs in the child: system calls only, no allocation, no lock.

@@ -39,6 +39,12 @@ impl Progress {
         self.0.store(CANCELLED, Ordering::SeqCst);
     }
 
+    /// Says that clone(2) made this process, where it did not write the number itself: qemu-user makes a fork of a vfork
+    /// and then writes it into the memory of the child alone.
+    pub(super) fn end_clone(&self, pid: Pid) {
+        self.0.store(pid.number(), Ordering::SeqCst);
+    }
+
     /// Where clone(2) writes the process number.
     pub(super) fn as_ptr(&self) -> *mut i32 {
         self.0.as_ptr()
@@ -168,5 +174,8 @@ mod tests {
         let begun = Progress::default();
         assert!(begun.begin_clone());
         assert!(!begun.cancel());
+        let pid = Pid::new(7).unwrap();
+        begun.end_clone(pid);
+        assert_eq!(begun.pid(), Some(pid));
     }
 }

@@ -1,7 +1,6 @@
 //! The program as the entrypoint of a container, where a Docker engine answers. The run's folder and the program
 //! are at the same paths within; the container has a name of its own and is removed when the test ends.
 
-use std::io::Write;
 use std::ops::Deref;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -10,24 +9,23 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::needs::skip;
 use super::processes::VARIABLE;
 pub use super::setup::SOCKET;
 use super::{Exit, Pilot, Setup, program};
 
-/// The name of an image to run in; `None` if there can be none here, which is told once.
+/// The name of an image to run in; `None`, and the test is skipped, if there can be none here.
 pub fn image() -> Option<&'static str> {
-    static IMAGE: OnceLock<Option<String>> = OnceLock::new();
+    static IMAGE: OnceLock<Result<String, String>> = OnceLock::new();
     let image = IMAGE.get_or_init(|| {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/base-image.sh");
         let output = Command::new(script).output().unwrap();
         if !output.status.success() {
-            // Not by a macro: the test harness would keep it to itself.
-            let _ = std::io::stderr().write_all(&output.stderr);
-            return None;
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
         }
-        Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+        Ok(String::from_utf8(output.stdout).unwrap().trim().to_owned())
     });
-    image.as_deref()
+    image.as_deref().inspect_err(|why| skip(&format!("it needs a Docker engine and an image: {why}"))).ok()
 }
 
 /// A container whose entrypoint is the program.

@@ -2,13 +2,7 @@
 //!
 //! Tests wait for facts, never for time: a missed deadline fails the test and shows the whole log, and nothing
 //! that a run started survives its test.
-#![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    reason = "helpers of tests may panic and print as tests do"
-)]
+#![allow(dead_code, unused_imports, reason = "each test program uses its own part of this")]
 
 pub mod bare;
 pub mod consul;
@@ -17,6 +11,7 @@ pub mod flood;
 pub mod http;
 pub mod lease;
 mod log;
+pub mod needs;
 pub mod ports;
 mod processes;
 pub mod proxy;
@@ -27,7 +22,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, ExitStatus};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,7 +33,7 @@ use tempfile::TempDir;
 
 pub use self::log::{Log, Record, Waited};
 pub use self::processes::{Mark, children, state, zombies};
-pub use self::setup::{Setup, can_be_pid_one};
+pub use self::setup::Setup;
 
 /// The program that is tested: the one that Cargo has just built, or the one that `CONTAINERPILOT_TESTED` names.
 pub fn program() -> &'static str {
@@ -47,6 +42,12 @@ pub fn program() -> &'static str {
         std::env::var("CONTAINERPILOT_TESTED")
             .unwrap_or_else(|_| env!("CARGO_BIN_EXE_containerpilot").to_owned())
     })
+}
+
+/// Holds off every other test that measures, for as long as the result lives. The rest go on beside it.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How long a fact may take to come true: long enough for a busy machine, since only a failing test waits for it.
@@ -234,9 +235,14 @@ impl Pilot {
 
     /// Waits for a fact that cannot wake us.
     pub fn eventually(&self, what: &str, fact: impl Fn() -> bool) {
+        self.within(DEADLINE, what, fact);
+    }
+
+    /// The same for a fact that is much work on a busy machine.
+    pub fn within(&self, limit: Duration, what: &str, fact: impl Fn() -> bool) {
         let began = Instant::now();
         while !fact() {
-            if began.elapsed() > DEADLINE {
+            if began.elapsed() > limit {
                 self.fail(&format!("missed deadline: {what}"));
             }
             thread::sleep(LOOK_EVERY);

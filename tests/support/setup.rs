@@ -85,7 +85,7 @@ impl Setup {
         self
     }
 
-    /// As process 1 of a new PID namespace; see [`can_be_pid_one`].
+    /// As process 1 of a new PID namespace; see [`super::needs::can_be_pid_one`].
     #[allow(clippy::wrong_self_convention, reason = "a run as process 1 is what it reads like")]
     pub fn as_pid_one(mut self) -> Self {
         self.world = World::Namespace;
@@ -182,14 +182,4 @@ fn completed(config: &str) -> String {
         added.push_str(r#" logging: { format: "json", level: "DEBUG" },"#);
     }
     format!("{{{added}{rest}")
-}
-
-/// Whether a PID namespace can be made here; says so if not, since the test that asks then shows nothing.
-pub fn can_be_pid_one() -> bool {
-    let trial = Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]).output();
-    let possible = trial.as_ref().is_ok_and(|output| output.status.success());
-    if !possible {
-        eprintln!("skipped: this user cannot make a PID namespace ({trial:?})");
-    }
-    possible
 }

@@ -154,11 +154,20 @@ mod tests {
 
         #[test]
         fn applying_a_plan_twice_does_nothing_but_restart_coprocesses(old in some_jobs(), new in some_jobs()) {
-            let _first = plan(&old, &new, &HashSet::new(), false);
-            let second = plan(&new, &new, &HashSet::new(), false);
+            let first = plan(&old, &new, &HashSet::new(), false);
+            let named = |jobs: &[Arc<JobSpec>], name: &Arc<str>| {
+                jobs.iter().find(|job| job.name == *name).cloned().unwrap()
+            };
+            // A job that is kept runs with what it was started with.
+            let kept = first.keep.iter().map(|name| named(&old, name));
+            let running: Vec<_> = kept.chain(first.start.iter().map(|name| named(&new, name))).collect();
+            let mut second = plan(&running, &new, &HashSet::new(), false);
             let coprocesses: Vec<_> =
                 new.iter().filter(|job| job.kind == JobKind::Coprocess).map(|job| job.name.clone()).collect();
-            prop_assert_eq!(second.stop, coprocesses);
+            second.stop.sort();
+            second.start.sort();
+            prop_assert_eq!(&second.stop, &coprocesses);
+            prop_assert_eq!(&second.start, &coprocesses);
         }
     }
 }

@@ -1,0 +1,53 @@
+//! The program as its users see it: each test starts the real one, in a folder, on ports and on a socket of its own.
+//!
+//! They are one test program because each one links the whole crate. Its tests run beside each other in one process, so
+//! none may change that process; one that must goes into `tests/process.rs`. One that measures calls `support::alone`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "helpers of tests may panic and print as tests do"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod autopilot;
+mod cli;
+mod consul_access;
+mod consul_blocking;
+mod consul_control;
+mod consul_dependencies;
+mod consul_outages;
+mod consul_partition;
+mod consul_registration;
+mod consul_watches;
+mod container;
+mod container_limits;
+mod containerpilot_compat;
+mod containerpilot_scenarios;
+mod control;
+mod cookbook;
+mod coprocess;
+mod events;
+mod examples;
+mod exit_status;
+mod hardening;
+mod health_exec;
+mod health_http;
+mod hostile_clients;
+mod interval;
+mod job_control;
+mod known_defects;
+mod migrate;
+mod output;
+mod processes;
+mod reaper;
+mod reload;
+mod restarts;
+mod scale;
+mod shutdown;
+mod signals;
+mod startup;
+mod telemetry;

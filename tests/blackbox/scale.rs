@@ -1,0 +1,106 @@
+//! Many jobs and many restarts: all of them run, nothing wakes up while nothing is due, and nothing grows.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::bare::{Bare, open_gate};
+use crate::support::{Exit, alone, children};
+
+/// How long many processes may take on a busy machine.
+const LONG: Duration = Duration::from_secs(180);
+
+fn status(path: &str, key: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// How often any thread of a process has been taken from or given up its core.
+fn switches(pid: i32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks
+        .map(|task| {
+            let path = task.unwrap().path().join("status");
+            let path = path.to_str().unwrap();
+            status(path, "voluntary_ctxt_switches") + status(path, "nonvoluntary_ctxt_switches")
+        })
+        .sum()
+}
+
+/// How often that happens within a time.
+fn switches_within(pid: i32, time: Duration) -> u64 {
+    let before = switches(pid);
+    thread::sleep(time);
+    // A thread that helped while starts were slow may have ended meanwhile, and its count with it.
+    switches(pid).saturating_sub(before)
+}
+
+/// What must not grow.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    resident_kib: u64,
+    descriptors: usize,
+    threads: u64,
+}
+
+fn size(pid: i32) -> Size {
+    let path = format!("/proc/{pid}/status");
+    Size {
+        resident_kib: status(&path, "VmRSS"),
+        descriptors: fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
+        threads: status(&path, "Threads"),
+    }
+}
+
+#[test]
+fn a_thousand_jobs_start_sleep_without_waking_up_and_stop() {
+    let _alone = alone();
+    let jobs: Vec<String> =
+        (0..1000).map(|number| format!(r#"{{ name: "j{number}", exec: "sleep 1000" }}"#)).collect();
+    let began = Instant::now();
+    let mut bare = Bare::start(&format!(r#"{{ stopTimeout: "20s", jobs: [{}] }}"#, jobs.join(",")), |_| {});
+    bare.within(LONG, "a thousand jobs run", || children(bare.pid()).len() == 1000);
+    eprintln!("1000 jobs started in {:?}, {:?}", began.elapsed(), size(bare.pid()));
+    bare.eventually("the program settles", || switches_within(bare.pid(), Duration::from_millis(200)) == 0);
+    assert_eq!(switches_within(bare.pid(), Duration::from_secs(2)), 0, "wake-ups in two idle seconds");
+    let began = Instant::now();
+    assert_eq!(bare.stop(), Exit::Code(0));
+    eprintln!("stopped in {:?}", began.elapsed());
+    assert!(bare.text("out").contains("shutdown took"));
+}
+
+#[test]
+fn ten_thousand_restarts_leave_memory_descriptors_and_threads_where_they_were() {
+    let _alone = alone();
+    let job = |name: &str, after: &str, command: &str, restarts: u32| {
+        let when = if after.is_empty() { String::new() } else { format!("when: {{ {after} }},") };
+        format!(
+            r#"{{ name: "{name}", {when} exec: {command}, restarts: {restarts}, backoff: {{ max: "0s" }} }}"#
+        )
+    };
+    // Between the restarts is a pause in which the program can be measured.
+    let pause = |name: &str| format!(r#"["sh", "-c", "mkfifo {{dir}}/{name}; read _ < {{dir}}/{name}"]"#);
+    let jobs = [
+        job("some", "", r#""true""#, 1000),
+        job("first-pause", r#"source: "some", once: "stopped""#, &pause("first"), 0),
+        job("many", r#"source: "first-pause", once: "stopped""#, r#""true""#, 10_000),
+        job("second-pause", r#"source: "many", once: "stopped""#, &pause("second"), 0),
+    ];
+    let began = Instant::now();
+    let mut bare = Bare::start(&format!("{{ jobs: [{}] }}", jobs.join(",")), |_| {});
+    let measured = |name: &str| {
+        bare.within(LONG, name, || bare.path(name).exists());
+        bare.eventually("the program settles", || {
+            switches_within(bare.pid(), Duration::from_millis(100)) == 0
+        });
+        let size = size(bare.pid());
+        bare.eventually("the gate opens", || open_gate(&bare.path(name)).is_ok());
+        size
+    };
+    let (before, after) = (measured("first"), measured("second"));
+    assert_eq!(bare.wait_exit(), Exit::Code(0));
+    eprintln!("11000 restarts in {:?}: {before:?}, then {after:?}", began.elapsed());
+    assert_eq!((after.descriptors, after.threads), (before.descriptors, before.threads));
+    assert!(after.resident_kib <= before.resident_kib + 1024, "{before:?}, then {after:?}");
+}
