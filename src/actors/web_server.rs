@@ -8,7 +8,6 @@ mod head_end;
 pub mod listener;
 pub mod places;
 mod readiness;
-mod refusal;
 pub mod reply;
 pub mod status;
 pub mod telemetry;

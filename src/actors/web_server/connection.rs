@@ -23,12 +23,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::head_end::HeadEnd;
-use super::refusal::{self, Refusal};
 
 /// Connections of one listener at a time.
 const MOST_CONNECTIONS: usize = 128;
 /// How long the head of a request may take.
-pub const HEAD_TIME: Duration = Duration::from_secs(5);
+const HEAD_TIME: Duration = Duration::from_secs(5);
 /// How long a client may think between two requests.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// What one request may bring. A refused body is read on, so that its sender sees the answer, but not for ever.
@@ -145,7 +144,6 @@ impl Socket {
 pub struct Connection {
     socket: Socket,
     activity: Activity,
-    refusal: Option<Refusal>,
     search: HeadEnd,
     /// Was read from the socket together with the end of a head, and is handed on after its answer.
     unread: Vec<u8>,
@@ -156,14 +154,7 @@ pub struct Connection {
 impl Connection {
     /// A connection that was accepted.
     pub fn new(socket: Socket, activity: Activity) -> Self {
-        Self {
-            socket,
-            activity,
-            refusal: None,
-            search: HeadEnd::default(),
-            unread: Vec::new(),
-            holds_back: false,
-        }
+        Self { socket, activity, search: HeadEnd::default(), unread: Vec::new(), holds_back: false }
     }
 
     /// Reads from the socket, unless something is left over from the last read.
@@ -186,30 +177,6 @@ impl Connection {
         buffer.put_slice(bytes.get(..count).unwrap_or_default());
         self.unread.drain(..count);
         (end.is_some(), count)
-    }
-
-    /// Writes our own words instead of that answer, then reads on for a while, so that they are seen.
-    fn poll_refuse(&mut self, cx: &mut Context<'_>, head: &[u8]) -> Poll<io::Result<usize>> {
-        let Self { socket, refusal, .. } = self;
-        let refusal = refusal.get_or_insert_with(|| Refusal::instead_of(head));
-        let done = Poll::Ready(Ok(head.len()));
-        if refusal.until.as_mut().poll(cx).is_ready() {
-            return done;
-        }
-        while !refusal.left.is_empty() {
-            let count = ready!(socket.poll_write(cx, &refusal.left))?;
-            refusal.left.drain(..count);
-        }
-        ready!(socket.poll_finish(cx))?;
-        loop {
-            let mut bytes = [0; 4096];
-            let mut buffer = ReadBuf::new(&mut bytes);
-            ready!(socket.poll_read(cx, &mut buffer))?;
-            refusal.patience = refusal.patience.saturating_sub(buffer.filled().len());
-            if buffer.filled().is_empty() || refusal.patience == 0 {
-                return done;
-            }
-        }
     }
 }
 
@@ -240,11 +207,7 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match refusal::begins(bytes) {
-            None => self.socket.poll_write(cx, bytes),
-            Some(0) => self.poll_refuse(cx, bytes),
-            Some(before) => self.socket.poll_write(cx, bytes.get(..before).unwrap_or(bytes)),
-        }
+        self.socket.poll_write(cx, bytes)
     }
 
     /// actix-http flushes when the kernel has taken everything that it had to write.
