@@ -84,7 +84,7 @@ fn unreachable(socket: &Path, error: &io::Error) -> CommandError {
     CommandError::new(format!("cannot ask {}: {reason}{hint}", socket.display()))
 }
 
-/// What to do when nobody is where the configuration says; it may have been changed and not been loaded yet.
+/// Advice when nothing listens on the socket: the configuration may have changed since it was loaded.
 fn hint(live: &[PathBuf]) -> String {
     let live: Vec<String> = live.iter().map(|path| format!("-socket {}", path.display())).collect();
     if live.is_empty() {
@@ -167,7 +167,7 @@ async fn print(request: &ClientRequest, mut answer: Answer) -> Result<ExitCode, 
             output::print(&table::render(&value(&mut answer).await?, output::width()))?;
         }
         ClientRequest::Reload { dry_run, .. } => {
-            output::print(&told(&value(&mut answer).await?, *dry_run))?;
+            output::print(&reload_summary(&value(&mut answer).await?, *dry_run))?;
         }
         ClientRequest::Maintenance(_)
         | ClientRequest::PutEnvironment(_)
@@ -177,8 +177,8 @@ async fn print(request: &ClientRequest, mut answer: Answer) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a reload did or would do, in words.
-fn told(summary: &Value, dry_run: bool) -> String {
+/// The summary of a reload for people.
+fn reload_summary(summary: &Value, dry_run: bool) -> String {
     let would = if dry_run { "would be " } else { "" };
     let line = |key: &str| {
         let names = summary.get(key).and_then(Value::as_array)?;
@@ -206,7 +206,7 @@ mod tests {
     use crate::messages::signal::Signal;
 
     #[test]
-    fn every_request_goes_to_its_place() {
+    fn every_request_has_its_method_path_and_body() {
         let job = |action| ClientRequest::Job { name: "/bin/my app?".to_owned(), action };
         for (request, method, target, body) in [
             (ClientRequest::Ping, "GET", "/v3/ping", ""),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_at_the_wrong_place_is_told_of_the_right_one() {
+    fn a_client_that_finds_no_server_is_told_where_one_listens() {
         assert!(hint(&[]).contains("is containerpilot running?"));
         assert!(hint(&["/a".into(), "/b c".into()]).ends_with("add -socket /a or -socket /b c"));
     }
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_reload_is_told_in_words() {
         let summary = json!({ "started": ["a", "b"], "stopped": [], "kept": ["c"] });
-        assert_eq!(told(&summary, false), "started: a, b\nkept: c\n");
-        assert_eq!(told(&summary, true), "would be started: a, b\nwould be kept: c\n");
+        assert_eq!(reload_summary(&summary, false), "started: a, b\nkept: c\n");
+        assert_eq!(reload_summary(&summary, true), "would be started: a, b\nwould be kept: c\n");
     }
 }

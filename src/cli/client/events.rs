@@ -25,7 +25,7 @@ pub async fn print(answer: &mut Answer) -> Result<(), CommandError> {
             }
             Err(error) => return Err(unreadable(&error)),
         }
-        for line in complete_lines(&mut text).lines().filter_map(told) {
+        for line in complete_lines(&mut text).lines().filter_map(event_line) {
             output::print(&line)?;
         }
         if text.len() > LONGEST_LINE {
@@ -42,7 +42,7 @@ fn complete_lines(text: &mut Vec<u8>) -> String {
 }
 
 /// The line for people; `None` for a line of the stream that has no event and no comment.
-fn told(line: &str) -> Option<String> {
+fn event_line(line: &str) -> Option<String> {
     if let Some(comment) = line.strip_prefix(": ") {
         return Some(format!("{}\n", printable(comment)));
     }
@@ -73,16 +73,19 @@ mod tests {
     #[test]
     fn an_event_is_a_line_and_the_rest_is_not() {
         let line = r#"data: {"sequence":3,"time":"T","code":"healthy","source":"app","cause":2}"#;
-        assert_eq!(told(line).unwrap(), "T 3 app healthy (because of 2)\n");
+        assert_eq!(event_line(line).unwrap(), "T 3 app healthy (because of 2)\n");
         let line = r#"data: {"sequence":4,"time":"T","code":"exitFailed","source":"app","cause":2,"pid":7,"status":3,"reason":"exited with status 3"}"#;
-        assert_eq!(told(line).unwrap(), "T 4 app exitFailed: exited with status 3 [pid 7] (because of 2)\n");
-        let line = r#"data: {"sequence":1,"time":"T","code":"startup","source":"global","cause":null}"#;
-        assert_eq!(told(line).unwrap(), "T 1 global startup\n");
         assert_eq!(
-            told(": the events up to 5 are no longer known").unwrap(),
+            event_line(line).unwrap(),
+            "T 4 app exitFailed: exited with status 3 [pid 7] (because of 2)\n"
+        );
+        let line = r#"data: {"sequence":1,"time":"T","code":"startup","source":"global","cause":null}"#;
+        assert_eq!(event_line(line).unwrap(), "T 1 global startup\n");
+        assert_eq!(
+            event_line(": the events up to 5 are no longer known").unwrap(),
             "the events up to 5 are no longer known\n"
         );
-        assert_eq!(told("id: 3"), None);
-        assert_eq!(told(""), None);
+        assert_eq!(event_line("id: 3"), None);
+        assert_eq!(event_line(""), None);
     }
 }
