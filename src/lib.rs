@@ -18,6 +18,7 @@
 //! - [`config`]: from what a user wrote to a validated [`config::spec::Spec`], with every problem and its place.
 //! - [`consul`]: a client of Consul's HTTP API.
 //! - [`dial`]: connections to a host by name or number.
+//! - [`http_client`]: one HTTP request and its response, for checks and for the command line.
 //! - [`metrics`]: what is counted, and the texts that Prometheus reads.
 //! - [`offload`]: work that may block, on a thread of its own.
 //! - [`printable`]: text from outside as it may be printed for people.
@@ -29,6 +30,7 @@ pub mod cli;
 pub mod config;
 pub mod consul;
 pub mod dial;
+pub mod http_client;
 pub mod logging;
 pub mod messages;
 pub mod metrics;

@@ -8,7 +8,6 @@ mod head_end;
 pub mod listener;
 pub mod places;
 mod readiness;
-mod refusal;
 pub mod reply;
 pub mod status;
 pub mod telemetry;
@@ -25,7 +24,7 @@ use actix_web::web::{self, Data};
 use actix_web::{App, Error};
 use tokio::time::Instant;
 
-use connection::{Activity, Connections, Occupation};
+use connection::{ConnectionState, ConnectionTracker, Connections};
 use event_log::EventLog;
 use places::Places;
 
@@ -93,9 +92,9 @@ pub fn application(
     App::new()
         .app_data(shared)
         .wrap_fn(move |request, service| {
-            let activity = request.conn_data::<Activity>().cloned();
-            if let Some(activity) = &activity {
-                activity.begin();
+            let tracker = request.conn_data::<ConnectionTracker>().cloned();
+            if let Some(tracker) = &tracker {
+                tracker.begin_request();
             }
             let (answer, counting) = (service.call(request), counting.clone());
             async move {
@@ -106,8 +105,9 @@ pub fn application(
                     let path = path.replace(control::ANY, "");
                     counting.recorder.metrics().control_answered(&path, answer.status().as_u16());
                 }
-                if let Some(activity) = activity.filter(|activity| activity.get() == Occupation::Answering) {
-                    activity.set(Occupation::Idle);
+                if let Some(tracker) = tracker.filter(|tracker| tracker.state() == ConnectionState::Answering)
+                {
+                    tracker.set_state(ConnectionState::Idle);
                 }
                 Ok(answer)
             }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use super::argv::{self, Flag};
+use super::argv::{self, Flag, Normalised};
 use super::request::{
     CheckOptions, ClientRequest, Color, Destination, Format, JobAction, Maintenance, Request,
 };
@@ -195,7 +195,7 @@ struct OneJob {
     job: String,
 }
 
-/// What the program's arguments may be, for completions and the manual page.
+/// The definition of the command line, for completions and the manual page.
 pub fn definition() -> clap::Command {
     Arguments::command()
 }
@@ -206,76 +206,47 @@ pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
     is_configured: bool,
 ) -> Result<Request, clap::Error> {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
-    ordinary(&arguments).map_or_else(|| parse_with_clap(arguments, is_configured), Ok)
-}
-
-fn parse_with_clap(arguments: Vec<OsString>, is_configured: bool) -> Result<Request, clap::Error> {
-    let command = Arguments::command();
-    let word = argv::first_word(&arguments, |name| flag(&command, name));
-    let word = word.and_then(|index| Some((index, arguments.get(index)?.to_str()?)));
-    let meant = word.and_then(|(_, word)| nearest_command(&command, word));
-    if let (Some((index, _)), None) = (word, &meant)
-        && let Some(request) = with_leftover(&command, &arguments, index, is_configured)
-    {
-        return Ok(request);
-    }
-    let is_command = word.is_some_and(|(_, word)| meant.as_deref() == Some(word));
-    let arguments = argv::normalise(arguments, |name| flag(&command, name));
+    let mut command = Arguments::command();
+    let Normalised { arguments, rest } =
+        argv::normalise(arguments, |name| flag(&command, name), |word| is_command(&command, word));
     if arguments.iter().position(|argument| argument == "--") == Some(arguments.len() - 1) {
         return Err(missing_command());
     }
-    let parsed = command.try_get_matches_from(arguments).map_err(|error| advise(error, is_command));
-    request(Arguments::from_arg_matches_mut(&mut parsed?)?)
+    let mut matches = command.try_get_matches_from_mut(arguments).map_err(without_advice)?;
+    let request = request(Arguments::from_arg_matches_mut(&mut matches)?)?;
+    if rest.is_empty() {
+        return Ok(request);
+    }
+    with_leftover(request, &rest, is_configured).ok_or_else(|| unexpected(&mut command, &rest))
 }
 
 /// The call of an image of ContainerPilot: its ENTRYPOINT names a configuration, directly or through the environment, and
-/// Docker appends its CMD, which ContainerPilot ignores.
-fn with_leftover(
-    command: &clap::Command,
-    arguments: &[OsString],
-    index: usize,
-    is_configured: bool,
-) -> Option<Request> {
-    let (arguments, leftover) = arguments.split_at_checked(index)?;
-    let arguments = argv::normalise(arguments.iter().cloned(), |name| flag(command, name));
-    let parsed = command.clone().try_get_matches_from(arguments);
-    match parsed.and_then(|mut matches| request(Arguments::from_arg_matches_mut(&mut matches)?)) {
-        Ok(Request::Supervise { config, main, .. }) if config.is_some() || is_configured => {
-            let leftover = leftover.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+/// Docker appends its CMD, which ContainerPilot ignores. `None` for any other call, and for a misspelt command.
+fn with_leftover(request: Request, rest: &[OsString], is_configured: bool) -> Option<Request> {
+    let leftover: Vec<String> = rest.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let is_misspelt = leftover.first().is_some_and(|word| nearest_command(&definition(), word).is_some());
+    match request {
+        Request::Supervise { config, main, .. } if !is_misspelt && (config.is_some() || is_configured) => {
             Some(Request::Supervise { config, main, leftover })
         }
-        Ok(_) | Err(_) => None,
+        Request::Supervise { .. }
+        | Request::Render { .. }
+        | Request::Check { .. }
+        | Request::Schema
+        | Request::Client { .. }
+        | Request::Migrate { .. }
+        | Request::Version => None,
     }
 }
 
-/// The command that a word is, or is so near to that it may be a slip of the keyboard.
+fn is_command(command: &clap::Command, word: &str) -> bool {
+    command.find_subcommand(word).is_some() || word == "help"
+}
+
+/// The command whose name is this word, or is so similar that the word may be a typing error.
 fn nearest_command(command: &clap::Command, word: &str) -> Option<String> {
     let names = command.get_subcommands().map(clap::Command::get_name).chain(["help"]);
     nearest(word, names).map(ToOwned::to_owned)
-}
-
-/// The call that starts the program, with `-config PATH`, `-- CMD` or both, or neither. Clap needs to have all the other
-/// ways to call it described, which would be a large part of the start.
-fn ordinary(arguments: &[OsString]) -> Option<Request> {
-    let [_, arguments @ ..] = arguments else { return None };
-    let (config, rest) = match arguments {
-        [flag, path, rest @ ..] if flag == "-config" || flag == "--config" => (Some(path), rest),
-        rest => (None, rest),
-    };
-    // Clap says what is wrong with these, if anything is.
-    if config.is_some_and(|path| path.is_empty() || path.as_encoded_bytes().starts_with(b"-")) {
-        return None;
-    }
-    let main = match rest {
-        [] => None,
-        [dashes, command @ ..] if dashes == "--" => {
-            let words = command.iter().map(|word| word.to_str().map(str::to_owned));
-            Some(command_line(words.collect::<Option<_>>()?).ok()?)
-        }
-        _ => return None,
-    };
-    Some(Request::Supervise { config: config.map(PathBuf::from), main, leftover: Vec::new() })
 }
 
 fn flag(command: &clap::Command, name: &str) -> Flag {
@@ -289,26 +260,25 @@ fn flag(command: &clap::Command, name: &str) -> Flag {
     }
 }
 
-/// Advice of our own for a word that is neither flag nor command. Clap's, that a misspelt flag could be a
-/// command after `--`, would mislead; ContainerPilot 2 took the main command without `--`. After a command of ours, a word
-/// too many is none that should run.
-fn advise(mut error: clap::Error, is_command: bool) -> clap::Error {
-    let word = error.get(ContextKind::InvalidArg).or_else(|| error.get(ContextKind::InvalidSubcommand));
-    if matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand)
-        && let Some(ContextValue::String(word)) = word
-    {
-        let advice = if word.starts_with('-') || is_command { Vec::new() } else { advice_on_word(word) };
-        let advice = advice.into_iter().map(Into::into).collect();
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(advice));
+/// Removes clap's advice that a misspelt flag could be a command after `--`, which would mislead.
+fn without_advice(mut error: clap::Error) -> clap::Error {
+    if matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand) {
+        error.remove(ContextKind::Suggested);
     }
     error
 }
 
-fn advice_on_word(word: &str) -> Vec<String> {
-    let command = Arguments::command();
-    let similar = nearest_command(&command, word).map(|name| format!("a similar command exists: '{name}'"));
+/// The error for a word that is neither a flag nor a command. ContainerPilot 2 took the main command without `--`.
+fn unexpected(command: &mut clap::Command, rest: &[OsString]) -> clap::Error {
+    let word = rest.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    let similar = nearest_command(command, &word).map(|name| format!("a similar command exists: '{name}'"));
     let dashes = format!("to run '{word}' as a job, put two dashes before it: '-- {word}'");
-    similar.into_iter().chain([dashes]).collect()
+    let advice = similar.into_iter().chain([dashes]).map(Into::into).collect();
+    let mut error = clap::Error::new(ErrorKind::UnknownArgument).with_cmd(command);
+    error.insert(ContextKind::InvalidArg, ContextValue::String(word));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(advice));
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
+    error
 }
 
 fn request(parsed: Arguments) -> Result<Request, clap::Error> {
@@ -338,7 +308,7 @@ fn request(parsed: Arguments) -> Result<Request, clap::Error> {
     }
 }
 
-/// What the flags ask for; clap has seen to it that at most one of them does.
+/// The request that the flags make; clap has refused more than one.
 fn flag_request(
     config: &Option<PathBuf>,
     rendering: RenderingFlags,

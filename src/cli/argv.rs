@@ -1,69 +1,74 @@
-//! ContainerPilot's flags are those of Go: one dash (`-config`), and `-version=true` for a switch. Clap's have two dashes,
-//! and a switch is there or not. Rewrites the former into the latter; everything that is a value or follows `--` stays
-//! as it is.
+//! Rewrites flags in the style of Go, which ContainerPilot has, into the style of clap: `-config` becomes `--config`, and
+//! `-version=true` becomes `--version`. What the arguments mean is clap's business alone.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// What a flag of some name is.
+/// The kind of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flag {
-    /// The next argument belongs to it.
+    /// The next argument is its value.
     TakesValue,
-    /// It is there or not.
+    /// It is present or absent.
     Switch,
-    /// There is no such flag.
+    /// There is no flag of that name.
     Unknown,
 }
 
-/// The arguments with a second dash before every flag that has one dash and several letters, and without the `=true`
-/// of a switch; one with `=false` is left out.
+/// A command line in the style of clap.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Normalised {
+    /// The arguments for clap, the program's name first.
+    pub arguments: Vec<OsString>,
+    /// The first word that is neither a flag, nor the value of one, nor a command, and all that follows it. Go's
+    /// flags end there, and so do ours.
+    pub rest: Vec<OsString>,
+}
+
+/// Adds a second dash to every flag that has one dash and several letters, and removes the `=true` of a switch; a
+/// switch with `=false` is left out. Values, and everything after `--`, stay as they are.
 pub fn normalise(
     arguments: impl IntoIterator<Item = OsString>,
     flag: impl Fn(&str) -> Flag,
-) -> Vec<OsString> {
-    let mut arguments = arguments.into_iter();
-    let mut normalised: Vec<OsString> = arguments.by_ref().take(1).collect();
-    let mut is_value = false;
-    for argument in arguments.by_ref() {
+    is_command: impl Fn(&str) -> bool,
+) -> Normalised {
+    let mut remaining = arguments.into_iter();
+    let mut arguments: Vec<OsString> = remaining.by_ref().take(1).collect();
+    let (mut is_value, mut after_command) = (false, false);
+    while let Some(argument) = remaining.next() {
         if argument == "--" {
-            normalised.push(argument);
+            arguments.push(argument);
+            arguments.extend(remaining);
             break;
         }
         if is_value {
             is_value = false;
-            normalised.push(argument);
+            arguments.push(argument);
+            continue;
+        }
+        if is_word(&argument) {
+            after_command |= argument.to_str().is_some_and(&is_command);
+            if !after_command {
+                return Normalised { arguments, rest: [argument].into_iter().chain(remaining).collect() };
+            }
+            arguments.push(argument); // a command, or one of its arguments
             continue;
         }
         let argument = with_two_dashes(argument);
         match switch(&argument).filter(|(name, _)| flag(name) == Flag::Switch) {
-            Some((name, true)) => normalised.push(format!("--{name}").into()),
+            Some((name, true)) => arguments.push(format!("--{name}").into()),
             Some((_, false)) => {}
             None => {
                 is_value = long_name(&argument).is_some_and(|name| flag(name) == Flag::TakesValue);
-                normalised.push(argument);
+                arguments.push(argument);
             }
         }
     }
-    normalised.extend(arguments);
-    normalised
+    Normalised { arguments, rest: Vec::new() }
 }
 
-/// The first argument that is neither a flag nor a value of one, and stands before any `--`: Go's flags end there.
-pub fn first_word(arguments: &[OsString], flag: impl Fn(&str) -> Flag) -> Option<usize> {
-    let mut is_value = false;
-    for (index, argument) in arguments.iter().enumerate().skip(1) {
-        if argument == "--" {
-            return None;
-        }
-        let is_word = !argument.as_bytes().starts_with(b"-") && !argument.is_empty();
-        if is_word && !is_value {
-            return Some(index);
-        }
-        let name = with_two_dashes(argument.clone());
-        is_value = !is_value && long_name(&name).is_some_and(|name| flag(name) == Flag::TakesValue);
-    }
-    None
+fn is_word(argument: &OsStr) -> bool {
+    !argument.is_empty() && !argument.as_bytes().starts_with(b"-")
 }
 
 /// A flag with `=` and one of Go's words for true and false.
@@ -104,10 +109,18 @@ mod tests {
         }
     }
 
-    fn normalised(line: &str) -> String {
+    /// The arguments for clap, and the rest, each with blanks between.
+    fn both(line: &str) -> (String, String) {
         let arguments = line.split(' ').map(OsString::from);
-        let words = normalise(arguments, flag);
-        words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+        let Normalised { arguments, rest } = normalise(arguments, flag, |word| word == "check");
+        let text = |words: Vec<OsString>| words.join(OsStr::new(" ")).into_string().unwrap();
+        (text(arguments), text(rest))
+    }
+
+    fn normalised(line: &str) -> String {
+        let (arguments, rest) = both(line);
+        assert_eq!(rest, "", "{line}");
+        arguments
     }
 
     #[test]
@@ -157,19 +170,20 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_is_neither_a_flag_nor_a_value() {
-        for (line, expected) in [
-            ("cp -config F nginx -g x", Some(3)),
-            ("cp --config=F nginx", Some(2)),
-            ("cp --template nginx", Some(2)),
-            ("cp --config F", None),
-            ("cp --config F -- nginx", None),
-            ("cp --config -- nginx", None),
-            ("cp -", None),
-            ("cp", None),
+    fn flags_end_at_the_first_word_that_is_no_command() {
+        for (line, arguments, rest) in [
+            ("cp -config F nginx -config x", "cp --config F", "nginx -config x"),
+            ("cp --config=F nginx -- x", "cp --config=F", "nginx -- x"),
+            ("cp -template nginx", "cp --template", "nginx"),
+            ("cp -config F check nginx -out x", "cp --config F check nginx --out x", ""),
+            ("cp nginx check", "cp", "nginx check"),
         ] {
-            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            assert_eq!(first_word(&arguments, flag), expected, "{line}");
+            assert_eq!(both(line), (arguments.to_owned(), rest.to_owned()), "{line}");
+        }
+        for line in
+            ["cp --config check", "cp --config F -- nginx", "cp --config -- nginx", "cp -", "cp", "cp "]
+        {
+            assert_eq!(normalised(line), line);
         }
     }
 
@@ -186,6 +200,9 @@ mod tests {
     #[test]
     fn an_argument_that_is_not_utf8_stays() {
         let odd = OsString::from_vec(vec![b'/', 0xff]);
-        assert_eq!(normalise([odd.clone(), odd.clone()], |_| Flag::TakesValue), [odd.clone(), odd]);
+        let arguments = ["cp".into(), "-config".into(), odd.clone()];
+        assert_eq!(normalise(arguments, flag, |_| false).arguments[2], odd);
+        let expected = Normalised { arguments: vec!["cp".into()], rest: vec![odd.clone()] };
+        assert_eq!(normalise(["cp".into(), odd], flag, |_| true), expected);
     }
 }

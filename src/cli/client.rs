@@ -1,57 +1,67 @@
 //! Requests to a running containerpilot, through its control socket.
 
 mod events;
-mod http;
+mod exchange;
 mod live;
 mod table;
 
-use std::io::{self, ErrorKind, Read};
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use http::{Answer, Call, encoded};
+use exchange::{Answer, Call};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Number, Value, json};
 
 use super::request::{ClientRequest, Format, JobAction, Maintenance};
 use super::{CommandError, environment, found, output};
 use crate::config;
 use crate::config::spec::Spec;
+use crate::http_client::Request;
 use crate::printable::{printable, printable_lines};
 use crate::reason::reason;
 
-/// How long an answer may take that is there at once if all is well.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// More than the longest answer, so that something that is not ours cannot fill our memory.
-const LONGEST_ANSWER: u64 = 64 << 20;
+/// A healthy containerpilot answers within milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Characters of a job's name that are percent-encoded in a path: all but the unreserved ones (RFC 3986, section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Sends the request to a control socket, by default the one that the configuration names, and prints the answer.
+/// Sends the request to a control socket, by default the one that the configuration names, and prints the response.
 pub fn run(
     config: Option<&Path>,
     named: Option<PathBuf>,
     request: &ClientRequest,
 ) -> Result<ExitCode, CommandError> {
     let socket = named.unwrap_or_else(|| socket(config));
-    let mut answer = http::send(&socket, &call(request)).map_err(|error| unreachable(&socket, &error))?;
-    if (200..300).contains(&answer.status) {
-        print(request, answer)
-    } else {
-        let text = text(&mut answer)?;
-        let said = serde_json::from_str::<Value>(&text).ok();
-        let said = said.as_ref().and_then(|said| said.get("error")?.as_str());
-        let status = answer.status;
-        Err(CommandError::new(match said {
-            Some(message) => printable_lines(message.trim_end()),
-            None => {
-                let said = printable(text.trim());
-                format!("the control socket {} answered {status}: {said}", socket.display())
-            }
-        }))
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|error| CommandError::new(format!("cannot ask {}: {}", socket.display(), reason(&error))))?;
+    runtime.block_on(ask(&socket, request))
 }
 
-/// Where the socket is: a configuration that is wrong elsewhere still says it, and without any it has its default
-/// place.
+async fn ask(socket: &Path, request: &ClientRequest) -> Result<ExitCode, CommandError> {
+    let sent = exchange::send(socket, &call(request)).await;
+    let mut answer = sent.map_err(|error| unreachable(socket, &error))?;
+    let status = answer.status();
+    if (200..300).contains(&status) {
+        return print(request, answer).await;
+    }
+    let text = text(&mut answer).await?;
+    let json = serde_json::from_str::<Value>(&text).ok();
+    let message = json.as_ref().and_then(|json| json.get("error")?.as_str());
+    Err(CommandError::new(match message {
+        Some(message) => printable_lines(message.trim_end()),
+        None => {
+            let text = printable(text.trim());
+            format!("the control socket {} answered {status}: {text}", socket.display())
+        }
+    }))
+}
+
+/// The configured path of the socket, which is found also if the rest of the configuration is wrong; without any
+/// configuration, the default path.
 fn socket(config: Option<&Path>) -> PathBuf {
     let configured = found(config).ok().and_then(|path| config::control_socket(&path, &environment()));
     configured.unwrap_or_else(|| Spec::default().control.socket)
@@ -74,7 +84,7 @@ fn unreachable(socket: &Path, error: &io::Error) -> CommandError {
     CommandError::new(format!("cannot ask {}: {reason}{hint}", socket.display()))
 }
 
-/// What to do when nobody is where the configuration says; it may have been changed and not been loaded yet.
+/// Advice when nothing listens on the socket: the configuration may have changed since it was loaded.
 fn hint(live: &[PathBuf]) -> String {
     let live: Vec<String> = live.iter().map(|path| format!("-socket {}", path.display())).collect();
     if live.is_empty() {
@@ -86,22 +96,22 @@ fn hint(live: &[PathBuf]) -> String {
 }
 
 fn call(request: &ClientRequest) -> Call {
-    let get = |target: String, patience| Call { method: "GET", target, body: String::new(), patience };
-    let put = |target: &str, body: Option<Value>| {
-        let body = body.map(|body| body.to_string()).unwrap_or_default();
-        Call { method: "PUT", target: target.to_owned(), body, patience: Some(PATIENCE) }
+    let get = |target: String, timeout| Call { request: http_request("GET", target, None), timeout };
+    let put = |target: &str, body: Option<Value>| Call {
+        request: http_request("PUT", target.to_owned(), body),
+        timeout: Some(TIMEOUT),
     };
     match request {
-        ClientRequest::Ping => get("/v3/ping".to_owned(), Some(PATIENCE)),
-        ClientRequest::Status { .. } => get("/v3/status".to_owned(), Some(PATIENCE)),
+        ClientRequest::Ping => get("/v3/ping".to_owned(), Some(TIMEOUT)),
+        ClientRequest::Status { .. } => get("/v3/status".to_owned(), Some(TIMEOUT)),
         ClientRequest::Events { since, follow } => {
             let since = since.map(|since| format!("&since={since}")).unwrap_or_default();
-            let patience = if *follow { None } else { Some(PATIENCE) };
-            get(format!("/v3/events?wait={}{since}", u8::from(*follow)), patience)
+            let timeout = if *follow { None } else { Some(TIMEOUT) };
+            get(format!("/v3/events?wait={}{since}", u8::from(*follow)), timeout)
         }
         // Old processes may take as long to stop as they are configured to.
         ClientRequest::Reload { all, dry_run } => {
-            Call { patience: None, ..put("/v3/reload", reload(*all, *dry_run)) }
+            Call { timeout: None, ..put("/v3/reload", reload(*all, *dry_run)) }
         }
         ClientRequest::Maintenance(Maintenance::Enable) => put("/v3/maintenance/enable", None),
         ClientRequest::Maintenance(Maintenance::Disable) => put("/v3/maintenance/disable", None),
@@ -122,8 +132,18 @@ fn call(request: &ClientRequest) -> Call {
                 JobAction::Restart => ("restart", None),
                 JobAction::Signal(signal) => ("signal", Some(json!({ "signal": signal.to_string() }))),
             };
-            put(&format!("/v3/jobs/{}/{verb}", encoded(name)), body)
+            put(&format!("/v3/jobs/{}/{verb}", utf8_percent_encode(name, RESERVED)), body)
         }
+    }
+}
+
+fn http_request(method: &str, target: String, body: Option<Value>) -> Request {
+    let headers = [("host", "control"), ("connection", "close"), ("content-type", "application/json")];
+    Request {
+        method: method.to_owned(),
+        target,
+        headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        body: body.map(|body| body.to_string()).unwrap_or_default(),
     }
 }
 
@@ -136,18 +156,18 @@ fn reload(all: bool, dry_run: bool) -> Option<Value> {
     }
 }
 
-fn print(request: &ClientRequest, mut answer: Answer) -> Result<ExitCode, CommandError> {
+async fn print(request: &ClientRequest, mut answer: Answer) -> Result<ExitCode, CommandError> {
     match request {
-        ClientRequest::Events { .. } => events::print(answer.body)?,
-        ClientRequest::Ping => output::print(&printable_lines(&text(&mut answer)?))?,
+        ClientRequest::Events { .. } => events::print(&mut answer).await?,
+        ClientRequest::Ping => output::print(&printable_lines(&text(&mut answer).await?))?,
         ClientRequest::Status { format: Format::Json } => {
-            output::print(&format!("{:#}\n", value(&mut answer)?))?;
+            output::print(&format!("{:#}\n", value(&mut answer).await?))?;
         }
         ClientRequest::Status { format: Format::Human } => {
-            output::print(&table::render(&value(&mut answer)?, output::width()))?;
+            output::print(&table::render(&value(&mut answer).await?, output::width()))?;
         }
         ClientRequest::Reload { dry_run, .. } => {
-            output::print(&told(&value(&mut answer)?, *dry_run))?;
+            output::print(&reload_summary(&value(&mut answer).await?, *dry_run))?;
         }
         ClientRequest::Maintenance(_)
         | ClientRequest::PutEnvironment(_)
@@ -157,8 +177,8 @@ fn print(request: &ClientRequest, mut answer: Answer) -> Result<ExitCode, Comman
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a reload did or would do, in words.
-fn told(summary: &Value, dry_run: bool) -> String {
+/// The summary of a reload for people.
+fn reload_summary(summary: &Value, dry_run: bool) -> String {
     let would = if dry_run { "would be " } else { "" };
     let line = |key: &str| {
         let names = summary.get(key).and_then(Value::as_array)?;
@@ -168,17 +188,16 @@ fn told(summary: &Value, dry_run: bool) -> String {
     ["stopped", "started", "kept"].into_iter().filter_map(line).collect()
 }
 
-fn value(answer: &mut Answer) -> Result<Value, CommandError> {
-    serde_json::from_str(&text(answer)?)
-        .map_err(|error| CommandError::new(format!("cannot read the answer: {error}")))
+async fn value(answer: &mut Answer) -> Result<Value, CommandError> {
+    serde_json::from_str(&text(answer).await?).map_err(|error| unreadable(&error))
 }
 
-fn text(answer: &mut Answer) -> Result<String, CommandError> {
-    let mut text = String::new();
-    match (&mut answer.body).take(LONGEST_ANSWER).read_to_string(&mut text) {
-        Ok(_) => Ok(text),
-        Err(error) => Err(CommandError::new(format!("cannot read the answer: {}", reason(&error)))),
-    }
+async fn text(answer: &mut Answer) -> Result<String, CommandError> {
+    answer.text().await.map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &dyn Display) -> CommandError {
+    CommandError::new(format!("cannot read the answer: {}", reason(error)))
 }
 
 #[cfg(test)]
@@ -187,8 +206,8 @@ mod tests {
     use crate::messages::signal::Signal;
 
     #[test]
-    fn every_request_goes_to_its_place() {
-        let job = |action| ClientRequest::Job { name: "/bin/a".to_owned(), action };
+    fn every_request_has_its_method_path_and_body() {
+        let job = |action| ClientRequest::Job { name: "/bin/my app?".to_owned(), action };
         for (request, method, target, body) in [
             (ClientRequest::Ping, "GET", "/v3/ping", ""),
             (ClientRequest::Reload { all: false, dry_run: false }, "PUT", "/v3/reload", ""),
@@ -209,21 +228,24 @@ mod tests {
             (ClientRequest::PutMetrics(vec![("m".into(), 1.5)]), "PUT", "/v3/metric", r#"{"m":1.5}"#),
             (ClientRequest::Events { since: Some(7), follow: false }, "GET", "/v3/events?wait=0&since=7", ""),
             (ClientRequest::Events { since: None, follow: true }, "GET", "/v3/events?wait=1", ""),
-            (job(JobAction::Stop), "PUT", "/v3/jobs/%2Fbin%2Fa/stop", ""),
+            (job(JobAction::Stop), "PUT", "/v3/jobs/%2Fbin%2Fmy%20app%3F/stop", ""),
             (
                 job(JobAction::Signal(Signal::HUP)),
                 "PUT",
-                "/v3/jobs/%2Fbin%2Fa/signal",
+                "/v3/jobs/%2Fbin%2Fmy%20app%3F/signal",
                 r#"{"signal":"SIGHUP"}"#,
             ),
         ] {
-            let call = call(&request);
-            assert_eq!((call.method, call.target.as_str(), call.body.as_str()), (method, target, body));
+            let sent = call(&request).request;
+            assert_eq!(
+                (sent.method.as_str(), sent.target.as_str(), sent.body.as_str()),
+                (method, target, body)
+            );
         }
     }
 
     #[test]
-    fn who_asks_at_the_wrong_place_is_told_of_the_right_one() {
+    fn a_client_that_finds_no_server_is_told_where_one_listens() {
         assert!(hint(&[]).contains("is containerpilot running?"));
         assert!(hint(&["/a".into(), "/b c".into()]).ends_with("add -socket /a or -socket /b c"));
     }
@@ -231,7 +253,7 @@ mod tests {
     #[test]
     fn a_reload_is_told_in_words() {
         let summary = json!({ "started": ["a", "b"], "stopped": [], "kept": ["c"] });
-        assert_eq!(told(&summary, false), "started: a, b\nkept: c\n");
-        assert_eq!(told(&summary, true), "would be started: a, b\nwould be kept: c\n");
+        assert_eq!(reload_summary(&summary, false), "started: a, b\nkept: c\n");
+        assert_eq!(reload_summary(&summary, true), "would be started: a, b\nwould be kept: c\n");
     }
 }

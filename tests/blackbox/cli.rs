@@ -1,6 +1,8 @@
 //! The command line of the real program: what it prints and the status it exits with.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -81,6 +83,71 @@ fn a_refused_request_exits_with_1() {
         assert_eq!((status, stdout.as_str()), (1, ""), "{arguments:?}");
         assert!(stderr.starts_with("containerpilot: "), "{stderr}");
     }
+}
+
+/// Calls the program with a control socket where another server writes this, again and again, until nobody reads it.
+fn call_with_server(arguments: &[&str], first: &str, again: &str) -> Outcome {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let (first, again) = (first.to_owned(), again.repeat(1000));
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            request.extend(byte);
+        }
+        let mut sent = stream.write_all(first.as_bytes());
+        while sent.is_ok() && !again.is_empty() {
+            sent = stream.write_all(again.as_bytes());
+        }
+    });
+    let outcome = call(&[&["-socket", socket.to_str().unwrap()], arguments].concat());
+    server.join().unwrap();
+    outcome
+}
+
+#[test]
+fn a_client_bounds_what_it_reads_from_any_server() {
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    for (arguments, first, again, part) in [
+        (
+            &["-ping"][..],
+            "HTTP/1.1 200 OK\r\nx: ",
+            "xxxxxxxx",
+            "the headers of the answer are longer than 65536 bytes",
+        ),
+        (&["status"], "HTTP/1.1 200 OK\r\n\r\n", "xxxxxxxx", "it is longer than 67108864 bytes"),
+        (&["events"], chunked, "8\r\nxxxxxxxx\r\n", "a line is longer than 1048576 bytes"),
+        (&["status"], chunked, "x", "a chunk of the answer has no size"),
+        (&["-ping"], "SSH-2.0-OpenSSH_9.2\r\n", "", "the answer is not HTTP"),
+        (&["-ping"], "", "", "the connection ended without an answer"),
+        (
+            &["status"],
+            "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}",
+            "",
+            "the connection ended within the answer",
+        ),
+        (&["status"], "HTTP/1.1 503 X\r\ncontent-length: 4\r\n\r\nbusy", "", "answered 503: busy"),
+    ] {
+        let Outcome { status, stdout, stderr } = call_with_server(arguments, first, again);
+        assert_eq!((status, stdout.as_str()), (1, ""), "{arguments:?} {stderr}");
+        assert!(stderr.contains(part), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_stream_of_events_that_breaks_off_is_printed_as_far_as_it_came() {
+    let event = r#"data: {"sequence":3,"time":"T","code":"healthy","source":"app","cause":2}"#;
+    let chunk = format!("{event}\n\n");
+    let stream = format!(
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{chunk}\r\n5\r\ndat",
+        chunk.len()
+    );
+    let Outcome { status, stdout, stderr } = call_with_server(&["events", "-follow"], &stream, "");
+    assert_eq!((status, stdout.as_str(), stderr.as_str()), (0, "T 3 app healthy (because of 2)\n", ""));
 }
 
 #[test]

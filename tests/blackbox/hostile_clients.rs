@@ -75,22 +75,23 @@ fn half_a_request_holds_neither_reload_nor_shutdown() {
     drop(held);
 }
 
-/// That a person who reads the refusal learns why.
-fn assert_refused(answer: &Answer, status: u16, words: &str) {
+/// No route was reached, so the response is a status and an empty body, and the connection ends.
+fn assert_refused(answer: &Answer, status: u16) {
     assert_eq!(answer.status, status, "{answer:?}");
-    assert!(answer.head.contains("content-type: application/json"), "{answer:?}");
-    assert!(answer.json()["error"].as_str().unwrap().contains(words), "{answer:?}");
+    assert!(answer.head.contains("content-length: 0"), "{answer:?}");
+    assert!(answer.head.contains("connection: close"), "{answer:?}");
+    assert_eq!(answer.body, "");
 }
 
 #[test]
-fn who_takes_too_long_for_a_head_is_sent_away() {
+fn a_request_head_that_takes_too_long_is_answered_with_408() {
     let (pilot, port) = start();
     let (mut slow, mut silent) = (pilot.connect(), TcpStream::connect(("127.0.0.1", port)).unwrap());
     slow.write_all(b"GET /v3/ping HTTP/1.1\r\nHost:").unwrap();
     silent.write_all(b"G").unwrap();
     let began = Instant::now();
-    assert_refused(&answer(slow), 408, "did not arrive within 5 seconds");
-    assert_refused(&answer(silent), 408, "did not arrive within 5 seconds");
+    assert_refused(&answer(slow), 408);
+    assert_refused(&answer(silent), 408);
     assert!((3..15).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     assert_undisturbed(&pilot);
 }
@@ -131,7 +132,7 @@ fn ten_thousand_headers_are_refused() {
     head.push_str("\r\n");
     for mut stream in [Box::new(pilot.connect()) as Box<dyn Conversation>, Box::new(tcp(port))] {
         stream.write_all(head.as_bytes()).unwrap();
-        assert_refused(&answer(stream), 431, "at most 96 headers");
+        assert_refused(&answer(stream), 431);
     }
     let mut endless = pilot.connect();
     endless.write_all(b"GET /").unwrap();
@@ -144,7 +145,7 @@ fn ten_thousand_headers_are_refused() {
 }
 
 #[test]
-fn garbage_is_answered_in_words_after_what_was_asked_before_it() {
+fn a_malformed_request_is_answered_with_400_after_the_requests_before_it() {
     let (pilot, port) = start();
     for garbage in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
@@ -154,7 +155,7 @@ fn garbage_is_answered_in_words_after_what_was_asked_before_it() {
     ] {
         for mut stream in [Box::new(pilot.connect()) as Box<dyn Conversation>, Box::new(tcp(port))] {
             stream.write_all(garbage).unwrap();
-            assert_refused(&answer(stream), 400, "this is not an HTTP/1.1 request");
+            assert_refused(&answer(stream), 400);
         }
     }
     let mut stream = pilot.connect();
@@ -166,7 +167,7 @@ fn garbage_is_answered_in_words_after_what_was_asked_before_it() {
     assert_eq!((status, body.starts_with("ok\n")), (200, true), "{body}");
     let (_, rest) = body.split_once("HTTP/1.1 404 Not Found\r\n").unwrap_or_else(|| panic!("{body}"));
     let (_, rest) = rest.split_once("HTTP/1.1 400 Bad Request\r\n").unwrap_or_else(|| panic!("{body}"));
-    assert!(rest.ends_with("}\n") && rest.contains("not an HTTP/1.1 request"), "{body}");
+    assert!(rest.ends_with("\r\n\r\n"), "{body}");
     assert_undisturbed(&pilot);
 }
 

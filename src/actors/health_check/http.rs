@@ -1,27 +1,22 @@
-//! One try of an http check: a request on a connection of its own, and what its answer must be like.
+//! One attempt of an http check: sends a request on a new connection and decides whether the response passes.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::io;
 use std::rc::Rc;
 
 use awc::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use memchr::memmem;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::config::spec::{HttpProbe, TlsSpec};
 use crate::consul::{SetupError, Stream, Target, Tls, encryption, open};
-use crate::dial;
+use crate::http_client::{Request, Response, send};
 use crate::reason::reason;
 
-mod answer;
-
-use answer::Answer;
-
-/// What a path cannot hold as it is, besides what is not ASCII.
+/// Characters that are percent-encoded in a request's target, besides those that are not ASCII.
 const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -33,10 +28,12 @@ const ENCODED: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'|')
     .add(b'}');
-/// A request of ours has no body, whatever a check says.
-const ABOUT_THE_BODY: [&str; 2] = ["content-length", "transfer-encoding"];
+/// Headers that a check cannot set: its request has no body.
+const BODY_HEADERS: [&str; 2] = ["content-length", "transfer-encoding"];
+/// This much of a body is searched for the text of `contains`.
+const LONGEST_BODY: usize = 4 << 20;
 
-/// What all http checks share: the settings of TLS, read when they are first needed.
+/// The TLS settings of all http checks, read when a check first needs them.
 #[derive(Clone, Default)]
 pub struct Http(Rc<RefCell<HashMap<TlsSpec, Tls>>>);
 
@@ -50,62 +47,77 @@ impl Http {
         Ok(tls)
     }
 
-    /// The next try reads the certificates anew: they may have been renewed.
+    /// Makes the next attempt read the certificates again: they may have been renewed.
     fn forget(&self, spec: &TlsSpec) {
         self.0.borrow_mut().remove(spec);
     }
 }
 
-/// Tries once; the reason if it does not pass. Whoever calls bounds the time.
+/// Sends one request; the error is the reason why the check does not pass. The caller bounds the time.
 pub async fn attempt(http: &Http, probe: &HttpProbe) -> Result<(), String> {
     let url = Url::split(&probe.url);
     let tls = url.is_encrypted.then(|| http.encryption(&probe.tls)).transpose();
     let tls = tls.map_err(|error| reason(&error))?;
-    let mut answer = exchange(&url, tls, probe).await.inspect_err(|_| {
+    let mut response = exchange(&url, tls, probe).await.inspect_err(|_| {
         if url.is_encrypted {
             http.forget(&probe.tls);
         }
     })?;
-    let verdict = judge(&mut answer, probe).await;
+    let verdict = judge(&mut response, probe).await;
     if url.is_encrypted {
-        answer.close().await;
+        response.close().await;
     }
     verdict
 }
 
-async fn judge(answer: &mut Answer<Stream>, probe: &HttpProbe) -> Result<(), String> {
-    if !is_expected(answer.status, probe.status) {
-        return Err(format!("answered {}", describe(answer.status)));
+async fn exchange(url: &Url<'_>, tls: Option<Tls>, probe: &HttpProbe) -> Result<Response<Stream>, String> {
+    let exchanged = async {
+        let stream = open(Target::Tcp(url.host.into(), url.port, tls)).await?;
+        send(stream, &request(url, probe)).await
+    };
+    exchanged.await.map_err(|error| reason(&error))
+}
+
+async fn judge(response: &mut Response<Stream>, probe: &HttpProbe) -> Result<(), String> {
+    if !is_expected(response.status, probe.status) {
+        return Err(format!("answered {}", describe(response.status)));
     }
     let Some(wanted) = &probe.contains else { return Ok(()) };
-    if answer.contains(wanted.as_bytes()).await? {
+    if contains(response, wanted.as_bytes()).await? {
         return Ok(());
     }
     Err(format!("the answer does not contain {wanted:?}"))
 }
 
-async fn exchange(url: &Url<'_>, tls: Option<Tls>, probe: &HttpProbe) -> Result<Answer<Stream>, String> {
-    let stream = ask(url, tls, request(url, probe).as_bytes()).await.map_err(|error| reason(&error))?;
-    Answer::read(stream, &probe.method).await
-}
-
-async fn ask(url: &Url<'_>, tls: Option<Tls>, request: &[u8]) -> io::Result<Stream> {
-    if tls.is_none() {
-        return dial::send(url.host, url.port, request).await.map(Stream::Tcp);
+/// Does the body contain this text? Reads no further than its end.
+async fn contains<S>(response: &mut Response<S>, wanted: &[u8]) -> Result<bool, String>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    // Begins with the last bytes of the piece before: the text may begin there.
+    let mut text = Vec::new();
+    let mut searched = 0;
+    while let Some(piece) = response.chunk().await.map_err(|error| reason(&error))? {
+        searched += piece.len();
+        text.extend(piece);
+        if memmem::find(&text, wanted).is_some() {
+            return Ok(true);
+        }
+        if searched > LONGEST_BODY {
+            return Err(format!("the first {LONGEST_BODY} bytes of the answer do not contain the text"));
+        }
+        text.drain(..text.len().saturating_sub(wanted.len().saturating_sub(1)));
     }
-    let mut stream = open(Target::Tcp(url.host.into(), url.port, tls)).await?;
-    stream.write_all(request).await?;
-    stream.flush().await?;
-    Ok(stream)
+    Ok(wanted.is_empty())
 }
 
-/// The parts of a URL that was found to be one.
+/// The parts of a URL that the configuration has validated.
 #[derive(Debug, PartialEq, Eq)]
 struct Url<'a> {
     is_encrypted: bool,
     /// `NAME` or `NAME:PASSWORD`, percent-encoded; may be empty.
     credentials: &'a str,
-    /// Host and port as servers like to be named: without the usual port.
+    /// The value of the Host header: the default port is left out.
     authority: &'a str,
     /// Without brackets.
     host: &'a str,
@@ -133,43 +145,36 @@ impl<'a> Url<'a> {
     }
 }
 
-/// The request; a header that is asked for takes the place of the one that we would send.
-fn request(url: &Url<'_>, probe: &HttpProbe) -> String {
-    let method = &probe.method;
-    let slash = if url.path.starts_with('/') { "" } else { "/" };
-    let path = utf8_percent_encode(url.path, ENCODED);
-    let mut request = String::with_capacity(256);
-    // Cannot fail: a string takes all.
-    let _ = write!(request, "{method} {slash}{path} HTTP/1.1\r\n");
-    let mut add = |name: &str, value: &str| {
-        if !probe.headers.iter().any(|(asked, _)| asked.eq_ignore_ascii_case(name)) {
-            push(&mut request, name, value);
-        }
-    };
-    add("host", url.authority);
-    add("user-agent", concat!("containerpilot/", env!("CARGO_PKG_VERSION")));
-    add("accept", "*/*");
-    add("connection", "close");
+/// The request of a check. A header that the user sets replaces ours of the same name.
+fn request(url: &Url<'_>, probe: &HttpProbe) -> Request {
+    let is_set = |name: &str| probe.headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name));
+    let mut headers = vec![
+        ("host", url.authority.to_owned()),
+        ("user-agent", concat!("containerpilot/", env!("CARGO_PKG_VERSION")).to_owned()),
+        ("accept", "*/*".to_owned()),
+        ("connection", "close".to_owned()),
+    ];
     if !url.credentials.is_empty() {
-        let (name, password) = url.credentials.split_once(':').unwrap_or((url.credentials, ""));
-        let plain: Vec<u8> =
-            percent_decode_str(name).chain([b':']).chain(percent_decode_str(password)).collect();
-        add("authorization", &format!("Basic {}", BASE64.encode(plain)));
+        headers.push(("authorization", basic_authorization(url.credentials)));
     }
-    for (name, value) in &probe.headers {
-        if !ABOUT_THE_BODY.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
-            push(&mut request, name, value);
-        }
+    headers.retain(|(name, _)| !is_set(name));
+    let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let allowed = |name: &str| !BODY_HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header));
+    let set = probe.headers.iter().filter(|(name, _)| allowed(name)).cloned();
+    let slash = if url.path.starts_with('/') { "" } else { "/" };
+    Request {
+        method: probe.method.clone(),
+        target: format!("{slash}{}", utf8_percent_encode(url.path, ENCODED)),
+        headers: headers.chain(set).collect(),
+        body: String::new(),
     }
-    if !matches!(method.as_str(), "GET" | "HEAD") {
-        push(&mut request, "content-length", "0");
-    }
-    request.push_str("\r\n");
-    request
 }
 
-fn push(request: &mut String, name: &str, value: &str) {
-    let _ = write!(request, "{name}: {value}\r\n");
+/// The credentials of a URL as HTTP Basic authentication (RFC 7617).
+fn basic_authorization(credentials: &str) -> String {
+    let (name, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+    let plain: Vec<u8> = percent_decode_str(name).chain([b':']).chain(percent_decode_str(password)).collect();
+    format!("Basic {}", BASE64.encode(plain))
 }
 
 fn is_expected(status: u16, wanted: Option<u16>) -> bool {
@@ -182,6 +187,8 @@ fn describe(status: u16) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     fn probe(url: &str, method: &str, headers: &[(&str, &str)]) -> HttpProbe {
@@ -202,11 +209,53 @@ mod tests {
         }
     }
 
+    /// The request line and the headers.
     fn sent(url: &str, method: &str, headers: &[(&str, &str)]) -> Vec<String> {
-        let probe = probe(url, method, headers);
-        let request = request(&Url::split(url), &probe);
-        let request = request.strip_suffix("\r\n\r\n").unwrap();
-        request.split("\r\n").map(str::to_owned).collect()
+        let Request { method, target, headers, body } =
+            request(&Url::split(url), &probe(url, method, headers));
+        assert_eq!(body, "");
+        let headers = headers.iter().map(|(name, value)| format!("{name}: {value}"));
+        [format!("{method} {target}")].into_iter().chain(headers).collect()
+    }
+
+    /// Does the body of this response contain the text, when it arrives in pieces of at most this size?
+    async fn found(body: &str, piece: usize, wanted: &str) -> Result<bool, String> {
+        let (stream, server) = tokio::io::duplex(piece);
+        let (mut requests, mut responses) = tokio::io::split(server);
+        let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let serves = async {
+            let sent = responses.write_all(response.as_bytes());
+            let mut ignored = tokio::io::sink();
+            let _ = tokio::join!(sent, tokio::io::copy(&mut requests, &mut ignored));
+        };
+        let asks = async {
+            let probe = probe("http://db", "GET", &[]);
+            let mut response = send(stream, &request(&Url::split(&probe.url), &probe)).await.unwrap();
+            contains(&mut response, wanted.as_bytes()).await
+        };
+        tokio::join!(asks, serves).0
+    }
+
+    #[tokio::test]
+    async fn a_text_is_found_however_the_body_is_cut_into_pieces() {
+        for piece in [1, 2, 3, 7, 1000] {
+            for (wanted, expected) in
+                [("is well", true), ("all is well.", true), ("is ill", false), ("\r\n", false)]
+            {
+                assert_eq!(
+                    found("all is well.", piece, wanted).await,
+                    Ok(expected),
+                    "{wanted:?} in pieces of {piece}"
+                );
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_search_for_a_text_ends_after_four_mebibytes() {
+        let body = "x".repeat(LONGEST_BODY + (1 << 20));
+        let reason = "the first 4194304 bytes of the answer do not contain the text";
+        assert_eq!(found(&body, 1 << 20, "none").await, Err(reason.to_owned()));
     }
 
     #[test]
@@ -236,11 +285,11 @@ mod tests {
         let user_agent = concat!("user-agent: containerpilot/", env!("CARGO_PKG_VERSION"));
         assert_eq!(
             sent("http://db:81/x?y=1", "GET", &[]),
-            ["GET /x?y=1 HTTP/1.1", "host: db:81", user_agent, "accept: */*", "connection: close"],
+            ["GET /x?y=1", "host: db:81", user_agent, "accept: */*", "connection: close"],
         );
-        assert_eq!(sent("http://[::1]:81", "GET", &[])[..2], ["GET / HTTP/1.1", "host: [::1]:81"]);
-        assert_eq!(sent("http://db?café", "GET", &[])[0], "GET /?caf%C3%A9 HTTP/1.1");
-        assert_eq!(sent("http://db/a<b>?%20=\"{}", "GET", &[])[0], "GET /a%3Cb%3E?%20=%22%7B%7D HTTP/1.1");
+        assert_eq!(sent("http://[::1]:81", "GET", &[])[..2], ["GET /", "host: [::1]:81"]);
+        assert_eq!(sent("http://db?café", "GET", &[])[0], "GET /?caf%C3%A9");
+        assert_eq!(sent("http://db/a<b>?%20=\"{}", "GET", &[])[0], "GET /a%3Cb%3E?%20=%22%7B%7D");
         for (url, host) in
             [("http://db:80", "db"), ("https://db:80", "db:80"), ("https://[::1]:443", "[::1]")]
         {
@@ -249,16 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_that_it_has_no_body() {
-        let headers = [("Content-Length", "5"), ("Transfer-Encoding", "chunked")];
-        for (method, wanted) in [("POST", ["content-length: 0"].as_slice()), ("GET", &[])] {
-            let lines = sent("http://db", method, &headers);
-            let about: Vec<_> = lines
-                .iter()
-                .filter(|line| ABOUT_THE_BODY.iter().any(|name| line.to_lowercase().starts_with(name)))
-                .collect();
-            assert_eq!(about, wanted);
-        }
+    fn a_check_cannot_announce_a_body() {
+        let lines = sent("http://db", "POST", &[("Content-Length", "5"), ("Transfer-Encoding", "chunked")]);
+        let announces = |line: &String| BODY_HEADERS.iter().any(|name| line.to_lowercase().starts_with(name));
+        assert!(!lines.iter().any(announces), "{lines:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Connections: unix or TCP, each on the one thread in a task of its own, and never more than a fixed number. A
-//! client that does nothing makes room for one that comes; none of them can hold a reload or a shutdown. Requests are
-//! read one by one: the next one once the answer to the last one has been taken from us.
+//! Connections of clients, unix or TCP. Each has a task of its own on the program's one thread, and there is a limit on
+//! their number: an idle connection is closed for a new one. No client can delay a reload or a shutdown. Requests are
+//! read one by one: the next one when the kernel has taken the whole response to the last one.
 
 use std::cell::{Cell, RefCell};
 use std::future;
@@ -23,73 +23,66 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::head_end::HeadEnd;
-use super::refusal::{self, Refusal};
 
-/// Connections of one listener at a time.
+/// The limit on the connections of one listener.
 const MOST_CONNECTIONS: usize = 128;
-/// How long the head of a request may take.
-pub const HEAD_TIME: Duration = Duration::from_secs(5);
-/// How long a client may think between two requests.
+/// How long the head of a request may take to arrive.
+const HEAD_TIME: Duration = Duration::from_secs(5);
+/// How long a connection may be idle between two requests.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// What one request may bring. A refused body is read on, so that its sender sees the answer, but not for ever.
+/// How many bytes one request may bring. The rest of a refused body is read up to this limit, so that its sender sees
+/// the response.
 const MOST_RECEIVED: usize = 16 << 20;
-/// How long a client may go on sending what nobody reads after it got its answer.
+/// How long a client may go on sending after the last response before its connection is closed.
 const DISCONNECT_TIME: Duration = Duration::from_secs(1);
 
-/// What a connection does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Occupation {
-    /// Waits for a request, or for the rest of one.
+/// The state of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ConnectionState {
+    /// It waits for a request, or for the rest of one.
+    #[default]
     Idle,
     /// A request is being answered.
     Answering,
-    /// Follows the events.
+    /// It carries the stream of events.
     Streaming,
 }
 
-/// What a connection does, shared between the connection and who decides about it.
-#[derive(Debug, Clone)]
-pub struct Activity(Rc<Conduct>);
-
-#[derive(Debug)]
-struct Conduct {
-    occupation: Cell<Occupation>,
-    /// Bytes that came since the last request began.
-    received: Cell<usize>,
+/// The state of one connection, shared by the connection, the routes that answer it, and the list of connections.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectionTracker {
+    state: Rc<Cell<ConnectionState>>,
+    /// Bytes received since the last request began.
+    received: Rc<Cell<usize>>,
 }
 
-impl Activity {
-    /// A connection that waits for its first request.
-    pub fn idle() -> Self {
-        Self(Rc::new(Conduct { occupation: Cell::new(Occupation::Idle), received: Cell::new(0) }))
+impl ConnectionTracker {
+    /// A request has arrived and is being answered.
+    pub fn begin_request(&self) {
+        self.received.set(0);
+        self.set_state(ConnectionState::Answering);
     }
 
-    /// Notes that a request is there, to be answered.
-    pub fn begin(&self) {
-        self.0.received.set(0);
-        self.set(Occupation::Answering);
+    /// Sets the state.
+    pub fn set_state(&self, state: ConnectionState) {
+        self.state.set(state);
     }
 
-    /// Notes what it does from now on.
-    pub fn set(&self, occupation: Occupation) {
-        self.0.occupation.set(occupation);
+    /// The state.
+    pub fn state(&self) -> ConnectionState {
+        self.state.get()
     }
 
-    /// What it does.
-    pub fn get(&self) -> Occupation {
-        self.0.occupation.get()
-    }
-
-    /// Notes what came; false if it is more than any request of ours can be.
-    fn receive(&self, count: usize) -> bool {
-        let received = self.0.received.get().saturating_add(count);
-        self.0.received.set(received);
+    /// Counts bytes that were received; false if a request has brought more than [`MOST_RECEIVED`].
+    fn count_received(&self, count: usize) -> bool {
+        let received = self.received.get().saturating_add(count);
+        self.received.set(received);
         received <= MOST_RECEIVED
     }
 }
 
-/// What the kernel may keep of a connection, in each direction; it doubles the figure. Without a limit TCP takes up to
-/// 4 MiB of answers that nobody reads, and a container pays for them with its memory.
+/// The size of the kernel's buffers of a connection (SO_SNDBUF, SO_RCVBUF; the kernel doubles it). By default TCP buffers
+/// up to 4 MiB for a client that reads nothing, which counts as memory of the container.
 const KERNEL_BUFFER: usize = 64 << 10;
 
 /// A byte stream of either kind: one HTTP implementation serves both.
@@ -102,13 +95,13 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// Limits what the kernel keeps for this connection.
+    /// Limits the kernel's buffers for this connection.
     fn limit_buffers(&self) {
         let socket = match self {
             Self::Unix(stream) => stream.as_fd(),
             Self::Tcp(stream) => stream.as_fd(),
         };
-        // A kernel that refuses only keeps more.
+        // If the kernel refuses, its buffers only stay larger.
         let _ = setsockopt(&socket, SndBuf, &KERNEL_BUFFER);
         let _ = setsockopt(&socket, RcvBuf, &KERNEL_BUFFER);
     }
@@ -127,7 +120,7 @@ impl Socket {
         }
     }
 
-    /// Tells the other side that nothing more will be said.
+    /// Closes the direction in which we write.
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
@@ -144,26 +137,18 @@ impl Socket {
 #[derive(Debug)]
 pub struct Connection {
     socket: Socket,
-    activity: Activity,
-    refusal: Option<Refusal>,
+    tracker: ConnectionTracker,
     search: HeadEnd,
-    /// Was read from the socket together with the end of a head, and is handed on after its answer.
+    /// Bytes that were read from the socket after the end of a head; actix-http gets them after the response.
     unread: Vec<u8>,
-    /// A head was handed on, and its answer is not sent yet.
+    /// actix-http has got a whole head, and its response is not sent yet.
     holds_back: bool,
 }
 
 impl Connection {
     /// A connection that was accepted.
-    pub fn new(socket: Socket, activity: Activity) -> Self {
-        Self {
-            socket,
-            activity,
-            refusal: None,
-            search: HeadEnd::default(),
-            unread: Vec::new(),
-            holds_back: false,
-        }
+    pub fn new(socket: Socket, tracker: ConnectionTracker) -> Self {
+        Self { socket, tracker, search: HeadEnd::default(), unread: Vec::new(), holds_back: false }
     }
 
     /// Reads from the socket, unless something is left over from the last read.
@@ -177,7 +162,7 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Hands on what was read, up to the end of a head; says whether a head ended, and how much was handed on.
+    /// Gives actix-http the bytes up to the end of a head. Returns whether a head ended, and the number of bytes.
     fn hand_on(&mut self, buffer: &mut ReadBuf<'_>) -> (bool, usize) {
         let fitting = self.unread.len().min(buffer.remaining());
         let bytes = self.unread.get(..fitting).unwrap_or_default();
@@ -186,30 +171,6 @@ impl Connection {
         buffer.put_slice(bytes.get(..count).unwrap_or_default());
         self.unread.drain(..count);
         (end.is_some(), count)
-    }
-
-    /// Writes our own words instead of that answer, then reads on for a while, so that they are seen.
-    fn poll_refuse(&mut self, cx: &mut Context<'_>, head: &[u8]) -> Poll<io::Result<usize>> {
-        let Self { socket, refusal, .. } = self;
-        let refusal = refusal.get_or_insert_with(|| Refusal::instead_of(head));
-        let done = Poll::Ready(Ok(head.len()));
-        if refusal.until.as_mut().poll(cx).is_ready() {
-            return done;
-        }
-        while !refusal.left.is_empty() {
-            let count = ready!(socket.poll_write(cx, &refusal.left))?;
-            refusal.left.drain(..count);
-        }
-        ready!(socket.poll_finish(cx))?;
-        loop {
-            let mut bytes = [0; 4096];
-            let mut buffer = ReadBuf::new(&mut bytes);
-            ready!(socket.poll_read(cx, &mut buffer))?;
-            refusal.patience = refusal.patience.saturating_sub(buffer.filled().len());
-            if buffer.filled().is_empty() || refusal.patience == 0 {
-                return done;
-            }
-        }
     }
 }
 
@@ -227,10 +188,10 @@ impl AsyncRead for Connection {
         let (is_head, count) = self.hand_on(buffer);
         if is_head {
             self.holds_back = true;
-            // While a refused body is thrown away nobody flushes unless the task runs once more.
+            // While actix-http discards a refused body it flushes only if the task runs once more.
             cx.waker().wake_by_ref();
         }
-        if self.activity.receive(count) {
+        if self.tracker.count_received(count) {
             Poll::Ready(Ok(()))
         } else {
             Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
@@ -240,19 +201,15 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match refusal::begins(bytes) {
-            None => self.socket.poll_write(cx, bytes),
-            Some(0) => self.poll_refuse(cx, bytes),
-            Some(before) => self.socket.poll_write(cx, bytes.get(..before).unwrap_or(bytes)),
-        }
+        self.socket.poll_write(cx, bytes)
     }
 
     /// actix-http flushes when the kernel has taken everything that it had to write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A request whose body is awaited counts as idle: its body must be read.
-        if self.holds_back && self.activity.get() == Occupation::Idle {
+        // A connection whose request waits for its body is idle: the body must be read.
+        if self.holds_back && self.tracker.state() == ConnectionState::Idle {
             self.holds_back = false;
-            // Through the scheduler: other tasks have their turn before the next request.
+            // Through the scheduler, so that other tasks run before the next request.
             cx.waker().wake_by_ref();
         }
         Poll::Ready(Ok(())) // sockets have no buffer of ours
@@ -263,10 +220,10 @@ impl AsyncWrite for Connection {
     }
 }
 
-/// What becomes of a connection: served until its end.
+/// Serves a connection until its end.
 pub type Serve = Rc<dyn Fn(Connection) -> Pin<Box<dyn Future<Output = ()>>>>;
 
-/// Makes an application serve connections.
+/// Makes the function that serves connections with this application.
 pub async fn serving<F, B>(application: App<F>) -> Option<Serve>
 where
     F: ServiceFactory<
@@ -285,18 +242,19 @@ where
     Some(Rc::new(move |connection| {
         let application = Rc::clone(&application);
         Box::pin(async move {
-            // One for each connection, since each keeps a clock that wakes us twice a second: no client, no clock.
+            // One service for each connection: a service has a timer that runs twice a second, which must not run
+            // while there is no client.
             let service = HttpService::build()
                 .client_request_timeout(HEAD_TIME)
                 .client_disconnect_timeout(DISCONNECT_TIME)
                 .keep_alive(KEEP_ALIVE)
                 .on_connect_ext(|connection: &Connection, extensions: &mut Extensions| {
-                    extensions.insert(connection.activity.clone());
+                    extensions.insert(connection.tracker.clone());
                 })
                 .h1(fn_factory(move || future::ready(Ok::<_, ()>(Rc::clone(&application)))))
                 .new_service(())
                 .await;
-            // What is wrong with a connection concerns its client, who sees it end.
+            // An error of a connection concerns its client only, who sees the connection end.
             if let Ok(service) = service {
                 let _ = service.call((connection, None)).await;
             }
@@ -308,36 +266,38 @@ where
 #[derive(Debug, Clone, Default)]
 pub struct Connections(Rc<RefCell<Vec<Client>>>);
 
-/// One that is being served.
+/// A connection that is being served.
 #[derive(Debug)]
 struct Client {
-    activity: Activity,
+    tracker: ConnectionTracker,
     task: JoinHandle<()>,
 }
 
 impl Connections {
-    /// Serves a connection, and ends another one if there are too many; the new one if all the others work.
+    /// Serves a connection. If there are too many, closes the oldest idle one, else the oldest stream of events; if all
+    /// others are answering, closes the new one.
     pub fn add(&self, socket: Socket, serve: &Serve) {
         let mut list = self.0.borrow_mut();
         list.retain(|client| !client.task.is_finished());
         if list.len() >= MOST_CONNECTIONS {
-            let oldest = |wanted: Occupation| list.iter().position(|client| client.activity.get() == wanted);
-            match oldest(Occupation::Idle).or_else(|| oldest(Occupation::Streaming)) {
+            let oldest =
+                |state: ConnectionState| list.iter().position(|client| client.tracker.state() == state);
+            match oldest(ConnectionState::Idle).or_else(|| oldest(ConnectionState::Streaming)) {
                 Some(index) => list.remove(index).task.abort(),
                 None => return,
             }
         }
         socket.limit_buffers();
-        let activity = Activity::idle();
-        let task = actix_rt::spawn(serve(Connection::new(socket, activity.clone())));
-        list.push(Client { activity, task });
+        let tracker = ConnectionTracker::default();
+        let task = actix_rt::spawn(serve(Connection::new(socket, tracker.clone())));
+        list.push(Client { tracker, task });
     }
 
-    /// Ends those that do nothing; says whether others are left.
+    /// Closes the idle connections; true if others are left.
     pub fn end_idle(&self) -> bool {
         let mut list = self.0.borrow_mut();
-        list.retain(|Client { activity, task }| {
-            let is_idle = activity.get() == Occupation::Idle;
+        list.retain(|Client { tracker, task }| {
+            let is_idle = tracker.state() == ConnectionState::Idle;
             if is_idle {
                 task.abort();
             }

@@ -14,7 +14,7 @@ use actix_web::body::{BodySize, MessageBody};
 use actix_web::web::Bytes;
 use serde_json::{Value, json};
 
-use super::connection::{Activity, Occupation};
+use super::connection::{ConnectionState, ConnectionTracker};
 use super::status::time;
 use crate::messages::event::{Detail, Event};
 
@@ -69,7 +69,7 @@ impl EventLog {
     /// The events after a sequence number, or only those to come; `follow` waits for more.
     pub fn stream(&self, since: Option<u64>, follow: bool) -> EventStream {
         let told = since.unwrap_or_else(|| self.0.borrow().newest);
-        EventStream { log: self.clone(), told, follow, activity: None }
+        EventStream { log: self.clone(), told, follow, tracker: None }
     }
 }
 
@@ -79,15 +79,15 @@ pub struct EventStream {
     log: EventLog,
     told: u64,
     follow: bool,
-    activity: Option<Activity>,
+    tracker: Option<ConnectionTracker>,
 }
 
 impl EventStream {
-    /// The same stream, shown as what that connection does for as long as it lasts.
-    pub fn over(mut self, activity: Option<&Activity>) -> Self {
-        self.activity = activity.cloned();
-        if let Some(activity) = activity {
-            activity.set(Occupation::Streaming);
+    /// The same stream on this connection, which counts as streaming for as long as the stream lasts.
+    pub fn over(mut self, tracker: Option<&ConnectionTracker>) -> Self {
+        self.tracker = tracker.cloned();
+        if let Some(tracker) = tracker {
+            tracker.set_state(ConnectionState::Streaming);
         }
         self
     }
@@ -111,8 +111,8 @@ impl EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
-        if let Some(activity) = &self.activity {
-            activity.set(Occupation::Idle);
+        if let Some(tracker) = &self.tracker {
+            tracker.set_state(ConnectionState::Idle);
         }
     }
 }

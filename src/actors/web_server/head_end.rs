@@ -9,8 +9,8 @@ pub struct HeadEnd {
 }
 
 impl HeadEnd {
-    /// How many of these bytes belong to the first head that ends within them; `None` if none does. Bytes after that
-    /// have not been looked at.
+    /// The number of bytes up to the end of the first head that ends within them; `None` if none does. The bytes after
+    /// it are not searched.
     pub fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         for (index, byte) in bytes.iter().enumerate() {
             match byte {

@@ -8,7 +8,7 @@ use actix_web::web::{Bytes, Payload};
 use actix_web::{HttpRequest, HttpResponse, ResponseError};
 use serde_json::{Map, Value, json};
 
-use super::connection::{Activity, Occupation};
+use super::connection::{ConnectionState, ConnectionTracker};
 use crate::messages::control::Refusal;
 
 /// The largest body that we read.
@@ -143,11 +143,11 @@ async fn body(request: &HttpRequest, payload: Payload) -> Result<Bytes, Failure>
     if announced.is_some_and(|length| length > LARGEST_BODY as u64) {
         return Err(too_large());
     }
-    // A client that does not send its body must not be taken for one that waits for us.
-    let activity = request.conn_data::<Activity>();
-    activity.inspect(|activity| activity.set(Occupation::Idle));
+    // A connection that waits for the client counts as idle, so that it may be closed for another one.
+    let tracker = request.conn_data::<ConnectionTracker>();
+    tracker.inspect(|tracker| tracker.set_state(ConnectionState::Idle));
     let read = tokio::time::timeout(BODY_TIME, payload.to_bytes_limited(LARGEST_BODY)).await;
-    activity.inspect(|activity| activity.set(Occupation::Answering));
+    tracker.inspect(|tracker| tracker.set_state(ConnectionState::Answering));
     match read {
         Ok(Ok(Ok(bytes))) => Ok(bytes),
         Ok(Ok(Err(error))) => Err(Failure::bad_value(format!("cannot read the body: {error}"))),

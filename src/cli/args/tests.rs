@@ -1,7 +1,3 @@
-use std::os::unix::ffi::OsStringExt;
-
-use proptest::prelude::*;
-
 use super::*;
 
 fn parsed(line: &str) -> Result<Request, clap::Error> {
@@ -42,35 +38,6 @@ fn without_a_mode_it_supervises() {
         ("cp -- check", supervise(None, Some(("check", &[])))),
     ] {
         assert_eq!(parsed(line).unwrap(), expected, "{line}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn an_ordinary_call_means_what_it_means_to_clap(
-        config in prop::option::of(("-config|--config|-config=", odd_word())),
-        dashes in "|--|check",
-        command in prop::collection::vec(odd_word(), 0..4),
-    ) {
-        let config = config.into_iter().flat_map(|(flag, path)| [flag.into(), path]);
-        let dashes = Some(OsString::from(dashes)).filter(|dashes| !dashes.is_empty());
-        let arguments: Vec<OsString> = ["cp".into()].into_iter().chain(config).chain(dashes).chain(command).collect();
-        if let Some(request) = ordinary(&arguments) {
-            prop_assert_eq!(parse_with_clap(arguments, false).ok(), Some(request));
-        }
-    }
-}
-
-fn odd_word() -> impl Strategy<Value = OsString> {
-    let word = "-|-x|-v|--|check|help|F|a=b|-config||é".prop_map(OsString::from);
-    prop_oneof![9 => word, 1 => Just(OsString::from_vec(vec![b'a', 0xff]))]
-}
-
-#[test]
-fn the_usual_calls_are_ordinary_ones() {
-    for line in ["cp", "cp -config F", "cp --config F", "cp -- app -x", "cp -config F -- app"] {
-        let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        assert!(ordinary(&arguments).is_some(), "{line}");
     }
 }
 

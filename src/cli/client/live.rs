@@ -1,13 +1,13 @@
-//! Where containerpilots listen on this machine: for the hint to who asked at a place where none does. The client
-//! never chooses for its user, since an order to the wrong one may do harm.
+//! Finds the control sockets on this machine that a containerpilot listens on, for the hint to a user who named another
+//! one. The client never chooses one itself: a command to the wrong containerpilot may do harm.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The most that a person wants to read.
+/// The limit on the sockets that a hint names.
 const MOST: usize = 4;
 
-/// The control sockets that somebody listens on, those beside `asked` first.
+/// The control sockets with a listener, those in the directory of `asked` first.
 pub fn sockets(asked: &Path) -> Vec<PathBuf> {
     let mut found = listening(&fs::read_to_string("/proc/net/unix").unwrap_or_default());
     found.retain(|path| path.exists());
@@ -16,7 +16,7 @@ pub fn sockets(asked: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Of the kernel's list: a control socket is bound as `PATH~`, then renamed to `PATH`.
+/// The control sockets in /proc/net/unix: one is bound as `PATH~`, then renamed to `PATH`.
 fn listening(list: &str) -> Vec<PathBuf> {
     let accepts = |line: &&str| line.split_whitespace().nth(3) == Some("00010000");
     let path = |line: &str| line.get(line.find('/')?..)?.strip_suffix('~').map(PathBuf::from);
