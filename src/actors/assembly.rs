@@ -17,6 +17,7 @@ use super::health_check::http::Http;
 use super::health_check::{HealthCheck, Means};
 use super::job::advertisement::Discovery;
 use super::job::{Job, Surroundings};
+use super::machine::Clock;
 use super::pilot::crew::Hand;
 use super::pilot::view::JobView;
 use super::pilot::{Load, Pilot, Prepare, SignalArrived, Tools, configure_environment};
@@ -94,6 +95,7 @@ pub struct Program {
 pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Program> {
     let Parts { spec, needs_control: _, load, log, kernel, mut environ } = parts;
     configure_environment(&mut environ, &spec);
+    let clock = Clock::start();
     let (exit, exited) = oneshot::channel();
     let children = Children::new(kernel, log.clone());
     Reaper::new(children.clone(), log.logger().clone())?.start();
@@ -108,7 +110,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
     let discovering =
-        Rc::new(Discovering::new(&spec, bus.clone(), (&board, &recorder), &registry, log.logger())?);
+        Rc::new(Discovering::new(&spec, bus.clone(), (&board, &recorder), &registry, (clock, log.logger()))?);
     let consul = discovering.agent.clone();
     let means = Rc::new(Means {
         launcher: launcher.clone(),

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use actix::prelude::Message;
+use serde::{Deserialize, Serialize};
 
 use super::signal::Signal;
 
@@ -75,7 +76,7 @@ impl fmt::Display for ExitStatus {
 
 /// One start of a program, from the request until nothing of it is left. It is known before there is a process, and,
 /// unlike a process number, never used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExecutionId(pub u64);
 
 /// A program that its receiver asked for is being executed.

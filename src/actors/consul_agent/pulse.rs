@@ -9,7 +9,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::{queries, retry};
-use crate::consul::{Client, Cursor, Reply, Scope};
+use crate::consul::blocking::{Cursor, Reply};
+use crate::consul::{Client, Scope};
 use crate::process::random_share;
 
 /// How often to ask a Consul that does not block.

@@ -16,8 +16,9 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::pulse::Pulse;
 use super::{ConsulAgent, retry};
-use crate::consul::{self, CallError, Client};
-use crate::messages::discovery::{Answer, Query, Sought, Unanswered};
+use crate::consul::blocking;
+use crate::consul::{CallError, Client};
+use crate::messages::discovery::{Query, QueryFailure, QueryReply, QueryTarget};
 use crate::process::random_share;
 
 /// Questions that wait for news with a connection of their own.
@@ -44,15 +45,15 @@ impl Default for Questions {
 }
 
 impl Questions {
-    async fn ask(&self, client: &Client, query: Query) -> Result<Answer, CallError> {
+    async fn ask(&self, client: &Client, query: Query) -> Result<QueryReply, CallError> {
         let Some((index, wait)) = query.newer_than else { return self.ask_now(client, query).await };
         if let Ok(_slot) = self.held.try_acquire() {
             return client.query(&query, LIMIT).await;
         }
         let now = Instant::now();
-        match (&query.sought, &query.datacentre) {
-            (Sought::Service { .. }, None) => self.ask_at_news(client, query, index, now + wait).await,
-            (Sought::Service { .. } | Sought::Key(_) | Sought::Prefix(_), _) => {
+        match (&query.target, &query.datacentre) {
+            (QueryTarget::Service { .. }, None) => self.ask_at_news(client, query, index, now + wait).await,
+            (QueryTarget::Service { .. } | QueryTarget::Key(_) | QueryTarget::Prefix(_), _) => {
                 // Those who have a connection keep it for minutes.
                 let deadline = now + query.interval.min(wait);
                 self.ask_in_turn(client, query, (index, wait), deadline).await
@@ -60,7 +61,7 @@ impl Questions {
         }
     }
 
-    async fn ask_now(&self, client: &Client, query: Query) -> Result<Answer, CallError> {
+    async fn ask_now(&self, client: &Client, query: Query) -> Result<QueryReply, CallError> {
         let _slot = self.brief.acquire().await;
         client.query(&Query { newer_than: None, ..query }, LIMIT).await
     }
@@ -72,7 +73,7 @@ impl Questions {
         query: Query,
         index: u64,
         deadline: Instant,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<QueryReply, CallError> {
         let mut pulse = self.pulse.feel(client);
         loop {
             // Asked while we listen already: what changes after the answer is heard of.
@@ -95,7 +96,7 @@ impl Questions {
         query: Query,
         (index, wait): (u64, Duration),
         deadline: Instant,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<QueryReply, CallError> {
         match timeout_at(deadline, self.held.acquire()).await {
             Ok(_slot) => {
                 let query = Query { newer_than: Some((index, TURN.min(wait))), ..query };
@@ -106,7 +107,7 @@ impl Questions {
     }
 }
 
-/// Command: this asker asks no more. Its question is dropped, and its trouble is over.
+/// Command: this caller asks no more. Its question is dropped, and its trouble is over.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Silence(pub Arc<str>);
@@ -114,19 +115,19 @@ pub struct Silence(pub Arc<str>);
 impl Handler<Silence> for ConsulAgent {
     type Result = ();
 
-    fn handle(&mut self, Silence(asker): Silence, _: &mut Context<Self>) {
-        if self.outage.served(&asker) {
+    fn handle(&mut self, Silence(caller): Silence, _: &mut Context<Self>) {
+        if self.outage.served(&caller) {
             info!(self.log, "nobody has trouble with Consul any more");
             self.forget_outage();
         }
-        self.asking.remove(&asker);
+        self.asking.remove(&caller);
     }
 }
 
-/// The outcome of a question, as its asker is told it.
+/// The outcome of a question, as its caller is told it.
 enum Ending {
-    Answered(Answer),
-    Unanswered(Unanswered),
+    Answered(QueryReply),
+    Unanswered(QueryFailure),
     /// It is told after this pause, or when Consul serves others again.
     Failed(Duration),
 }
@@ -135,35 +136,35 @@ impl ConsulAgent {
     fn conclude_query(
         &mut self,
         query: &Query,
-        result: Result<Answer, CallError>,
+        result: Result<QueryReply, CallError>,
         took: Duration,
         ctx: &mut Context<Self>,
     ) -> Ending {
         let error = match result {
             Ok(answer) => {
-                self.served(&query.asker, None, ctx);
+                self.served(&query.caller, None, ctx);
                 return Ending::Answered(answer);
             }
             Err(error) => error,
         };
-        if query.newer_than.is_some() && took >= consul::HELD {
-            let asker = &*query.asker;
-            debug!(self.log, "a question ended after {:.1}s: {error}", took.as_secs_f64(); "asked_by" => asker);
+        if query.newer_than.is_some() && took >= blocking::HELD {
+            let caller = &*query.caller;
+            debug!(self.log, "a question ended after {:.1}s: {error}", took.as_secs_f64(); "asked_by" => caller);
             self.count(true, None);
-            return Ending::Unanswered(Unanswered::Cut(took));
+            return Ending::Unanswered(QueryFailure::Cut(took));
         }
-        self.failed(&query.asker, &error);
+        self.failed(&query.caller, &error);
         self.pause_after_failure(query)
     }
 
     fn pause_after_failure(&self, query: &Query) -> Ending {
-        let (failures, is_first) = (query.failures.saturating_add(1), self.outage.is_first(&query.asker));
+        let (failures, is_first) = (query.failures.saturating_add(1), self.outage.is_first(&query.caller));
         Ending::Failed(retry::delay(failures, query.interval, is_first, random_share()))
     }
 }
 
 impl Handler<Query> for ConsulAgent {
-    type Result = ResponseActFuture<Self, Result<Answer, Unanswered>>;
+    type Result = ResponseActFuture<Self, Result<QueryReply, QueryFailure>>;
 
     fn handle(&mut self, query: Query, _: &mut Context<Self>) -> Self::Result {
         let client = self.client.clone();
@@ -171,9 +172,9 @@ impl Handler<Query> for ConsulAgent {
         let questions = Rc::clone(&self.questions);
         let recovered = Rc::clone(&self.recovered);
         let resumed = Rc::clone(&self.resumed);
-        // Consul holds a question for minutes. It is dropped when its asker is silenced, or asks the next one.
+        // Consul holds a question for minutes. It is dropped when its caller is silenced, or asks the next one.
         let (keep, dropped) = oneshot::channel::<Infallible>();
-        self.asking.insert(Arc::clone(&query.asker), keep);
+        self.asking.insert(Arc::clone(&query.caller), keep);
         let (question, asked) = (query.clone(), Instant::now());
         let exchange = async move {
             let client = client?;
@@ -188,7 +189,7 @@ impl Handler<Query> for ConsulAgent {
             Some(result) if link == agent.link => agent.conclude_query(&query, result, asked.elapsed(), ctx),
             None if agent.client.is_none() => agent.pause_after_failure(&query),
             // What a former Consul said does not count.
-            Some(_) | None => Ending::Unanswered(Unanswered::Interrupted),
+            Some(_) | None => Ending::Unanswered(QueryFailure::Interrupted),
         });
         Box::pin(ending.then(move |ending, _, _| {
             fut::wrap_future(async move {
@@ -197,7 +198,7 @@ impl Handler<Query> for ConsulAgent {
                     Ending::Unanswered(why) => Err(why),
                     Ending::Failed(pause) => {
                         let _ = timeout(pause, resumed.notified()).await;
-                        Err(Unanswered::Failed)
+                        Err(QueryFailure::Failed)
                     }
                 }
             })
