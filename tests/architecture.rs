@@ -23,7 +23,7 @@ const LAYERS: [(&str, u8); 12] = [
 
 /// Files of actors that decide and never act, wherever they are below `src/actors`: `machine.rs`, everything in a
 /// folder `machine/`, and these.
-const PURE: [&str; 16] = [
+const PURE: [&str; 15] = [
     "machine",
     "backoff",
     "life",
@@ -35,7 +35,6 @@ const PURE: [&str; 16] = [
     "reasons",
     "reconcile",
     "retry",
-    "schedule",
     "signals",
     "ticker",
     "trigger",

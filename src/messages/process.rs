@@ -31,7 +31,7 @@ impl fmt::Display for Pid {
 }
 
 /// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExitStatus {
     /// By itself, with this status.
     Code(u8),
@@ -90,7 +90,7 @@ pub struct ProcessStarted {
 }
 
 /// Why an execution ended without its program having run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unstarted {
     /// The program could not be executed, for this reason.
     Failed(String),
