@@ -23,18 +23,15 @@ const LAYERS: [(&str, u8); 12] = [
 
 /// Files of actors that decide and never act, wherever they are below `src/actors`: `machine.rs`, everything in a
 /// folder `machine/`, and these.
-const PURE: [&str; 15] = [
+const PURE: [&str; 12] = [
     "machine",
     "backoff",
     "life",
     "lifecycle",
     "needs",
-    "outage",
     "reach",
     "readiness",
     "reasons",
-    "reconcile",
-    "retry",
     "signals",
     "ticker",
     "trigger",

@@ -59,9 +59,9 @@ impl Client {
         Ok(Self { http, base, address: spec.address.clone(), token: spec.token.clone() })
     }
 
-    /// Whether both talk to the same Consul, if perhaps with other rights.
-    pub fn has_address_of(&self, other: &Self) -> bool {
-        self.address == other.address
+    /// The address of its Consul.
+    pub const fn address(&self) -> &ConsulAddress {
+        &self.address
     }
 
     /// Registers a service together with its check; replaces what was registered under its id.

@@ -88,8 +88,6 @@ pub struct Query {
     pub newer_than: Option<(u64, Duration)>,
     /// How often to ask a Consul that does not support blocking queries.
     pub interval: Duration,
-    /// The caller's queries that failed in a row before this one.
-    pub failures: u32,
 }
 
 /// The service or keys that a query looks up.

@@ -10,8 +10,7 @@ use actix::prelude::*;
 use slog::Logger;
 
 use crate::actors::consul_agent::link::{Reconnect, connect};
-use crate::actors::consul_agent::queries::Silence;
-use crate::actors::consul_agent::{Advertiser, ConsulAgent};
+use crate::actors::consul_agent::{ConsulAgent, RemoveWatch, SetOwnService};
 use crate::actors::machine::Clock;
 use crate::actors::pilot::OWN_SERVICE;
 use crate::actors::registry::Registry;
@@ -52,7 +51,8 @@ impl Discovering {
     ) -> io::Result<Self> {
         let client = connected(spec, log)?;
         let own_service = spec.telemetry.as_ref().map(own_service);
-        let agent = ConsulAgent::new(client, (board.clone(), recorder.clone()), own_service, log).start();
+        let agent =
+            ConsulAgent::new(client, (board.clone(), recorder.clone()), own_service, (clock, log)).start();
         let keys = [
             EventCode::Startup,
             EventCode::Shutdown,
@@ -87,7 +87,7 @@ impl Discovering {
             self.agent.do_send(Reconnect(new.consul.clone()));
         }
         if old.telemetry != new.telemetry {
-            self.agent.do_send(Advertiser(new.telemetry.as_ref().map(own_service)));
+            self.agent.do_send(SetOwnService(new.telemetry.as_ref().map(own_service)));
         }
         let wanted = |spec: &Spec| if spec.consul.is_some() { spec.watches.clone() } else { Vec::new() };
         let (before, after) = (wanted(old), wanted(new));
@@ -118,7 +118,7 @@ impl Discovering {
         if let Some(watch) = self.watches.borrow_mut().remove(name) {
             self.registry.do_send(Unsubscribe(watch.clone().recipient()));
             watch.do_send(Retire);
-            self.agent.do_send(Silence(caller(name)));
+            self.agent.do_send(RemoveWatch(caller(name)));
         }
         self.board.write().watches.remove(name);
     }

@@ -28,8 +28,6 @@ pub struct State {
     cursor: Cursor,
     /// The last reply; `None` before the first one. An outage does not change it.
     found: Option<Vec<Found>>,
-    /// Queries that failed in a row.
-    failures: u32,
 }
 
 /// The step of its work that a watch is at.
@@ -79,7 +77,7 @@ pub enum Action {
 impl State {
     /// A watch that begins at the first event that it is told of.
     pub const fn new(spec: WatchSpec) -> Self {
-        Self { spec, phase: Phase::Waiting, cursor: Cursor::new(), found: None, failures: 0 }
+        Self { spec, phase: Phase::Waiting, cursor: Cursor::new(), found: None }
     }
 
     /// The watch's name, without `watch.`.
@@ -132,7 +130,6 @@ impl State {
             datacentre: self.spec.datacentre.clone(),
             newer_than: self.cursor.newer_than(self.spec.interval),
             interval: self.spec.interval,
-            failures: self.failures,
         })
     }
 
@@ -145,7 +142,6 @@ impl State {
     }
 
     fn learn(&mut self, now: Moment, since: Moment, reply: QueryReply) -> Vec<Action> {
-        self.failures = 0;
         let events = diff(self.found.as_deref(), &reply.found);
         let seen = Reply { index: reply.index, took: now.since(since), is_news: !events.is_empty() };
         let (cursor, pause) = self.cursor.after(seen, self.spec.interval);
@@ -159,18 +155,13 @@ impl State {
 
     fn ask_after_failure(&mut self, now: Moment, failure: QueryFailure) -> Action {
         match failure {
-            QueryFailure::Failed => {
-                // The next reply may come from another Consul, to which our index means nothing.
-                self.cursor = self.cursor.anew();
-                self.failures = self.failures.saturating_add(1);
-                self.ask(now)
-            }
             QueryFailure::Cut(after) => {
                 let (cursor, pause) = self.cursor.after_cut(after, self.spec.interval);
                 self.cursor = cursor;
                 self.ask_after(now, pause)
             }
-            QueryFailure::Interrupted => {
+            // The next reply may come from another Consul, to which our index means nothing.
+            QueryFailure::Failed | QueryFailure::Interrupted => {
                 self.cursor = self.cursor.anew();
                 self.ask(now)
             }

@@ -77,7 +77,7 @@ impl std::fmt::Debug for Secret {
 }
 
 /// Where Consul's HTTP API listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConsulAddress {
     /// `http` or `https`, host and port.
     Tcp {

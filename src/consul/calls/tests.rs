@@ -52,7 +52,6 @@ fn query(target: QueryTarget) -> Query {
         datacentre: None,
         newer_than: None,
         interval: Duration::from_secs(1),
-        failures: 0,
     }
 }
 

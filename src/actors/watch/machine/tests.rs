@@ -123,22 +123,13 @@ fn the_time_that_a_reply_took_counts_from_its_query() {
 }
 
 #[test]
-fn a_failed_query_is_counted_and_forgets_the_index_but_not_the_last_reply() {
-    let mut state = asking();
-    for failures in 1..4 {
-        let actions = state.step(second(1), failure(QueryFailure::Failed));
-        let query = query(&actions);
-        assert_eq!((query.failures, query.newer_than), (failures, None));
-    }
-    let actions = state.step(second(1), reply(&["a"], Some(7)));
-    assert_eq!((published(&actions), query(&actions).failures), (vec![], 0), "nothing changed meanwhile");
-}
-
-#[test]
-fn an_interrupted_or_cut_query_is_no_failure() {
-    for why in [QueryFailure::Interrupted, QueryFailure::Cut(INTERVAL)] {
-        let actions = asking().step(second(1), failure(why));
-        assert_eq!((query(&actions).failures, query(&actions).newer_than), (0, None), "{why:?}");
+fn a_query_without_a_reply_forgets_the_index_but_not_the_last_reply() {
+    for why in [QueryFailure::Failed, QueryFailure::Interrupted, QueryFailure::Cut(INTERVAL)] {
+        let mut state = asking();
+        let actions = state.step(second(1), failure(why));
+        assert_eq!(query(&actions).newer_than, None, "{why:?}");
+        let actions = state.step(second(1), reply(&["a"], Some(7)));
+        assert_eq!(published(&actions), [], "nothing changed meanwhile");
     }
 }
 
