@@ -3,14 +3,13 @@
 //!
 //! It retries nothing and decides nothing; errors never carry the token.
 
-mod blocking;
+pub mod blocking;
 mod calls;
 mod connect;
 mod error;
 mod stream;
 mod tls;
 
-pub use blocking::{Cursor, HELD, Reply};
 pub use calls::{Client, Scope};
 pub use connect::encryption;
 pub use error::{CallError, SetupError};

@@ -14,9 +14,10 @@ use tokio::time::Instant;
 
 use super::consul_agent::ConsulAgent;
 use super::health_check::http::Http;
-use super::health_check::{HealthCheck, Means};
+use super::health_check::{CheckResources, HealthCheck};
 use super::job::advertisement::Discovery;
 use super::job::{Job, Surroundings};
+use super::machine::Clock;
 use super::pilot::crew::Hand;
 use super::pilot::view::JobView;
 use super::pilot::{Load, Pilot, Prepare, SignalArrived, Tools, configure_environment};
@@ -94,6 +95,7 @@ pub struct Program {
 pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Program> {
     let Parts { spec, needs_control: _, load, log, kernel, mut environ } = parts;
     configure_environment(&mut environ, &spec);
+    let clock = Clock::start();
     let (exit, exited) = oneshot::channel();
     let children = Children::new(kernel, log.clone());
     Reaper::new(children.clone(), log.logger().clone())?.start();
@@ -108,17 +110,17 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
     let discovering =
-        Rc::new(Discovering::new(&spec, bus.clone(), (&board, &recorder), &registry, log.logger())?);
+        Rc::new(Discovering::new(&spec, bus.clone(), (&board, &recorder), &registry, (clock, log.logger()))?);
     let consul = discovering.agent.clone();
-    let means = Rc::new(Means {
+    let resources = Rc::new(CheckResources {
         launcher: launcher.clone(),
         http: Http::default(),
         recorder: recorder.clone(),
-        beginning: Instant::now(),
+        clock,
         bus: bus.clone(),
         sources: RefCell::default(),
     });
-    means.configure(&spec);
+    resources.configure(&spec);
     let around = Rc::new(Surroundings {
         bus: bus.clone(),
         launcher: launcher.clone(),
@@ -153,8 +155,8 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         board: board.clone(),
         load,
         hire: Box::new({
-            let (registry, means) = (registry.clone(), Rc::clone(&means));
-            move |spec, generation| hire(spec, generation, &around, &means, &registry)
+            let (registry, resources) = (registry.clone(), Rc::clone(&resources));
+            move |spec, generation| hire(spec, generation, &around, &resources, &registry)
         }),
         dismiss: Box::new({
             let registry = registry.clone();
@@ -165,7 +167,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
             let discovery = Rc::clone(&discovering);
             vec![
                 Box::new(move |old, new, facts| discovery.reconfigure(old, new, facts)),
-                Box::new(move |_, new, _| means.configure(new)),
+                Box::new(move |_, new, _| resources.configure(new)),
             ]
         },
     };
@@ -190,7 +192,7 @@ fn hire(
     spec: &Arc<JobSpec>,
     generation: u64,
     around: &Rc<Surroundings>,
-    means: &Rc<Means>,
+    resources: &Rc<CheckResources>,
     registry: &Addr<Registry>,
 ) -> Hand {
     let interests = Job::interests(spec);
@@ -198,9 +200,16 @@ fn hire(
     let job = Job::create(|ctx| {
         let check = |(index, check): (usize, &CheckSpec)| {
             let verdicts = ctx.address().recipient();
-            HealthCheck::new(Arc::clone(spec), index, check.clone(), verdicts, Rc::clone(means), &around.log)
-                .start()
-                .recipient()
+            HealthCheck::new(
+                Arc::clone(spec),
+                index,
+                check.clone(),
+                verdicts,
+                Rc::clone(resources),
+                &around.log,
+            )
+            .start()
+            .recipient()
         };
         let checks = spec.health.iter().enumerate().map(check).collect();
         Job::new(Arc::clone(spec), generation, Rc::clone(around), checks)

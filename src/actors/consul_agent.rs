@@ -1,185 +1,173 @@
-//! The ConsulAgent actor: the sole owner of calls to Consul. It keeps what is registered equal to what is wanted,
-//! and asks for those who watch. What to call is decided in [`reconcile`], when to try again in [`retry`], what to
-//! log in [`outage`]. Nobody waits for it longer than a stop can bear.
+//! The ConsulAgent actor: makes every call to Consul. It registers services and sends the queries of watches. The
+//! decisions are in [`machine`].
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
 use slog::{Logger, debug, info, o, warn};
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::sync::{Semaphore, oneshot};
 
+use super::machine::{Clock, Driver};
 use crate::consul::{CallError, Client};
 use crate::messages::bus::Notice;
-use crate::messages::discovery::{DiscoveryCommand, Registration, ServiceStatus, WithdrawAll, Withdrawn};
+use crate::messages::discovery::{
+    DiscoveryCommand, Query, QueryFailure, QueryReply, Registration, WithdrawAll, Withdrawn,
+};
 use crate::messages::event::EventCode;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
 use crate::process::random_share;
 
+mod change_feed;
 pub mod link;
-pub mod outage;
-mod pulse;
-pub mod queries;
-pub mod reconcile;
-pub mod retry;
-mod service;
+pub mod machine;
+mod query_pool;
 
-use outage::{Outage, Trouble};
-use queries::Questions;
-use reconcile::{Call, Outcome, after};
-use service::Service;
+use machine::outage::Trouble;
+use machine::reconcile::Call;
+use machine::services::WITHDRAWAL_LIMIT;
+use machine::{Action, CallFailure, Input, Link, Remark, State, retry};
+use query_pool::QueryPool;
 
-/// Calls about services that are under way at a time; each is short.
-const CALLS: usize = 16;
-/// A Consul that answered nobody for this long was away.
-const REAL_SILENCE: Duration = Duration::from_secs(1);
-/// How long a stopping job waits for its withdrawal; just below what it grants itself.
-const WITHDRAWAL_LIMIT: Duration = Duration::from_millis(1900);
-/// Failures in a row after which a withdrawal is waited for no more.
-const WITHDRAWAL_TRIES: u32 = 2;
+/// Calls about services that run at a time; each is short.
+const CONCURRENT_CALLS: usize = 16;
 
-/// Keeps Consul informed, and asks it.
+/// Registers services in Consul, and sends the queries of watches.
 pub struct ConsulAgent {
-    /// `None` without a Consul: then nothing is told and nothing asked.
-    client: Option<Client>,
-    log: Logger,
+    driver: Driver<State>,
+    /// The clients of the present link and of former ones that a call still uses, by the number of the link.
+    clients: BTreeMap<u64, Client>,
+    /// The connections for queries over the present link.
+    query_pool: Rc<QueryPool>,
+    /// A permit for each call about a service that may run at a time.
+    call_permits: Rc<Semaphore>,
+    /// The timer of each service.
+    timers: BTreeMap<Arc<str>, SpawnHandle>,
+    /// Who is told that services are withdrawn, by number.
+    waiters: BTreeMap<u64, Waiter>,
+    /// Queries whose watch still waits for a reply, by number.
+    queries: BTreeMap<u64, PendingQuery>,
+    /// The last number that was given to a link, waiter or query.
+    last_number: u64,
     board: Board,
     recorder: Recorder,
-    services: BTreeMap<Arc<str>, Service>,
-    maintenance: bool,
-    outage: Outage,
-    outage_began: Option<Instant>,
-    /// Since when nobody had an answer, if somebody missed one.
-    silent_since: Option<Instant>,
-    /// Since when nobody was served, if something failed in whatever way.
-    unserved_since: Option<Instant>,
-    calls: Rc<Semaphore>,
-    questions: Rc<Questions>,
-    /// Counts links to Consul: what was asked over a former one says nothing about the present one.
-    link: u64,
-    /// Tells queries under way that Consul is back, and that their answers may be lost.
-    recovered: Rc<Notify>,
-    /// Ends the pauses after failed queries.
-    resumed: Rc<Notify>,
-    /// Keeps the last question of each asker alive: it is dropped together with its sender.
-    asking: BTreeMap<Arc<str>, oneshot::Sender<Infallible>>,
-    /// A withdrawal had its whole time and did not succeed, and nothing has since: nobody waits for another.
-    hopeless: bool,
-    /// Registered from startup to shutdown.
-    own_service: Option<Arc<Registration>>,
-    serving: bool,
+    log: Logger,
+}
+
+/// Waits until services are withdrawn.
+enum Waiter {
+    /// A job, for its own service.
+    Job(Recipient<Withdrawn>),
+    /// The end of the program, for every service.
+    Program(oneshot::Sender<()>),
+}
+
+/// A query whose watch waits for a reply.
+struct PendingQuery {
+    reply: oneshot::Sender<Result<QueryReply, QueryFailure>>,
+    /// The request to Consul, or the pause after its failure.
+    task: Option<SpawnHandle>,
 }
 
 /// Command: this is our own service from now on.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Advertiser(pub Option<Registration>);
+pub struct SetOwnService(pub Option<Registration>);
+
+/// Command: this watch was removed; drop its query.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct RemoveWatch(pub Arc<str>);
 
 impl ConsulAgent {
-    /// An agent that has told Consul nothing yet; `own_service` is registered from startup to shutdown.
+    /// An agent that has registered nothing yet; `own_service` is registered from startup to shutdown. Without a
+    /// client nothing is registered and no query sent.
     pub fn new(
         client: Option<Client>,
         (board, recorder): (Board, Recorder),
         own_service: Option<Registration>,
-        log: &Logger,
+        (clock, log): (Clock, &Logger),
     ) -> Self {
+        let link = Link { number: 0, address: client.as_ref().map(|client| client.address().clone()) };
         Self {
-            client,
-            log: log.new(o!("job" => "consul")),
+            driver: Driver::new(State::new(link, own_service), clock),
+            clients: client.into_iter().map(|client| (0, client)).collect(),
+            query_pool: Rc::default(),
+            call_permits: Rc::new(Semaphore::new(CONCURRENT_CALLS)),
+            timers: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+            queries: BTreeMap::new(),
+            last_number: 0,
             board,
             recorder,
-            services: BTreeMap::new(),
-            maintenance: false,
-            outage: Outage::default(),
-            outage_began: None,
-            silent_since: None,
-            unserved_since: None,
-            calls: Rc::new(Semaphore::new(CALLS)),
-            questions: Rc::default(),
-            link: 0,
-            recovered: Rc::default(),
-            resumed: Rc::default(),
-            asking: BTreeMap::new(),
-            hopeless: false,
-            own_service: own_service.map(Arc::new),
-            serving: false,
+            log: log.new(o!("job" => "consul")),
         }
     }
 
-    fn advertise(&mut self, registration: Arc<Registration>, status: ServiceStatus, ctx: &mut Context<Self>) {
-        let id = Arc::clone(&registration.id);
-        match self.services.get_mut(&id) {
-            Some(service) => service.want(registration, status),
-            None => {
-                self.services.insert(Arc::clone(&id), Service::new(registration, status));
+    const fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    fn advance(&mut self, input: Input, ctx: &mut Context<Self>) {
+        for action in self.driver.step(input) {
+            self.perform(action, ctx);
+        }
+    }
+
+    fn perform(&mut self, action: Action, ctx: &mut Context<Self>) {
+        match action {
+            Action::Call(registration, call, link) => self.call(registration, call, link, ctx),
+            Action::DeregisterOverFormer(id, link) => self.deregister_over_former(id, link),
+            Action::CloseLink(link) => drop(self.clients.remove(&link)),
+            Action::StartTimer { id, wait, is_heartbeat } => {
+                let timed = Arc::clone(&id);
+                let timer = ctx.run_later(wait, move |agent, ctx| {
+                    agent.timers.remove(&timed);
+                    agent.advance(Input::TimerElapsed { id: timed, is_heartbeat }, ctx);
+                });
+                self.timers.insert(id, timer);
             }
-        }
-        self.go_on(&id, false, ctx);
-    }
-
-    fn withdraw(&mut self, id: &Arc<str>, done: Option<Box<dyn FnOnce()>>, ctx: &mut Context<Self>) {
-        let Some(service) = self.services.get_mut(id) else {
-            return done.into_iter().for_each(|done| done());
-        };
-        service.want_nothing();
-        service.waiting.extend(done);
-        if self.hopeless {
-            service.stop_waiting();
-        }
-        let waiter = Arc::clone(id);
-        ctx.run_later(WITHDRAWAL_LIMIT, move |agent, _| agent.give_up_waiting(&waiter));
-        self.go_on(id, false, ctx);
-    }
-
-    fn give_up_waiting(&mut self, id: &Arc<str>) {
-        if let Some(service) = self.services.get_mut(id).filter(|service| service.is_waited_for()) {
-            self.hopeless = true;
-            service.stop_waiting();
-        }
-    }
-
-    /// Does what is to be done next about a service, unless a call about it is under way.
-    fn go_on(&mut self, id: &Arc<str>, due: bool, ctx: &mut Context<Self>) {
-        let Some(service) = self.services.get_mut(id).filter(|service| !service.in_flight) else { return };
-        if let Some(timer) = service.timer.take() {
-            ctx.cancel_future(timer);
-        }
-        match service.next_call(self.maintenance || self.client.is_none(), due) {
-            Some(call) => self.perform(id, call, ctx),
-            None if service.is_absent() => {
-                service.stop_waiting();
-                if !service.is_wanted() {
-                    self.services.remove(id);
+            Action::CancelTimer(id) => {
+                if let Some(timer) = self.timers.remove(&id) {
+                    ctx.cancel_future(timer);
                 }
             }
-            None => {
-                let wait = service.registration.heartbeat;
-                service.timer = Some(Self::later(id, wait, true, ctx));
+            Action::StartWithdrawalLimit(id, limit) => {
+                ctx.run_later(limit, |agent, ctx| agent.advance(Input::WithdrawalLimitElapsed(id), ctx));
             }
+            Action::Release(waiter) => self.release(waiter),
+            Action::Query(number, query) => self.query(number, query, ctx),
+            Action::DropQuery(number) => drop(self.take_query(number, ctx)),
+            Action::Pause { caller, number, wait } => {
+                let timer = ctx.run_later(wait, move |agent, ctx| {
+                    agent.advance(Input::PauseElapsed { caller, number }, ctx);
+                });
+                self.note_task(number, timer);
+            }
+            Action::Reply(number, reply) => {
+                if let Some(query) = self.take_query(number, ctx) {
+                    let _ = query.reply.send(reply); // The watch may be gone.
+                }
+            }
+            Action::Count { answered } => self.recorder.metrics().consul_answered(answered),
+            Action::ShowLag(lag) => self.board.write().discovery.lag = lag,
+            Action::ShowTrouble(trouble) => self.board.write().discovery.trouble = trouble,
+            Action::Log(remark) => self.log(&remark),
         }
     }
 
-    fn later(id: &Arc<str>, wait: Duration, due: bool, ctx: &mut Context<Self>) -> SpawnHandle {
-        let id = Arc::clone(id);
-        ctx.run_later(wait, move |agent, ctx| agent.go_on(&id, due, ctx))
-    }
-
-    fn perform(&mut self, id: &Arc<str>, call: Call, ctx: &mut Context<Self>) {
-        let Some(service) = self.services.get_mut(id) else { return };
-        let Some(client) = self.client.clone() else {
-            return service.stop_waiting(); // there is nobody left to withdraw it from
-        };
-        service.in_flight = true;
-        let slots = Rc::clone(&self.calls);
-        let registration = Arc::clone(&service.registration);
-        let (link, asked) = (self.link, client.clone());
+    fn call(&mut self, registration: Arc<Registration>, call: Call, link: u64, ctx: &mut Context<Self>) {
+        let id = Arc::clone(&registration.id);
+        let (client, permits) = (self.clients.get(&link).cloned(), Rc::clone(&self.call_permits));
         let exchange = async move {
-            let _slot = slots.acquire().await;
+            let Some(client) = client else {
+                debug_assert!(false, "a link in use has a client");
+                return Err(CallError::Unreachable("there is no client".to_owned()));
+            };
+            let _permit = permits.acquire().await;
             let limit = retry::deadline(registration.heartbeat);
             match call {
                 Call::Register(_, status) => client.register(&registration, status, limit).await,
@@ -187,158 +175,90 @@ impl ConsulAgent {
                 Call::Deregister => client.deregister(&registration.id, limit).await,
             }
         };
-        let id = Arc::clone(id);
         ctx.spawn(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
-            if link == agent.link {
-                agent.conclude(&id, call, result, ctx);
-            } else {
-                agent.conclude_over_former_link(&id, &asked, ctx);
-            }
+            let result = result.map_err(|error| failure(&error));
+            agent.advance(Input::CallEnded { id, call, link, result, random: random_share() }, ctx);
         }));
     }
 
-    fn conclude(
-        &mut self,
-        id: &Arc<str>,
-        call: Call,
-        result: Result<(), CallError>,
-        ctx: &mut Context<Self>,
-    ) {
-        let outcome = match &result {
-            Ok(()) => Outcome::Done,
-            Err(error) if error.is_unknown() => Outcome::Forgotten,
-            Err(_) => Outcome::Failed,
-        };
-        let Some(service) = self.services.get_mut(id) else { return };
-        service.in_flight = false;
-        service.known = after(call, outcome);
-        match (outcome, result) {
-            (Outcome::Done, _) => {
-                debug!(self.log, "{call:?} done"; "service" => &**id);
-                service.failures = 0;
-                let lag = service.settle();
-                self.served(id, lag, ctx);
-                self.go_on(id, false, ctx);
-            }
-            (Outcome::Forgotten, _) => {
-                info!(self.log, "Consul does not know {id} any more"; "service" => &**id);
-                // A registration that is answered so is no better tried again at once.
-                let is_refusal = matches!(call, Call::Register(..));
-                service.note_failure(is_refusal);
-                if is_refusal {
-                    self.count(true, None);
-                } else {
-                    self.served(id, None, ctx);
-                }
-                self.try_again(id, ctx);
-            }
-            (Outcome::Failed, Err(error)) => {
-                service.note_failure(true);
-                self.failed(id, &error);
-                self.try_again(id, ctx);
-            }
-            (Outcome::Failed, Ok(())) => {}
-        }
+    fn deregister_over_former(&self, id: Arc<str>, link: u64) {
+        let Some(client) = self.clients.get(&link).cloned() else { return };
+        actix_rt::spawn(async move {
+            let _ = client.deregister(&id, WITHDRAWAL_LIMIT).await;
+        });
     }
 
-    fn try_again(&mut self, id: &Arc<str>, ctx: &mut Context<Self>) {
-        let Some(service) = self.services.get_mut(id) else { return };
-        if service.failures == 0 {
-            return self.go_on(id, false, ctx);
-        }
-        if service.failures >= WITHDRAWAL_TRIES {
-            service.stop_waiting();
-        }
-        let is_first = self.outage.is_first(id);
-        let wait = retry::delay(service.failures, service.registration.heartbeat, is_first, random_share());
-        service.timer = Some(Self::later(id, wait, false, ctx));
-    }
-
-    /// Consul did what somebody asked for.
-    fn served(&mut self, who: &str, lag: Option<Duration>, ctx: &mut Context<Self>) {
-        self.hopeless = false;
-        self.count(true, lag);
-        if self.outage.served(who) {
-            let lasted = self.outage_began.map_or(0.0, |began| began.elapsed().as_secs_f64());
-            info!(self.log, "Consul is back after {lasted:.1}s");
-            self.forget_outage();
-        }
-        // A busy Consul that is late now and then must not have everybody come back together.
-        let is_real = |since: Option<Instant>| since.is_some_and(|since| since.elapsed() >= REAL_SILENCE);
-        if is_real(self.silent_since.take()) {
-            self.recovered.notify_waiters();
-        }
-        if is_real(self.unserved_since.take()) {
-            self.retry_failed(ctx);
-        }
-    }
-
-    /// Consul serves again: a pause that was meant for a Consul that does not is over.
-    fn retry_failed(&mut self, ctx: &mut Context<Self>) {
-        self.resumed.notify_waiters();
-        let failing = self.services.iter().filter(|(_, service)| service.failures > 0 && !service.in_flight);
-        for id in failing.map(|(id, _)| Arc::clone(id)).collect::<Vec<_>>() {
-            self.go_on(&id, false, ctx);
-        }
-    }
-
-    fn failed(&mut self, who: &Arc<str>, error: &CallError) {
-        self.count(false, None);
-        debug!(self.log, "Consul failed: {error}"; "asked_by" => &**who);
-        let trouble = trouble(error);
-        if trouble == Trouble::Unreachable {
-            self.silent_since.get_or_insert_with(Instant::now);
-        }
-        self.unserved_since.get_or_insert_with(Instant::now);
-        if self.outage.failed(Arc::clone(who), trouble) {
-            warn!(self.log, "Consul is in trouble: {error}; retrying until it is well"; "asked_by" => &**who);
-            self.board.write().discovery.trouble = Some(error.to_string());
-        }
-        self.outage_began.get_or_insert_with(Instant::now);
-    }
-
-    /// Nothing is wrong, as far as anybody knows.
-    fn forget_outage(&mut self) {
-        self.outage = Outage::default();
-        self.outage_began = None;
-        self.board.write().discovery.trouble = None;
-    }
-
-    fn count(&self, answered: bool, lag: Option<Duration>) {
-        self.recorder.metrics().consul_answered(answered);
-        if let Some(lag) = lag {
-            self.board.write().discovery.lag = lag;
-        }
-    }
-
-    /// Our own service lives from `startup` to `shutdown`.
-    fn serve(&mut self, serving: bool, ctx: &mut Context<Self>) {
-        self.serving = serving;
-        match self.own_service.clone() {
-            Some(own) if serving => self.advertise(own, ServiceStatus::Passing, ctx),
-            Some(own) => self.withdraw(&own.id, None, ctx),
+    fn release(&mut self, waiter: u64) {
+        match self.waiters.remove(&waiter) {
+            Some(Waiter::Job(job)) => job.do_send(Withdrawn),
+            Some(Waiter::Program(done)) => drop(done.send(())),
             None => {}
         }
     }
 
-    fn set_maintenance(&mut self, maintenance: bool, ctx: &mut Context<Self>) {
-        self.maintenance = maintenance;
-        self.go_on_with_all(ctx);
+    fn query(&mut self, number: u64, query: Query, ctx: &mut Context<Self>) {
+        let client = self.clients.get(&self.driver.machine().link()).cloned();
+        let (pool, caller) = (Rc::clone(&self.query_pool), Arc::clone(&query.caller));
+        let exchange = async move {
+            let Some(client) = client else {
+                debug_assert!(false, "a link in use has a client");
+                return Err(CallError::Unreachable("there is no client".to_owned()));
+            };
+            pool.query(&client, query).await
+        };
+        let task = ctx.spawn(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
+            let result = result.map_err(|error| failure(&error));
+            agent.advance(Input::QueryEnded { caller, number, result, random: random_share() }, ctx);
+        }));
+        self.note_task(number, task);
     }
 
-    fn go_on_with_all(&mut self, ctx: &mut Context<Self>) {
-        for id in self.services.keys().cloned().collect::<Vec<_>>() {
-            self.go_on(&id, false, ctx);
+    fn note_task(&mut self, number: u64, task: SpawnHandle) {
+        if let Some(query) = self.queries.get_mut(&number) {
+            query.task = Some(task);
+        }
+    }
+
+    /// Ends the work on a query. If its watch gets no reply, it is told that the query was interrupted.
+    fn take_query(&mut self, number: u64, ctx: &mut Context<Self>) -> Option<PendingQuery> {
+        let query = self.queries.remove(&number)?;
+        if let Some(task) = query.task {
+            ctx.cancel_future(task);
+        }
+        Some(query)
+    }
+
+    fn log(&self, remark: &Remark) {
+        let log = &self.log;
+        match remark {
+            Remark::Done(id, call) => debug!(log, "{call:?} done"; "service" => &**id),
+            Remark::Forgotten(id) => {
+                info!(log, "Consul does not know {id} any more"; "service" => &**id);
+            }
+            Remark::Failed(caller, reason) => {
+                debug!(log, "Consul failed: {reason}"; "asked_by" => &**caller);
+            }
+            Remark::InTrouble(caller, reason) => {
+                warn!(log, "Consul is in trouble: {reason}; retrying until it is well"; "asked_by" => &**caller);
+            }
+            Remark::Recovered(lasted) => info!(log, "Consul is back after {:.1}s", lasted.as_secs_f64()),
+            Remark::NoTroubleLeft => info!(log, "nobody has trouble with Consul any more"),
+            Remark::Cut(caller, took, reason) => {
+                let took = took.as_secs_f64();
+                debug!(log, "a query ended after {took:.1}s: {reason}"; "asked_by" => &**caller);
+            }
         }
     }
 }
 
-fn trouble(error: &CallError) -> Trouble {
-    match error {
+/// A failed call as the machine sees it.
+fn failure(error: &CallError) -> CallFailure {
+    let trouble = match error {
         CallError::Unreachable(_) | CallError::TimedOut(_) => Trouble::Unreachable,
         CallError::Answered { status, .. } => Trouble::Answered(*status),
         CallError::Garbled(_) => Trouble::Garbled,
-    }
+    };
+    CallFailure { trouble, is_unknown: error.is_unknown(), reason: error.to_string() }
 }
 
 impl Actor for ConsulAgent {
@@ -349,14 +269,18 @@ impl Handler<DiscoveryCommand> for ConsulAgent {
     type Result = ();
 
     fn handle(&mut self, command: DiscoveryCommand, ctx: &mut Context<Self>) {
-        match command {
-            DiscoveryCommand::Advertise(registration, status) => self.advertise(registration, status, ctx),
-            DiscoveryCommand::Withdraw(id, reply) => {
-                let done =
-                    reply.map(|reply| -> Box<dyn FnOnce()> { Box::new(move || reply.do_send(Withdrawn)) });
-                self.withdraw(&id, done, ctx);
+        let input = match command {
+            DiscoveryCommand::Advertise(registration, status) => Input::Advertised(registration, status),
+            DiscoveryCommand::Withdraw(id, job) => {
+                let waiter = job.map(|job| {
+                    let number = self.next_number();
+                    self.waiters.insert(number, Waiter::Job(job));
+                    number
+                });
+                Input::Withdrawn { id, waiter }
             }
-        }
+        };
+        self.advance(input, ctx);
     }
 }
 
@@ -365,10 +289,10 @@ impl Handler<Notice> for ConsulAgent {
 
     fn handle(&mut self, notice: Notice, ctx: &mut Context<Self>) {
         match notice.event.key.code {
-            EventCode::Startup => self.serve(true, ctx),
-            EventCode::Shutdown => self.serve(false, ctx),
-            EventCode::EnterMaintenance => self.set_maintenance(true, ctx),
-            EventCode::ExitMaintenance => self.set_maintenance(false, ctx),
+            EventCode::Startup => self.advance(Input::StartedUp, ctx),
+            EventCode::Shutdown => self.advance(Input::ShuttingDown, ctx),
+            EventCode::EnterMaintenance => self.advance(Input::MaintenanceChanged(true), ctx),
+            EventCode::ExitMaintenance => self.advance(Input::MaintenanceChanged(false), ctx),
             EventCode::ExitSuccess
             | EventCode::ExitFailed
             | EventCode::Healthy
@@ -381,14 +305,11 @@ impl Handler<Notice> for ConsulAgent {
     }
 }
 
-impl Handler<Advertiser> for ConsulAgent {
+impl Handler<SetOwnService> for ConsulAgent {
     type Result = ();
 
-    fn handle(&mut self, Advertiser(own_service): Advertiser, ctx: &mut Context<Self>) {
-        let serving = self.serving;
-        self.serve(false, ctx);
-        self.own_service = own_service.map(Arc::new);
-        self.serve(serving, ctx);
+    fn handle(&mut self, SetOwnService(own_service): SetOwnService, ctx: &mut Context<Self>) {
+        self.advance(Input::OwnServiceChanged(own_service), ctx);
     }
 }
 
@@ -396,14 +317,32 @@ impl Handler<WithdrawAll> for ConsulAgent {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, _: WithdrawAll, ctx: &mut Context<Self>) -> Self::Result {
-        let (done, mut all_done) = mpsc::unbounded_channel::<()>();
-        for id in self.services.keys().cloned().collect::<Vec<_>>() {
-            let done = done.clone();
-            self.withdraw(&id, Some(Box::new(move || drop(done))), ctx);
-        }
-        drop(done);
+        let (done, all_done) = oneshot::channel();
+        let waiter = self.next_number();
+        self.waiters.insert(waiter, Waiter::Program(done));
+        self.advance(Input::AllWithdrawn { waiter }, ctx);
         Box::pin(async move {
-            let _ = all_done.recv().await; // ends when the last sender is gone
+            let _ = all_done.await;
         })
+    }
+}
+
+impl Handler<Query> for ConsulAgent {
+    type Result = ResponseFuture<Result<QueryReply, QueryFailure>>;
+
+    fn handle(&mut self, query: Query, ctx: &mut Context<Self>) -> Self::Result {
+        let number = self.next_number();
+        let (reply, replied) = oneshot::channel();
+        self.queries.insert(number, PendingQuery { reply, task: None });
+        self.advance(Input::QueryRequested { number, query, random: random_share() }, ctx);
+        Box::pin(async move { replied.await.unwrap_or(Err(QueryFailure::Interrupted)) })
+    }
+}
+
+impl Handler<RemoveWatch> for ConsulAgent {
+    type Result = ();
+
+    fn handle(&mut self, RemoveWatch(watch): RemoveWatch, ctx: &mut Context<Self>) {
+        self.advance(Input::WatchRemoved(watch), ctx);
     }
 }

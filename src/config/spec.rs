@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::messages::event::EventKey;
 use crate::messages::signal::Signal;
 pub use consul::{
@@ -108,7 +110,7 @@ pub enum JobKind {
 }
 
 /// A program and its arguments; the program is never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandLine {
     /// A path, or a name looked up in `PATH`.
     pub program: String,
@@ -126,7 +128,7 @@ pub struct When {
 }
 
 /// What starts a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trigger {
     /// The first such event.
     Once(EventKey),
@@ -188,7 +190,7 @@ pub struct BackoffSpec {
 }
 
 /// One health check.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckSpec {
     /// Unique within its job.
     pub name: Arc<str>,
@@ -205,7 +207,7 @@ pub struct CheckSpec {
 }
 
 /// How a health check tries.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Probe {
     /// Passes when the process exits with 0.
     Exec(Arc<CommandLine>),
@@ -218,7 +220,7 @@ pub enum Probe {
 }
 
 /// An HTTP request and the answer it should get.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpProbe {
     /// Absolute `http://` or `https://` URL.
     pub url: String,

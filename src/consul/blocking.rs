@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// How long Consul may hold a query: its own default. It allows ten minutes, but proxies cut long silences.
 pub const WAIT: Duration = Duration::from_secs(300);
 /// A wait of zero would mean Consul's default, and very short ones would be a busy loop.
@@ -22,7 +24,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(80);
 
 /// What to ask next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     /// Ask for something newer than this; `None`: ask for an answer now.
     index: Option<u64>,

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::connect::{CONNECTING, consul_client};
 use super::error::{CallError, SetupError};
 use crate::config::spec::{ConsulAddress, ConsulSpec, Secret};
-use crate::messages::discovery::{Answer, Found, Query, Registration, ServiceStatus, Sought};
+use crate::messages::discovery::{Found, Query, QueryReply, QueryTarget, Registration, ServiceStatus};
 use crate::reason::reason;
 
 /// The longest answer that is read: a large catalogue has room, a flood has not.
@@ -59,9 +59,9 @@ impl Client {
         Ok(Self { http, base, address: spec.address.clone(), token: spec.token.clone() })
     }
 
-    /// Whether both talk to the same Consul, if perhaps with other rights.
-    pub fn has_address_of(&self, other: &Self) -> bool {
-        self.address == other.address
+    /// The address of its Consul.
+    pub const fn address(&self) -> &ConsulAddress {
+        &self.address
     }
 
     /// Registers a service together with its check; replaces what was registered under its id.
@@ -88,18 +88,18 @@ impl Client {
     }
 
     /// Asks what there is, at once or when there is something newer; `limit` counts from when an answer is due.
-    pub async fn query(&self, query: &Query, limit: Duration) -> Result<Answer, CallError> {
+    pub async fn query(&self, query: &Query, limit: Duration) -> Result<QueryReply, CallError> {
         let limit = limit + patience(query.newer_than);
         let reply = self.exchange(Method::GET, &query_path(query), None, limit).await?;
-        let found = match (&query.sought, reply.status) {
-            (Sought::Key(_) | Sought::Prefix(_), StatusCode::NOT_FOUND) => Vec::new(),
-            (Sought::Service { .. }, StatusCode::OK) => instances(&reply.body)?,
-            (Sought::Key(_) | Sought::Prefix(_), StatusCode::OK) => entries(&reply.body)?,
-            (Sought::Service { .. } | Sought::Key(_) | Sought::Prefix(_), _) => {
+        let found = match (&query.target, reply.status) {
+            (QueryTarget::Key(_) | QueryTarget::Prefix(_), StatusCode::NOT_FOUND) => Vec::new(),
+            (QueryTarget::Service { .. }, StatusCode::OK) => instances(&reply.body)?,
+            (QueryTarget::Key(_) | QueryTarget::Prefix(_), StatusCode::OK) => entries(&reply.body)?,
+            (QueryTarget::Service { .. } | QueryTarget::Key(_) | QueryTarget::Prefix(_), _) => {
                 return Err(self.failure(&reply));
             }
         };
-        Ok(Answer { found, index: reply.index })
+        Ok(QueryReply { found, index: reply.index })
     }
 
     /// The index of the newest change, at once or when there is a newer one; `limit` as for queries.
@@ -252,13 +252,13 @@ fn milliseconds(duration: Duration) -> String {
 }
 
 fn query_path(query: &Query) -> String {
-    let mut path = match &query.sought {
-        Sought::Service { name, tag } => {
+    let mut path = match &query.target {
+        QueryTarget::Service { name, tag } => {
             let tag = tag.as_ref().map(|tag| format!("&tag={}", escape(tag, SEGMENT))).unwrap_or_default();
             format!("/v1/health/service/{}?passing=1{tag}", escape(name, SEGMENT))
         }
-        Sought::Key(key) => format!("/v1/kv/{}?", escape(key, KEY)),
-        Sought::Prefix(prefix) => format!("/v1/kv/{}?recurse=1", escape(prefix, KEY)),
+        QueryTarget::Key(key) => format!("/v1/kv/{}?", escape(key, KEY)),
+        QueryTarget::Prefix(prefix) => format!("/v1/kv/{}?recurse=1", escape(prefix, KEY)),
     };
     if let Some(datacentre) = &query.datacentre {
         path += &format!("&dc={}", escape(datacentre, SEGMENT));

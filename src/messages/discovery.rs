@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::{Message, Recipient};
+use serde::{Deserialize, Serialize};
 
 /// A service as Consul is to know it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
     /// Unique among the services of an agent.
     pub id: Arc<str>,
@@ -33,7 +34,7 @@ pub struct Registration {
 }
 
 /// The state of a service's check in Consul.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ServiceStatus {
     /// Served to clients.
     Passing,
@@ -73,27 +74,25 @@ pub struct Withdrawn;
 #[rtype(result = "()")]
 pub struct WithdrawAll;
 
-/// A question about the catalogue or the KV store.
-#[derive(Debug, Clone, PartialEq, Eq, Message)]
-#[rtype(result = "Result<Answer, Unanswered>")]
+/// A query about the catalogue or the KV store.
+#[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
+#[rtype(result = "Result<QueryReply, QueryFailure>")]
 pub struct Query {
-    /// Who asks; to tell whether everybody is served again after an outage.
-    pub asker: Arc<str>,
-    /// What is asked for.
-    pub sought: Sought,
+    /// The name of the watch that asks, as `watch.NAME`.
+    pub caller: Arc<str>,
+    /// The service or keys to look up.
+    pub target: QueryTarget,
     /// Datacentre to ask; the agent's own unless given.
     pub datacentre: Option<String>,
-    /// Answer when there is something newer than this, or after that time.
+    /// Reply when there is something newer than this, or after that time.
     pub newer_than: Option<(u64, Duration)>,
-    /// How often to ask where nothing can be waited for.
+    /// How often to ask a Consul that does not support blocking queries.
     pub interval: Duration,
-    /// How many questions of the asker have failed in a row before this one.
-    pub failures: u32,
 }
 
-/// What can be asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sought {
+/// The service or keys that a query looks up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QueryTarget {
     /// Healthy instances of a service, with a tag if given.
     Service {
         /// Consul's name of the service.
@@ -107,17 +106,17 @@ pub enum Sought {
     Prefix(String),
 }
 
-/// What Consul answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// What there is now, in the order of Consul's ids.
+/// Consul's reply to a query.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueryReply {
+    /// The instances or keys that exist now, in the order of Consul's ids.
     pub found: Vec<Found>,
-    /// Consul's index of that state, as it came; it may be missing behind a proxy.
+    /// The index of that state (`X-Consul-Index`); a proxy may have removed it.
     pub index: Option<u64>,
 }
 
 /// An instance of a service, or a key.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Found {
     /// A healthy instance.
     Instance {
@@ -137,14 +136,14 @@ pub enum Found {
     },
 }
 
-/// There is no answer; why is the ConsulAgent's to tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unanswered {
-    /// Something went wrong, and the pause after it is over: ask again.
+/// A query that got no reply. The ConsulAgent logs the reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QueryFailure {
+    /// The call failed, and the pause after the failure is over: ask again.
     Failed,
-    /// Consul held the question and then the connection ended, after this time: ask again for an answer now. A proxy
-    /// that ends silent connections does so; it is trouble only if the next question fails too.
+    /// Consul held the query for this long, then the connection ended: ask again for an immediate reply. A proxy that
+    /// closes idle connections causes this; it is an outage only if the next query fails too.
     Cut(Duration),
-    /// Consul is back after an outage, and an answer may have been lost: ask again now.
+    /// The reply may be lost, because Consul was unreachable or was replaced by another one: ask again now.
     Interrupted,
 }

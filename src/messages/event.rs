@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use super::signal::Signal;
 
 /// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum EventCode {
     /// Configuration is done; telemetry and control socket are serving.
     Startup,
@@ -95,7 +97,7 @@ impl EventCode {
 }
 
 /// Who an event is about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
     /// The program itself.
     Global,
@@ -122,7 +124,7 @@ impl fmt::Display for Source {
 }
 
 /// What a subscriber listens for: a code together with its source.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EventKey {
     /// What happened.
     pub code: EventCode,

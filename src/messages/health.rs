@@ -3,6 +3,7 @@
 use std::fmt;
 
 use actix::prelude::Message;
+use serde::{Deserialize, Serialize};
 
 /// The health of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,7 +30,7 @@ impl fmt::Display for Health {
 }
 
 /// The state of one check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verdict {
     /// Not known yet.
     Unknown,

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use actix::prelude::Message;
+use serde::{Deserialize, Serialize};
 
 use super::signal::Signal;
 
@@ -30,7 +31,7 @@ impl fmt::Display for Pid {
 }
 
 /// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExitStatus {
     /// By itself, with this status.
     Code(u8),
@@ -75,7 +76,7 @@ impl fmt::Display for ExitStatus {
 
 /// One start of a program, from the request until nothing of it is left. It is known before there is a process, and,
 /// unlike a process number, never used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExecutionId(pub u64);
 
 /// A program that its receiver asked for is being executed.
@@ -89,7 +90,7 @@ pub struct ProcessStarted {
 }
 
 /// Why an execution ended without its program having run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unstarted {
     /// The program could not be executed, for this reason.
     Failed(String),

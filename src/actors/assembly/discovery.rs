@@ -10,11 +10,12 @@ use actix::prelude::*;
 use slog::Logger;
 
 use crate::actors::consul_agent::link::{Reconnect, connect};
-use crate::actors::consul_agent::queries::Silence;
-use crate::actors::consul_agent::{Advertiser, ConsulAgent};
+use crate::actors::consul_agent::{ConsulAgent, RemoveWatch, SetOwnService};
+use crate::actors::machine::Clock;
 use crate::actors::pilot::OWN_SERVICE;
 use crate::actors::registry::Registry;
-use crate::actors::watch::{Retire, Watch, asker};
+use crate::actors::watch::machine::caller;
+use crate::actors::watch::{Retire, Watch};
 use crate::config::spec::{Spec, TelemetrySpec, WatchSpec};
 use crate::consul::Client;
 use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
@@ -34,6 +35,7 @@ pub struct Discovering {
     registry: Addr<Registry>,
     bus: Bus,
     board: Board,
+    clock: Clock,
     log: Logger,
     watches: RefCell<HashMap<Arc<str>, Addr<Watch>>>,
 }
@@ -45,11 +47,12 @@ impl Discovering {
         bus: Bus,
         (board, recorder): (&Board, &Recorder),
         registry: &Addr<Registry>,
-        log: &Logger,
+        (clock, log): (Clock, &Logger),
     ) -> io::Result<Self> {
         let client = connected(spec, log)?;
         let own_service = spec.telemetry.as_ref().map(own_service);
-        let agent = ConsulAgent::new(client, (board.clone(), recorder.clone()), own_service, log).start();
+        let agent =
+            ConsulAgent::new(client, (board.clone(), recorder.clone()), own_service, (clock, log)).start();
         let keys = [
             EventCode::Startup,
             EventCode::Shutdown,
@@ -59,7 +62,7 @@ impl Discovering {
         let interest = Interest::Keys(keys.map(global).to_vec());
         registry.do_send(Subscribe { interest, recipient: agent.clone().recipient() });
         let (registry, board, log) = (registry.clone(), board.clone(), log.clone());
-        Ok(Self { agent, registry, bus, board, log, watches: RefCell::default() })
+        Ok(Self { agent, registry, bus, board, clock, log, watches: RefCell::default() })
     }
 
     /// Starts the configuration's watches; they begin at `startup`, or at the end of the job that coprocesses wait
@@ -84,7 +87,7 @@ impl Discovering {
             self.agent.do_send(Reconnect(new.consul.clone()));
         }
         if old.telemetry != new.telemetry {
-            self.agent.do_send(Advertiser(new.telemetry.as_ref().map(own_service)));
+            self.agent.do_send(SetOwnService(new.telemetry.as_ref().map(own_service)));
         }
         let wanted = |spec: &Spec| if spec.consul.is_some() { spec.watches.clone() } else { Vec::new() };
         let (before, after) = (wanted(old), wanted(new));
@@ -102,7 +105,8 @@ impl Discovering {
 
     fn observe(&self, spec: &WatchSpec) -> Addr<Watch> {
         let (bus, board) = (self.bus.clone(), self.board.clone());
-        let watch = Watch::new(spec.clone(), bus, board, self.agent.clone().recipient(), &self.log).start();
+        let agent = self.agent.clone().recipient();
+        let watch = Watch::new(spec.clone(), bus, board, agent, (self.clock, &self.log)).start();
         let recipient: Recipient<Notice> = watch.clone().recipient();
         let interest = Interest::Keys(spec.begins.keys().to_vec());
         self.registry.do_send(Subscribe { interest, recipient });
@@ -114,7 +118,7 @@ impl Discovering {
         if let Some(watch) = self.watches.borrow_mut().remove(name) {
             self.registry.do_send(Unsubscribe(watch.clone().recipient()));
             watch.do_send(Retire);
-            self.agent.do_send(Silence(asker(name)));
+            self.agent.do_send(RemoveWatch(caller(name)));
         }
         self.board.write().watches.remove(name);
     }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Trigger;
 
 /// A job's registration in Consul.
@@ -75,7 +77,7 @@ impl std::fmt::Debug for Secret {
 }
 
 /// Where Consul's HTTP API listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConsulAddress {
     /// `http` or `https`, host and port.
     Tcp {
@@ -91,7 +93,7 @@ pub enum ConsulAddress {
 }
 
 /// TLS settings of a client.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TlsSpec {
     /// File with trusted certificates.
     pub ca_file: Option<PathBuf>,
@@ -108,7 +110,7 @@ pub struct TlsSpec {
 }
 
 /// Something observed in Consul.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchSpec {
     /// The name of its events' source, without `watch.`; unique among watches.
     pub name: Arc<str>,
@@ -132,7 +134,7 @@ impl WatchSpec {
 }
 
 /// What a watch observes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WatchTarget {
     /// Healthy instances of a service, with a tag if given.
     Service {

@@ -45,26 +45,25 @@ fn client(port: u16) -> Client {
     Client::new(&ConsulSpec { address, token: Some(Secret::new(TOKEN.to_owned())), tls }).unwrap()
 }
 
-fn query(sought: Sought) -> Query {
+fn query(target: QueryTarget) -> Query {
     Query {
-        asker: "watch.a".into(),
-        sought,
+        caller: "watch.a".into(),
+        target,
         datacentre: None,
         newer_than: None,
         interval: Duration::from_secs(1),
-        failures: 0,
     }
 }
 
-fn service() -> Sought {
-    Sought::Service { name: "a".to_owned(), tag: None }
+fn service() -> QueryTarget {
+    QueryTarget::Service { name: "a".to_owned(), tag: None }
 }
 
 /// The result of a question that is answered so; asserts what holds for every answer.
-async fn asked(answer: Vec<u8>, closes: bool, sought: Sought) -> Result<Answer, CallError> {
+async fn asked(answer: Vec<u8>, closes: bool, target: QueryTarget) -> Result<QueryReply, CallError> {
     let port = server(answer, closes);
     let began = Instant::now();
-    let result = LocalSet::new().run_until(async { client(port).query(&query(sought), LIMIT).await }).await;
+    let result = LocalSet::new().run_until(async { client(port).query(&query(target), LIMIT).await }).await;
     assert!(began.elapsed() < Duration::from_secs(20), "took {:?}", began.elapsed());
     if let Err(error) = &result {
         let text = error.to_string();
@@ -117,8 +116,8 @@ async fn a_body_that_makes_no_sense_is_an_error() {
         "\u{1b}[2J",
         "[1",
     ] {
-        for sought in [service(), Sought::Key("k".to_owned()), Sought::Prefix("p/".to_owned())] {
-            let result = asked(http("X-Consul-Index: 7\r\n", body), false, sought).await;
+        for target in [service(), QueryTarget::Key("k".to_owned()), QueryTarget::Prefix("p/".to_owned())] {
+            let result = asked(http("X-Consul-Index: 7\r\n", body), false, target).await;
             assert!(matches!(result, Err(CallError::Garbled(_))), "{body:?}: {result:?}");
         }
     }
@@ -223,7 +222,7 @@ proptest! {
 
     #[test]
     fn no_name_leads_to_another_path(name in any::<String>(), tag in any::<String>()) {
-        let path = query_path(&query(Sought::Service { name, tag: Some(tag) }));
+        let path = query_path(&query(QueryTarget::Service { name, tag: Some(tag) }));
         let (path, query) = path.split_once('?').unwrap();
         prop_assert_eq!(path.matches('/').count(), 4);
         prop_assert_eq!(query.matches('&').count(), 1);

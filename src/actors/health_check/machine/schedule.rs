@@ -1,6 +1,8 @@
-//! When a check is tried and what its tries mean: pure functions of the settings and of what was seen.
+//! The times between the tries of a check, and the verdict that follows from their outcomes. Pure.
 
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::config::spec::CheckSpec;
 use crate::messages::health::Verdict;
@@ -8,20 +10,20 @@ use crate::messages::health::Verdict;
 /// The shortest time between tries of a job that has just started.
 const SOONEST: Duration = Duration::from_millis(50);
 
-/// Tries that are due between two beats begin together at the first: to wake up costs several times as much as the
-/// try of a check over HTTP or TCP itself.
-const BEAT: Duration = Duration::from_millis(10);
-/// Below this interval a beat would be noticed.
-const UNHURRIED: Duration = Duration::from_secs(1);
+/// Tries that are due between two ticks begin together at the first: waking up costs several times as much as a try
+/// over HTTP or TCP.
+const TICK: Duration = Duration::from_millis(10);
+/// The shortest interval whose tries are moved to a tick: with shorter ones, users would notice the difference.
+const SHORTEST_ALIGNED_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the tries of one execution have shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The result of the tries of one execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What they say.
+    /// The verdict so far.
     pub verdict: Verdict,
     /// Failures since the last pass.
     pub failures: u32,
-    /// Whether one has passed.
+    /// Whether any try has passed.
     pub passed: bool,
 }
 
@@ -31,27 +33,27 @@ impl Progress {
         Self { verdict: Verdict::Unknown, failures: 0, passed: false }
     }
 
-    /// Takes a try into account that ended `age` after the job's process started.
+    /// The result after one more try, which ended `age` after the job's process started.
     #[must_use]
     pub fn after(self, spec: &CheckSpec, passed: bool, age: Duration) -> Self {
         if passed {
             return Self { verdict: Verdict::Passing, failures: 0, passed: true };
         }
         if self.is_new(spec, age) {
-            return self; // it may just not be ready yet
+            return self; // The job may not be ready yet.
         }
         let failures = self.failures.saturating_add(1);
         let verdict = if failures >= spec.failures { Verdict::Failing } else { self.verdict };
         Self { verdict, failures, ..self }
     }
 
-    /// Whether the job is so new that a failure means nothing.
+    /// Is the job so new that a failure does not count?
     fn is_new(self, spec: &CheckSpec, age: Duration) -> bool {
         !self.passed && age < spec.interval
     }
 
-    /// How long to wait for the next try after one that began at `began` and is over at `age`, both counted
-    /// from the start of the job's process, which was `start` after a moment that all checks share.
+    /// How long to wait for the next try after one that began at `began` and is over at `age`, both counted from the
+    /// start of the job's process; `start` is the time of that start on the clock that all checks share.
     pub fn until_next(self, spec: &CheckSpec, began: Duration, age: Duration, start: Duration) -> Duration {
         if self.is_new(spec, age) {
             let step = (spec.interval / 10).max(SOONEST);
@@ -60,12 +62,12 @@ impl Progress {
         }
         let due = began + spec.interval;
         if due > age {
-            return on_the_beat(spec, due - age, start + age);
+            return align_to_tick(spec, due - age, start + age);
         }
-        // Longer than an interval: the ticks that found it at work are skipped.
+        // The try took longer than the interval: skip the tries that were due meanwhile.
         let late = (age - began).as_nanos() % spec.interval.as_nanos().max(1);
         let wait = spec.interval - Duration::from_nanos(u64::try_from(late).unwrap_or(0));
-        on_the_beat(spec, wait, start + age)
+        align_to_tick(spec, wait, start + age)
     }
 }
 
@@ -75,13 +77,14 @@ impl Default for Progress {
     }
 }
 
-/// Shortens a wait that begins `now` so that it ends with those of others, if the interval is a number of beats: then
-/// it happens once.
-fn on_the_beat(spec: &CheckSpec, wait: Duration, now: Duration) -> Duration {
+/// Shortens a wait that begins `now` so that it ends at a tick. This applies only if the interval is a multiple of the
+/// tick, so that it shortens the first wait only.
+fn align_to_tick(spec: &CheckSpec, wait: Duration, now: Duration) -> Duration {
     let due = (now + wait).as_nanos();
-    let early = u64::try_from(due % BEAT.as_nanos()).map_or(Duration::ZERO, Duration::from_nanos);
-    let has_beats = spec.interval >= UNHURRIED && spec.interval.as_nanos().is_multiple_of(BEAT.as_nanos());
-    if has_beats && wait > early { wait - early } else { wait }
+    let early = u64::try_from(due % TICK.as_nanos()).map_or(Duration::ZERO, Duration::from_nanos);
+    let is_aligned = spec.interval >= SHORTEST_ALIGNED_INTERVAL
+        && spec.interval.as_nanos().is_multiple_of(TICK.as_nanos());
+    if is_aligned && wait > early { wait - early } else { wait }
 }
 
 /// How long after the start of the job's process the first try is.
@@ -170,13 +173,13 @@ mod tests {
     fn tries_that_are_due_soon_after_each_other_begin_together() {
         let check = spec(1000, 1);
         for now in [0, 3, 9] {
-            assert_eq!(ms(now) + on_the_beat(&check, ms(1000), ms(now)), ms(1000));
+            assert_eq!(ms(now) + align_to_tick(&check, ms(1000), ms(now)), ms(1000));
         }
-        assert_eq!(on_the_beat(&check, ms(1000), ms(10)), ms(1000));
-        assert_eq!(on_the_beat(&check, ms(3), ms(18)), ms(2));
-        assert_eq!(on_the_beat(&check, ms(3), ms(15)), ms(3), "never at once: a beat is not tried twice");
+        assert_eq!(align_to_tick(&check, ms(1000), ms(10)), ms(1000));
+        assert_eq!(align_to_tick(&check, ms(3), ms(18)), ms(2));
+        assert_eq!(align_to_tick(&check, ms(3), ms(15)), ms(3), "never at once: no two tries at one tick");
         for other in [990, 1005] {
-            assert_eq!(on_the_beat(&spec(other, 1), ms(other), ms(3)), ms(other), "it would be noticed");
+            assert_eq!(align_to_tick(&spec(other, 1), ms(other), ms(3)), ms(other), "users would notice");
         }
     }
 

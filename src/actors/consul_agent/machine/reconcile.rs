@@ -1,5 +1,7 @@
-//! What to tell Consul next about one service: `reconcile(wanted, known) → call`, and what its outcome teaches.
-//! Pure: no clock, no network. Each outcome leads to a state in which the next call makes things right.
+//! The next call about one service: `reconcile(wanted, known) → call`, and what is known after it. Each outcome leads to
+//! a state in which the next calls make things right.
+
+use serde::{Deserialize, Serialize};
 
 use crate::messages::discovery::ServiceStatus;
 
@@ -13,7 +15,7 @@ pub enum Wanted {
 }
 
 /// What Consul has of a service, as far as we know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Known {
     /// Nothing.
     Absent,
@@ -27,7 +29,7 @@ pub enum Known {
 }
 
 /// One call to Consul about a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Call {
     /// Register that revision, with this status; replaces what is there.
     Register(u64, ServiceStatus),

@@ -1,0 +1,306 @@
+//! Decides about registrations: keeps what Consul knows of each service equal to what is wanted, one call at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::reconcile::{Call, Known, Outcome, Wanted, after, reconcile};
+use super::{Action, CallFailure, Link, Remark, State, retry};
+use crate::messages::discovery::{Registration, ServiceStatus};
+use crate::messages::moment::Moment;
+
+/// How long a stopping job waits for its withdrawal; just below the 2 s that the job itself waits.
+pub const WITHDRAWAL_LIMIT: Duration = Duration::from_millis(1900);
+/// After this many failures in a row, nobody waits for a withdrawal any more.
+const WITHDRAWAL_TRIES: u32 = 2;
+
+/// A service that is, was or will be registered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    registration: Arc<Registration>,
+    /// Counts registrations that differ.
+    revision: u64,
+    /// The status to register it with; `None`: it is to be deregistered.
+    wanted: Option<ServiceStatus>,
+    /// What Consul knows of it.
+    known: Known,
+    /// The link of the call that is under way, if one is.
+    in_flight: Option<Link>,
+    /// Failures in a row.
+    failures: u32,
+    /// A timer runs: for the next heartbeat, or for the next try.
+    has_timer: bool,
+    /// The waiters to release when it is deregistered, or when that is given up.
+    waiting: Vec<u64>,
+    /// The time since which Consul knows something else than is wanted.
+    unsettled_since: Option<Moment>,
+}
+
+impl Service {
+    fn new(now: Moment, registration: Arc<Registration>, status: ServiceStatus) -> Self {
+        Self {
+            registration,
+            revision: 0,
+            wanted: Some(status),
+            known: Known::Absent,
+            in_flight: None,
+            failures: 0,
+            has_timer: false,
+            waiting: Vec::new(),
+            unsettled_since: Some(now),
+        }
+    }
+
+    fn want(&mut self, now: Moment, wanted: Option<ServiceStatus>) {
+        if self.wanted != wanted {
+            self.wanted = wanted;
+            self.unsettled_since = Some(now);
+        }
+    }
+
+    /// May Consul know it now, or be about to?
+    fn may_be_known(&self) -> bool {
+        self.in_flight.is_some() || self.known != Known::Absent
+    }
+
+    fn next_call(&self, is_hidden: bool, is_heartbeat: bool) -> Option<Call> {
+        let wanted = match self.wanted {
+            Some(status) if !is_hidden => Wanted::Present(self.revision, status),
+            Some(_) | None => Wanted::Absent,
+        };
+        reconcile(wanted, self.known, is_heartbeat)
+    }
+
+    /// How long it took until Consul knew what it should, if this call completed that.
+    fn settle(&mut self, now: Moment) -> Option<Duration> {
+        match self.known {
+            Known::Registered(_) | Known::Uncertain => None,
+            Known::Absent | Known::Present(..) => self.unsettled_since.take().map(|since| now.since(since)),
+        }
+    }
+}
+
+impl State {
+    pub(super) fn advertise(
+        &mut self,
+        now: Moment,
+        registration: Arc<Registration>,
+        status: ServiceStatus,
+        actions: &mut Vec<Action>,
+    ) {
+        let id = Arc::clone(&registration.id);
+        // A job that waited for the withdrawal is replaced by the one that wants the service now.
+        self.stop_waiting(&id, actions);
+        match self.services.get_mut(&id) {
+            Some(service) => {
+                if registration != service.registration {
+                    service.registration = registration;
+                    service.revision += 1;
+                }
+                service.want(now, Some(status));
+            }
+            None => {
+                self.services.insert(Arc::clone(&id), Service::new(now, registration, status));
+            }
+        }
+        self.reconcile(&id, false, actions);
+    }
+
+    pub(super) fn withdraw(
+        &mut self,
+        now: Moment,
+        id: &Arc<str>,
+        waiter: Option<u64>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(service) = self.services.get_mut(id) else {
+            return actions.extend(waiter.map(Action::Release));
+        };
+        service.want(now, None);
+        if let Some(waiter) = waiter {
+            service.waiting.push(waiter);
+            *self.waiters.entry(waiter).or_default() += 1;
+        }
+        if self.is_withdrawal_hopeless {
+            self.stop_waiting(id, actions);
+        }
+        actions.push(Action::StartWithdrawalLimit(Arc::clone(id), WITHDRAWAL_LIMIT));
+        self.reconcile(id, false, actions);
+    }
+
+    pub(super) fn withdraw_all(&mut self, now: Moment, waiter: u64, actions: &mut Vec<Action>) {
+        // Counted as one more, so that the waiter is released only after the last service.
+        self.waiters.insert(waiter, 1);
+        for id in self.services.keys().cloned().collect::<Vec<_>>() {
+            self.withdraw(now, &id, Some(waiter), actions);
+        }
+        self.release(waiter, actions);
+    }
+
+    pub(super) fn give_up_waiting(&mut self, id: &Arc<str>, actions: &mut Vec<Action>) {
+        if self.services.get(id).is_some_and(|service| !service.waiting.is_empty()) {
+            self.is_withdrawal_hopeless = true;
+            self.stop_waiting(id, actions);
+        }
+    }
+
+    fn stop_waiting(&mut self, id: &Arc<str>, actions: &mut Vec<Action>) {
+        let Some(service) = self.services.get_mut(id) else { return };
+        for waiter in std::mem::take(&mut service.waiting) {
+            self.release(waiter, actions);
+        }
+    }
+
+    /// Releases a waiter if this was the last service that it waited for.
+    fn release(&mut self, waiter: u64, actions: &mut Vec<Action>) {
+        let Some(left) = self.waiters.get_mut(&waiter) else { return };
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            self.waiters.remove(&waiter);
+            actions.push(Action::Release(waiter));
+        }
+    }
+
+    pub(super) fn timer_elapsed(&mut self, id: &Arc<str>, is_heartbeat: bool, actions: &mut Vec<Action>) {
+        if let Some(service) = self.services.get_mut(id) {
+            service.has_timer = false;
+            self.reconcile(id, is_heartbeat, actions);
+        }
+    }
+
+    /// Makes the next call about a service, if one is needed and none is under way.
+    fn reconcile(&mut self, id: &Arc<str>, is_heartbeat: bool, actions: &mut Vec<Action>) {
+        let is_hidden = self.maintenance || self.link.address.is_none();
+        let Some(service) = self.services.get_mut(id).filter(|service| service.in_flight.is_none()) else {
+            return;
+        };
+        if std::mem::take(&mut service.has_timer) {
+            actions.push(Action::CancelTimer(Arc::clone(id)));
+        }
+        match service.next_call(is_hidden, is_heartbeat) {
+            Some(_) if self.link.address.is_none() => self.stop_waiting(id, actions),
+            Some(call) => {
+                service.in_flight = Some(self.link.clone());
+                actions.push(Action::Call(Arc::clone(&service.registration), call, self.link.number));
+            }
+            None if service.known == Known::Absent => {
+                let is_wanted = service.wanted.is_some();
+                self.stop_waiting(id, actions);
+                if !is_wanted {
+                    self.services.remove(id);
+                }
+            }
+            None => {
+                service.has_timer = true;
+                let wait = service.registration.heartbeat;
+                actions.push(Action::StartTimer { id: Arc::clone(id), wait, is_heartbeat: true });
+            }
+        }
+    }
+
+    pub(super) fn reconcile_all(&mut self, actions: &mut Vec<Action>) {
+        for id in self.services.keys().cloned().collect::<Vec<_>>() {
+            self.reconcile(&id, false, actions);
+        }
+    }
+
+    /// Consul serves again: a pause that was meant for a Consul in trouble is over.
+    pub(super) fn retry_failed_services(&mut self, actions: &mut Vec<Action>) {
+        let failing = self.services.iter().filter(|(_, service)| service.failures > 0);
+        for id in failing.map(|(id, _)| Arc::clone(id)).collect::<Vec<_>>() {
+            self.reconcile(&id, false, actions);
+        }
+    }
+
+    pub(super) fn call_ended(
+        &mut self,
+        now: Moment,
+        id: &Arc<str>,
+        (call, link): (Call, u64),
+        result: Result<(), CallFailure>,
+        random: f64,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(service) = self.services.get_mut(id) else { return };
+        let Some(used) = service.in_flight.take() else { return };
+        if link != self.link.number {
+            // The call had its effect on the former Consul.
+            if used.address != self.link.address {
+                actions.push(Action::DeregisterOverFormer(Arc::clone(id), link));
+            }
+            self.reconcile(id, false, actions);
+            return self.close_unused(link, actions);
+        }
+        match result {
+            Ok(()) => {
+                service.known = after(call, Outcome::Done);
+                service.failures = 0;
+                actions.push(Action::Log(Remark::Done(Arc::clone(id), call)));
+                actions.extend(service.settle(now).map(Action::ShowLag));
+                self.served(now, id, actions);
+                self.reconcile(id, false, actions);
+            }
+            Err(failure) if failure.is_unknown => {
+                service.known = after(call, Outcome::Forgotten);
+                actions.push(Action::Log(Remark::Forgotten(Arc::clone(id))));
+                self.forgotten(now, id, call, random, actions);
+            }
+            Err(failure) => {
+                service.known = after(call, Outcome::Failed);
+                service.failures = service.failures.saturating_add(1);
+                self.failed(now, id, &failure, actions);
+                self.try_later(id, random, actions);
+            }
+        }
+    }
+
+    /// Consul replied that it does not know the service.
+    fn forgotten(&mut self, now: Moment, id: &Arc<str>, call: Call, random: f64, actions: &mut Vec<Action>) {
+        let Some(service) = self.services.get_mut(id) else { return };
+        match call {
+            // A registration that is refused like this would be refused again at once.
+            Call::Register(..) => {
+                service.failures = service.failures.saturating_add(1);
+                actions.push(Action::Count { answered: true });
+                self.try_later(id, random, actions);
+            }
+            Call::Update(..) | Call::Deregister => {
+                service.failures = 0;
+                self.served(now, id, actions);
+                self.reconcile(id, false, actions);
+            }
+        }
+    }
+
+    fn try_later(&mut self, id: &Arc<str>, random: f64, actions: &mut Vec<Action>) {
+        let is_first = self.outage.is_first(id);
+        let Some(service) = self.services.get_mut(id) else { return };
+        let wait = retry::delay(service.failures, service.registration.heartbeat, is_first, random);
+        service.has_timer = true;
+        if service.failures >= WITHDRAWAL_TRIES {
+            self.stop_waiting(id, actions);
+        }
+        actions.push(Action::StartTimer { id: Arc::clone(id), wait, is_heartbeat: false });
+    }
+
+    /// Registers everything anew: with another Consul, after it is deregistered from the former one, or with the same
+    /// one, which keeps the token of each registration.
+    pub(super) fn leave(&mut self, former: &Link, is_elsewhere: bool, actions: &mut Vec<Action>) {
+        for (id, service) in self.services.iter_mut().filter(|(_, service)| service.may_be_known()) {
+            service.failures = 0;
+            service.known = if is_elsewhere { Known::Absent } else { Known::Uncertain };
+            if is_elsewhere && service.in_flight.is_none() {
+                actions.push(Action::DeregisterOverFormer(Arc::clone(id), former.number));
+            }
+        }
+    }
+
+    /// Closes a former link when its last call is over.
+    pub(super) fn close_unused(&self, former: u64, actions: &mut Vec<Action>) {
+        let uses = |service: &Service| service.in_flight.as_ref().is_some_and(|link| link.number == former);
+        if !self.services.values().any(uses) {
+            actions.push(Action::CloseLink(former));
+        }
+    }
+}
