@@ -116,7 +116,7 @@ fn nothing_is_checked_while_the_process_does_not_run() {
             { name: "gate", exec: ["sh", "-c", "until test -e {dir}/go; do sleep 0.01; done"] },
             { name: "app", exec: ["sh", "-c", "sleep 0.3"], when: { source: "gate", once: "exitSuccess" },
               health: { exec: ["sh", "-c", "test -e {dir}/go || touch {dir}/early"], interval: "10ms" } },
-            { name: "ticks", exec: "true", when: { interval: "20ms" }, restarts: 10 },
+            { name: "ticks", exec: "true", when: { interval: "20ms" }, timeout: "10s", restarts: 10 },
         ] }"#,
     );
     pilot.wait_for_event("ticks stopped");
