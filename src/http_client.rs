@@ -3,7 +3,7 @@
 //!
 //! awc, the client for Consul, was weighed. It keeps connections for later requests, adds headers of its own, and
 //! needs a connector for each kind of connection. A check needs a new connection each time and the headers as the user
-//! wrote them. So only the end of a body is found by hand here ([`body`]); httparse reads the head.
+//! wrote them. So only the end of a body is found by hand here (`body`); httparse reads the head.
 
 mod body;
 

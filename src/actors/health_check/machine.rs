@@ -1,5 +1,5 @@
 //! The decisions of a health check: when it is tried, one try at a time, and what the outcomes mean. Pure: no clock, no
-//! I/O. The times between tries are in [`schedule`].
+//! I/O. The times between tries are in `schedule`.
 
 use std::sync::Arc;
 use std::time::Duration;
