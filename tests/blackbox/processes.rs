@@ -48,13 +48,13 @@ fn variables_are_inherited_overridden_and_unset() {
 fn a_job_is_told_who_started_it_and_why_and_which_jobs_run() {
     let (_, pilot) = Pilot::run(
         r#"{ jobs: [
-            { name: "my-app", exec: ["sh", "-c", "echo $$; read _ < {dir}/gate"] },
+            { name: "my-app", exec: ["sh", "-c", "echo $$; until test -e {dir}/told; do sleep 0.01; done; exit 1"] },
             {
                 name: "second",
                 when: { source: "my-app", once: "exitFailed" },
                 exec: ["sh", "-c", "echo $CONTAINERPILOT_PID $CONTAINERPILOT_EVENT_CODE $CONTAINERPILOT_EVENT_SOURCE ${CONTAINERPILOT_MY_APP_PID-none}"],
             },
-            { name: "first", exec: ["sh", "-c", "echo $CONTAINERPILOT_MY_APP_PID $CONTAINERPILOT_EVENT_CODE"] },
+            { name: "first", exec: ["sh", "-c", "echo $CONTAINERPILOT_MY_APP_PID $CONTAINERPILOT_EVENT_CODE; touch {dir}/told"] },
         ] }"#,
     );
     let app = &pilot.lines_of("my-app")[0];
