@@ -45,7 +45,7 @@ pub struct ConsulAgent {
     call_permits: Rc<Semaphore>,
     /// The timer of each service.
     timers: BTreeMap<Arc<str>, SpawnHandle>,
-    /// Who is told that services are withdrawn, by number.
+    /// Requests that wait until services are withdrawn, by number.
     waiters: BTreeMap<u64, Waiter>,
     /// Queries whose watch still waits for a reply, by number.
     queries: BTreeMap<u64, PendingQuery>,

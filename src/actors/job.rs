@@ -95,7 +95,7 @@ pub struct Job {
     last_exit: Option<String>,
     /// Why it gave up before its first run.
     never_ran: Option<String>,
-    /// What is known of the end that is about to be published.
+    /// Details of the end that is about to be published.
     ended: Option<Detail>,
     /// Why we sent SIGKILL to the current execution.
     kill: Option<Kill>,

@@ -18,7 +18,7 @@ impl Job {
         self.cause = Some(self.around.bus.publish_with(key, self.cause, detail, hold));
     }
 
-    /// What an event of this job tells people.
+    /// The details that an event of this job carries.
     fn detail(&mut self, code: EventCode) -> Detail {
         match code {
             EventCode::ExitSuccess | EventCode::ExitFailed => self.ended.take().unwrap_or_default(),

@@ -43,7 +43,7 @@ pub fn end(ended: &ProcessEnded, kill: Option<Kill>) -> String {
     }
 }
 
-/// What the event of an end carries.
+/// The details that the event of an end carries.
 pub fn of_end(ended: &ProcessEnded, reason: &str) -> Detail {
     let signal = match ended.status {
         ExitStatus::Signal { signal, .. } => Some(signal),

@@ -23,7 +23,7 @@ pub struct Service {
     revision: u64,
     /// The status to register it with; `None`: it is to be deregistered.
     wanted: Option<ServiceStatus>,
-    /// What Consul knows of it.
+    /// The registration as Consul knows it.
     known: Known,
     /// The link of the call that is under way, if one is.
     in_flight: Option<Link>,
