@@ -104,8 +104,8 @@ pub struct Job {
     /// Executions since it was configured.
     runs: u64,
     since: SystemTime,
-    /// The phase that the Pilot knows, and whether the job returns from it.
-    reported: Option<(Phase, bool)>,
+    /// The phase and health that the Pilot knows, and whether the job returns from that phase.
+    reported: Option<(Phase, bool, Health)>,
 }
 
 /// The execution under way, or the last one.
@@ -294,6 +294,7 @@ impl Job {
     fn maintain(&mut self, on: bool) {
         self.checks.maintain(on);
         self.advertise();
+        self.report();
         self.show();
     }
 
@@ -324,7 +325,7 @@ impl Job {
 
     /// Tells the Pilot where the job is, if it is somewhere else than it was told last.
     fn report(&mut self) {
-        let seen = (seen_from_above(self.state.phase), self.returns());
+        let seen = (self.state.phase, self.returns(), self.checks.health());
         if self.reported == Some(seen) {
             return;
         }
@@ -341,8 +342,9 @@ impl Job {
         self.around.bus.report(JobChanged {
             name: self.spec.name.clone(),
             generation: self.generation,
-            phase: seen_from_above(self.state.phase),
+            phase: self.state.phase,
             returns: self.returns(),
+            health: self.checks.health(),
             missing: self.listener.missing(),
             last_status: self.last_status,
             answers,
@@ -350,8 +352,8 @@ impl Job {
     }
 
     /// Says why a job will not run; one that has run, or could only run at the end, needs no words.
-    fn note_loss(&mut self) {
-        if self.state.phase == Phase::Waiting && self.runs == 0 && !self.around.board.read().shutting_down {
+    fn note_loss(&mut self, in_shutdown: bool) {
+        if self.state.phase == Phase::Waiting && self.runs == 0 && !in_shutdown {
             let reason = format!("{} can no longer come", self.listener.missing());
             warn!(self.log, "will not run: {reason}");
             self.never_ran = Some(reason);
@@ -376,22 +378,6 @@ impl Job {
     /// Whether it runs so often that a line for each start and success would drown all others.
     fn is_routine(&self) -> bool {
         matches!(self.policy.cadence, Cadence::Interval(interval) if interval < ROUTINE_INTERVAL)
-    }
-}
-
-/// A run that ends and begins again is one run to the Pilot.
-fn seen_from_above(phase: Phase) -> Phase {
-    match phase {
-        Phase::Running | Phase::TimedOut | Phase::Sweeping | Phase::Delayed => Phase::Running,
-        Phase::Waiting
-        | Phase::Holding
-        | Phase::Deregistering
-        | Phase::Draining
-        | Phase::Terminating
-        | Phase::Killing
-        | Phase::Ending
-        | Phase::Halted
-        | Phase::Complete => phase,
     }
 }
 

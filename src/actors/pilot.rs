@@ -185,7 +185,7 @@ impl Pilot {
 
     fn keep_course(&mut self, ctx: &mut Context<Self>) {
         let course = course(self.crew.views(), false);
-        self.crew.give_up(&course.lost);
+        self.crew.give_up(&course.lost, false);
         if let Some(reason) = course.shut_down {
             self.shut_down(reason, ctx);
         }

@@ -24,7 +24,7 @@ pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec};
 pub const MAIN: &str = "main";
 
 /// A whole configuration.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
     /// How to reach Consul; `None`: run without discovery.
     pub consul: Option<ConsulSpec>,
@@ -50,7 +50,7 @@ pub struct Spec {
 pub type Environment = Vec<(String, Option<String>)>;
 
 /// How many times something may happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Limit {
     /// At most this many times.
     Finite(u32),
@@ -59,7 +59,7 @@ pub enum Limit {
 }
 
 /// The time that a shutdown may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopBudget {
     /// Kill everything at once (`-1`).
     Immediate,
@@ -68,7 +68,7 @@ pub enum StopBudget {
 }
 
 /// One job or coprocess.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// Unique among jobs.
     pub name: Arc<str>,
@@ -101,7 +101,7 @@ pub struct JobSpec {
 }
 
 /// What makes a coprocess different from a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobKind {
     /// Keeps the program alive; gets signals and events.
     Job,
@@ -119,7 +119,7 @@ pub struct CommandLine {
 }
 
 /// The rule for when a job runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct When {
     /// What starts it.
     pub trigger: Trigger,
@@ -154,7 +154,7 @@ impl Trigger {
 }
 
 /// How a job is told to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopSpec {
     /// Longest wait for the jobs that its `stopping` event started.
     pub wait: Option<Duration>,
@@ -175,7 +175,7 @@ impl StopSpec {
 }
 
 /// Delays between restarts: none, then 100 ms, then ×`factor` up to `max`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BackoffSpec {
     /// Shortest delay, the first included.
     pub min: Duration,
@@ -237,7 +237,7 @@ pub struct HttpProbe {
 }
 
 /// The control socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlSpec {
     /// Path of the unix socket.
     pub socket: PathBuf,
@@ -246,7 +246,7 @@ pub struct ControlSpec {
 }
 
 /// Metrics and their endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetrySpec {
     /// TCP port of `/metrics` and `/status`.
     pub port: u16,
@@ -259,7 +259,7 @@ pub struct TelemetrySpec {
 }
 
 /// A metric that users define and set through the control socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSpec {
     /// Non-empty parts of namespace, subsystem and name, joined with `_`.
     pub full_name: String,
@@ -270,7 +270,7 @@ pub struct MetricSpec {
 }
 
 /// The four types of Prometheus metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MetricKind {
     /// Only grows; values are added.
     Counter,

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use actix::prelude::Message;
+use serde::{Deserialize, Serialize};
 
 use super::signal::Signal;
 
 /// Load the configuration again and change what changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "Result<ReloadSummary, Refusal>")]
 pub struct Reload {
     /// Restart what did not change, too.
@@ -17,7 +18,7 @@ pub struct Reload {
 }
 
 /// What a reload did, or would do; names of jobs.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReloadSummary {
     /// New, changed, or restarted.
     pub started: Vec<String>,
@@ -28,7 +29,7 @@ pub struct ReloadSummary {
 }
 
 /// Do something to one job, by hand.
-#[derive(Debug, Clone, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "Result<(), Refusal>")]
 pub struct ControlJob {
     /// Which job.
@@ -38,7 +39,7 @@ pub struct ControlJob {
 }
 
 /// What can be done to a job by hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobOrder {
     /// Run now.
     Start,
@@ -62,17 +63,17 @@ impl fmt::Display for JobOrder {
 }
 
 /// Enter or leave maintenance; answers whether that changed anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "bool")]
 pub struct SetMaintenance(pub bool);
 
 /// Change the environment of processes started from now on: set, or unset where `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "Result<(), Refusal>")]
 pub struct ChangeEnvironment(pub Vec<(String, Option<String>)>);
 
 /// Why the Pilot did not do what it was asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// There is no such job.
     NoSuchJob(String),

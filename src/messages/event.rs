@@ -139,7 +139,7 @@ impl fmt::Display for EventKey {
 }
 
 /// Something that happened, at its place in the one order of all events.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Position in the order of all events, from 1.
     pub sequence: u64,
@@ -154,7 +154,7 @@ pub struct Event {
 }
 
 /// What an event tells people beyond its code and source; no job waits for it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Detail {
     /// The process that it is about.
     pub pid: Option<i32>,

@@ -6,7 +6,7 @@ use actix::prelude::Message;
 use serde::{Deserialize, Serialize};
 
 /// The health of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Health {
     /// Not known yet, or nothing checks it.
     Unknown,
@@ -41,7 +41,7 @@ pub enum Verdict {
 }
 
 /// A check of a job came to another verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct CheckChanged {
     /// Which of the job's checks.
@@ -53,7 +53,7 @@ pub struct CheckChanged {
 }
 
 /// Command to a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub enum CheckCommand {
     /// The job's process has started: check it, as that round.

@@ -4,12 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use actix::prelude::Message;
+use serde::{Deserialize, Serialize};
 
 use super::event::EventKey;
+use super::health::Health;
 use super::signal::Signal;
 
 /// What a job is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
     /// Waits for its trigger, or for the next one.
     Waiting,
@@ -97,7 +99,7 @@ impl fmt::Display for Phase {
 }
 
 /// What a job still waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Missing {
     /// Its only trigger has come.
     Nothing,
@@ -108,7 +110,7 @@ pub enum Missing {
 }
 
 /// Command to one job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub enum JobCommand {
     /// Stop for good. In a shutdown nothing but the shutdown's own budget bounds the steps.
@@ -121,7 +123,10 @@ pub enum JobCommand {
     /// Tell where you are, even if nothing changed, with this number.
     Answer(u64),
     /// Complete, if what the job waits for has not come by now: it cannot come any more.
-    GiveUp,
+    GiveUp {
+        /// Whether the whole program stops.
+        in_shutdown: bool,
+    },
     /// Stop waiting for others before the stop signal.
     Hurry,
     /// End at once.
@@ -141,7 +146,7 @@ pub enum JobCommand {
 }
 
 /// A job's state changed in a way that the whole program may depend on.
-#[derive(Debug, Clone, Message)]
+#[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct JobChanged {
     /// Which job.
@@ -152,6 +157,8 @@ pub struct JobChanged {
     pub phase: Phase,
     /// Whether it stops only to run again, or until it is started by hand.
     pub returns: bool,
+    /// Its health.
+    pub health: Health,
     /// What it still waits for.
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::signal::Signal;
 
 /// A process, or the process group that it leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Pid(i32);
 
 impl Pid {
@@ -80,7 +80,7 @@ impl fmt::Display for ExitStatus {
 pub struct ExecutionId(pub u64);
 
 /// A program that its receiver asked for is being executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct ProcessStarted {
     /// Which execution.
@@ -99,7 +99,7 @@ pub enum Unstarted {
 }
 
 /// An execution that its receiver asked for has ended, and all that it wrote is logged.
-#[derive(Debug, Clone, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct ProcessEnded {
     /// Which execution.
@@ -142,7 +142,7 @@ impl fmt::Display for ProcessEnded {
 }
 
 /// No process of an execution is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct GroupGone(pub ExecutionId);
 

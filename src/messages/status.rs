@@ -6,11 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 use super::health::{Health, Verdict};
 use super::job::Phase;
 
 /// One job as users see it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobStatus {
     /// What it is doing.
     pub phase: Phase,
@@ -73,7 +75,7 @@ impl JobStatus {
 }
 
 /// One watch as users see it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WatchStatus {
     /// Healthy instances: id, address, port.
     pub instances: Vec<(String, String, u16)>,
@@ -82,7 +84,7 @@ pub struct WatchStatus {
 }
 
 /// How it goes with Consul; nothing here tells a secret.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DiscoveryStatus {
     /// How long it took until Consul knew the latest change of a service.
     pub lag: Duration,

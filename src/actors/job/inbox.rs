@@ -122,6 +122,7 @@ impl Handler<CheckChanged> for Job {
             Some(Health::Unknown | Health::Maintenance) | None => {}
         }
         self.advertise();
+        self.report();
         self.show();
     }
 }
@@ -142,8 +143,8 @@ impl Handler<JobCommand> for Job {
                 self.advance(Input::StopRequested, ctx);
             }
             JobCommand::Answer(number) => self.tell_pilot(Some(number)),
-            JobCommand::GiveUp => {
-                self.note_loss();
+            JobCommand::GiveUp { in_shutdown } => {
+                self.note_loss(in_shutdown);
                 self.advance(Input::TriggerExpired, ctx);
             }
             JobCommand::Hurry => {

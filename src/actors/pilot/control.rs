@@ -44,7 +44,7 @@ impl Handler<ControlJob> for Pilot {
                 return Err(Refusal::NotNow("the program is shutting down".into()));
             }
         }
-        let phase = self.tools.board.read().jobs.get(control.name.as_str()).map(|status| status.phase);
+        let phase = self.crew.views().get(index).map(|job| job.phase);
         let command = command(control.order, phase.unwrap_or(Phase::Waiting))
             .map_err(|reason| Refusal::NotNow(format!("job \"{}\" {reason}", control.name)))?;
         info!(self.tools.log.logger(), "by hand: {}", control.order; "job" => control.name);

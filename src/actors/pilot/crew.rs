@@ -132,8 +132,10 @@ impl Crew {
         self.hands.get(index).filter(|hand| hand.generation == change.generation)?;
         let job = self.views.get_mut(index)?;
         let completed = change.phase == Phase::Complete && !job.is_complete();
-        self.news += u64::from(change.phase != job.phase || change.returns != job.returns);
+        let is_news = one_run(change.phase) != one_run(job.phase) || change.returns != job.returns;
+        self.news += u64::from(is_news);
         job.phase = change.phase;
+        job.health = change.health;
         job.returns = change.returns;
         job.missing.clone_from(&change.missing);
         job.last_status = change.last_status;
@@ -154,13 +156,13 @@ impl Crew {
 
     /// Ends the wait of jobs for what can no longer come. What we know of them may be older than events that are
     /// on their way to them, so each is asked first; who answers has seen all that those gone before have sent.
-    pub fn give_up(&mut self, lost: &[usize]) {
+    pub fn give_up(&mut self, lost: &[usize], in_shutdown: bool) {
         let confirmed = self.confirmed();
         let doubtful = lost.iter().filter(|index| !confirmed.get(**index).copied().unwrap_or(false));
         let doubtful: Vec<usize> = doubtful.copied().collect();
         if doubtful.is_empty() {
             for index in lost {
-                self.tell(*index, JobCommand::GiveUp);
+                self.tell(*index, JobCommand::GiveUp { in_shutdown });
             }
         }
         for index in doubtful {
@@ -181,5 +183,22 @@ impl Crew {
     /// The names of those stopped by hand.
     pub fn halted(&self) -> HashSet<Arc<str>> {
         self.views.iter().filter(|job| job.phase == Phase::Halted).map(|job| job.name.clone()).collect()
+    }
+}
+
+/// Runs that follow each other are one run when it is asked what has changed: a job that crashes again and again must
+/// not make every answer of the others too old.
+const fn one_run(phase: Phase) -> Phase {
+    match phase {
+        Phase::Running | Phase::TimedOut | Phase::Sweeping | Phase::Delayed => Phase::Running,
+        Phase::Waiting
+        | Phase::Holding
+        | Phase::Deregistering
+        | Phase::Draining
+        | Phase::Terminating
+        | Phase::Killing
+        | Phase::Ending
+        | Phase::Halted
+        | Phase::Complete => phase,
     }
 }

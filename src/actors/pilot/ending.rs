@@ -111,7 +111,7 @@ impl Pilot {
         for index in orders.stop.into_iter().filter(|index| shutdown.tell(*index)) {
             self.crew.tell(index, JobCommand::Stop { cause, in_shutdown: true });
         }
-        self.crew.give_up(&orders.lost);
+        self.crew.give_up(&orders.lost, true);
     }
 
     /// Every job is over. Processes that left their job's group may still live: they end before we do.

@@ -140,6 +140,7 @@ mod tests {
             closes: false,
             phase,
             returns: false,
+            health: crate::messages::health::Health::Unknown,
             missing,
             last_status: None,
             last_end: 0,

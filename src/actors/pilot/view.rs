@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::config::spec::{JobKind, JobSpec, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::health::Health;
 use crate::messages::job::{Missing, Phase};
 
 /// One job as seen from above.
@@ -31,6 +32,8 @@ pub struct JobView {
     pub phase: Phase,
     /// Whether it stops only to run again, or until it is started by hand.
     pub returns: bool,
+    /// Its health.
+    pub health: Health,
     /// What it still waits for while it waits.
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.
@@ -65,6 +68,7 @@ impl JobView {
                 && keys.iter().any(|key| ends.contains(&key.code)),
             phase: Phase::Waiting,
             returns: false,
+            health: Health::Unknown,
             missing,
             last_status: None,
             last_end: 0,

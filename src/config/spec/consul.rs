@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Trigger;
 
 /// A job's registration in Consul.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdvertiseSpec {
     /// The port it listens on.
     pub port: u16,
@@ -33,7 +33,7 @@ pub struct AdvertiseSpec {
 }
 
 /// The state in which a service is first registered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InitialStatus {
     /// Served to clients at once.
     Passing,
@@ -44,7 +44,7 @@ pub enum InitialStatus {
 }
 
 /// How to reach Consul.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsulSpec {
     /// Where its HTTP API listens.
     pub address: ConsulAddress,
@@ -54,8 +54,8 @@ pub struct ConsulSpec {
     pub tls: TlsSpec,
 }
 
-/// A value that must never be printed.
-#[derive(Clone, PartialEq, Eq)]
+/// A value that must never be printed. It is serialised as it is: who writes it down keeps it secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(String);
 
 impl Secret {

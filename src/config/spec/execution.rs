@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::Environment;
 
 /// How a job's process is executed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExecutionSpec {
     /// Environment changes, after those of the whole configuration.
     pub env: Environment,
@@ -28,7 +30,7 @@ pub struct ExecutionSpec {
 }
 
 /// A user as the system's user database knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserSpec {
     /// Name; for supplementary groups. `None` for a bare number without an entry.
     pub name: Option<String>,
@@ -39,7 +41,7 @@ pub struct UserSpec {
 }
 
 /// One resource limit; `None`: no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceLimit {
     /// Which resource.
     pub resource: Resource,
@@ -50,7 +52,7 @@ pub struct ResourceLimit {
 }
 
 /// Resources that the kernel limits, named as in setrlimit(2) without `RLIMIT_`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Resource {
     As,

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// How important a record is; ordered from least to most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LogLevel {
     /// Every event and decision.
     Debug,
@@ -20,7 +22,7 @@ pub enum LogLevel {
 }
 
 /// The format of a log record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LogFormat {
     /// `TIME JOB PID MESSAGE`.
     Default,
@@ -31,7 +33,7 @@ pub enum LogFormat {
 }
 
 /// Level, format and destination of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggingSpec {
     /// Records below it are not written.
     pub level: LogLevel,
@@ -48,7 +50,7 @@ impl Default for LoggingSpec {
 }
 
 /// Where log records go.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LogOutput {
     /// Our standard output.
     Stdout,

@@ -19,6 +19,7 @@ fn job(name: &str, phase: Phase) -> JobView {
         closes: false,
         phase,
         returns: false,
+        health: crate::messages::health::Health::Unknown,
         missing: Missing::Nothing,
         last_status: None,
         last_end: 0,
