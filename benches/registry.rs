@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use containerpilot::actors::registry::{Overseer, Registry};
-use containerpilot::messages::bus::{Bus, Interest, Marked, Notice, Subscribe};
+use containerpilot::messages::bus::{Bus, Interest, Marked, Notice, Report, Subscribe};
 use containerpilot::messages::event::{EventCode, EventKey, Source};
-use containerpilot::messages::job::JobChanged;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const EVENTS: u64 = 1000;
@@ -35,10 +34,10 @@ impl Actor for Nobody {
     type Context = Context<Self>;
 }
 
-impl Handler<JobChanged> for Nobody {
+impl Handler<Report> for Nobody {
     type Result = ();
 
-    fn handle(&mut self, _: JobChanged, _: &mut Context<Self>) {}
+    fn handle(&mut self, _: Report, _: &mut Context<Self>) {}
 }
 
 impl Handler<Marked> for Nobody {

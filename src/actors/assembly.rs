@@ -8,36 +8,35 @@ use std::task::Poll;
 use std::time::Duration;
 
 use actix::prelude::*;
+use slog::Logger;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::consul_agent::ConsulAgent;
+use super::consul_agent::link::connect;
+use super::health_check::CheckResources;
 use super::health_check::http::Http;
-use super::health_check::{CheckResources, HealthCheck};
+use super::job::Surroundings;
 use super::job::advertisement::Discovery;
-use super::job::{Job, Surroundings};
 use super::machine::Clock;
-use super::pilot::crew::Hand;
-use super::pilot::view::JobView;
-use super::pilot::{Load, Pilot, Prepare, SignalArrived, Tools, configure_environment};
+use super::pilot::{
+    JobFactory, Load, Pilot, Resources, SignalArrived, configure_environment, host_name, own_service,
+};
 use super::reaper::Reaper;
 use super::registry::{Overseer, Registry};
 use super::web_server::event_log::EventLog;
 use super::web_server::places::{Listeners, Places};
 use super::web_server::{Leave, PilotLink, Shared, WebServer};
-use crate::config::spec::{CheckSpec, JobSpec, Spec};
+use crate::config::spec::Spec;
 use crate::logging::Log;
-use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
+use crate::messages::bus::{Bus, Interest, Subscribe};
 use crate::messages::discovery::WithdrawAll;
+use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
 use crate::process::{Children, Environ, Kernel, Launcher, accept_signals};
-
-mod discovery;
-
-use discovery::{Discovering, host_name};
 
 /// How long the last withdrawals may take once everything else is over.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
@@ -98,21 +97,19 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let clock = Clock::start();
     let (exit, exited) = oneshot::channel();
     let children = Children::new(kernel, log.clone());
-    Reaper::new(children.clone(), log.logger().clone())?.start();
     let launcher = Launcher::new(children.clone(), environ);
     let board = Board::default();
     let recorder = Recorder::default();
     let queued = Rc::new(Cell::new(0));
     let pilot_context = Context::<Pilot>::new();
     let pilot = pilot_context.address();
+    let reaper = Reaper::new(children, log.logger().clone(), pilot.clone().recipient())?.start();
     let overseer = Overseer { reports: pilot.clone().recipient(), marks: pilot.clone().recipient() };
     let registry = Registry::new(log.logger().clone(), overseer, Rc::clone(&queued)).start();
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
-    let discovering =
-        Rc::new(Discovering::new(&spec, bus.clone(), (&board, &recorder), &registry, (clock, log.logger()))?);
-    let consul = discovering.agent.clone();
-    let resources = Rc::new(CheckResources {
+    let consul = start_consul_agent(&spec, (&board, &recorder), &registry, (clock, log.logger()))?;
+    let checks = Rc::new(CheckResources {
         launcher: launcher.clone(),
         http: Http::default(),
         recorder: recorder.clone(),
@@ -120,8 +117,8 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         bus: bus.clone(),
         sources: RefCell::default(),
     });
-    resources.configure(&spec);
-    let around = Rc::new(Surroundings {
+    checks.configure(&spec);
+    let jobs = Rc::new(Surroundings {
         bus: bus.clone(),
         launcher: launcher.clone(),
         discovery: Discovery { agent: consul.clone().recipient(), host: host_name() },
@@ -141,82 +138,46 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
             Shared { pilot, board, recorder, events: EventLog::default(), queued, started: Instant::now() };
         Rc::new(Places::new(listeners, shared, log.logger().clone()))
     });
-    let web_server = places.clone().map(|places| {
+    let web_server = places.map(|places| {
         let web_server = WebServer::new(places).start();
         let recipient = web_server.clone().recipient();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient });
         web_server
     });
-    let tools = Tools {
+    let resources = Resources {
         log,
-        children,
+        clock,
+        load,
         environ: launcher.environ,
         bus,
         board: board.clone(),
-        load,
-        hire: Box::new({
-            let (registry, resources) = (registry.clone(), Rc::clone(&resources));
-            move |spec, generation| hire(spec, generation, &around, &resources, &registry)
-        }),
-        dismiss: Box::new({
-            let registry = registry.clone();
-            move |hand| registry.do_send(Unsubscribe(hand.notices.clone()))
-        }),
-        prepare: preparing(places, Rc::clone(&discovering)),
-        reconfigured: {
-            let discovery = Rc::clone(&discovering);
-            vec![
-                Box::new(move |old, new, facts| discovery.reconfigure(old, new, facts)),
-                Box::new(move |_, new, _| resources.configure(new)),
-            ]
-        },
+        jobs: JobFactory { jobs, checks, registry: registry.clone() },
+        consul: consul.clone(),
+        web_server: web_server.clone(),
+        reaper: reaper.recipient(),
     };
-    let spec = Rc::new(spec);
-    pilot_context.run(Pilot::new(Rc::clone(&spec), tools, exit));
-    discovering.observe_all(&spec);
+    pilot_context.run(Pilot::new(Arc::new(spec), resources, exit));
     Ok(Program { pilot, registry, consul, board, web_server, exited })
 }
 
-/// What can fail of a new configuration: the places that it wants served, and the way to Consul.
-fn preparing(places: Option<Rc<Places>>, discovering: Rc<Discovering>) -> Box<Prepare> {
-    Box::new(move |old, new| {
-        discovering.check(old, new).map_err(|error| error.to_string())?;
-        let Some(places) = places.clone() else { return Ok(Box::new(|| {})) };
-        let prepared = places.prepare(new).map_err(|error| error.to_string())?;
-        Ok(Box::new(move || places.adopt(prepared)))
-    })
-}
-
-/// Starts a job's actors and subscribes it to what it listens for.
-fn hire(
-    spec: &Arc<JobSpec>,
-    generation: u64,
-    around: &Rc<Surroundings>,
-    resources: &Rc<CheckResources>,
+/// Starts the one who talks to Consul, and subscribes it to what it registers and withdraws our own service at.
+fn start_consul_agent(
+    spec: &Spec,
+    (board, recorder): (&Board, &Recorder),
     registry: &Addr<Registry>,
-) -> Hand {
-    let interests = Job::interests(spec);
-    let view = JobView::new(spec, Job::first_missing(spec), &interests);
-    let job = Job::create(|ctx| {
-        let check = |(index, check): (usize, &CheckSpec)| {
-            let verdicts = ctx.address().recipient();
-            HealthCheck::new(
-                Arc::clone(spec),
-                index,
-                check.clone(),
-                verdicts,
-                Rc::clone(resources),
-                &around.log,
-            )
-            .start()
-            .recipient()
-        };
-        let checks = spec.health.iter().enumerate().map(check).collect();
-        Job::new(Arc::clone(spec), generation, Rc::clone(around), checks)
-    });
-    let notices: Recipient<Notice> = job.clone().recipient();
-    registry.do_send(Subscribe { interest: Interest::Keys(interests), recipient: notices.clone() });
-    Hand { spec: Arc::clone(spec), generation, view, commands: job.recipient(), notices }
+    (clock, log): (Clock, &Logger),
+) -> io::Result<Addr<ConsulAgent>> {
+    let client = connect(spec.consul.as_ref(), log)
+        .map_err(|error| io::Error::other(format!("the client of Consul: {error}")))?;
+    let own_service = spec.telemetry.as_ref().map(own_service);
+    let agent =
+        ConsulAgent::new(client, (board.clone(), recorder.clone()), own_service, (clock, log)).start();
+    let keys =
+        [EventCode::Startup, EventCode::Shutdown, EventCode::EnterMaintenance, EventCode::ExitMaintenance]
+            .map(|code| EventKey { code, source: Source::Global });
+    let interest = Interest::Keys(keys.to_vec());
+    registry.do_send(Subscribe { interest, recipient: agent.clone().recipient() });
+    Ok(agent)
 }
 
 /// Hands every signal that can be handled to the Pilot, who knows what it means.

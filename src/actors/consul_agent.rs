@@ -13,7 +13,7 @@ use super::machine::{Clock, Driver};
 use crate::consul::{CallError, Client};
 use crate::messages::bus::Notice;
 use crate::messages::discovery::{
-    DiscoveryCommand, Query, QueryFailure, QueryReply, Registration, WithdrawAll, Withdrawn,
+    DiscoveryCommand, Query, QueryFailure, QueryReply, Registration, RemoveWatch, WithdrawAll, Withdrawn,
 };
 use crate::messages::event::EventCode;
 use crate::messages::status::Board;
@@ -76,11 +76,6 @@ struct PendingQuery {
 #[rtype(result = "()")]
 pub struct SetOwnService(pub Option<Registration>);
 
-/// Command: this watch was removed; drop its query.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct RemoveWatch(pub Arc<str>);
-
 impl ConsulAgent {
     /// An agent that has registered nothing yet; `own_service` is registered from startup to shutdown. Without a
     /// client nothing is registered and no query sent.
@@ -135,8 +130,10 @@ impl ConsulAgent {
                     ctx.cancel_future(timer);
                 }
             }
-            Action::StartWithdrawalLimit(id, limit) => {
-                ctx.run_later(limit, |agent, ctx| agent.advance(Input::WithdrawalLimitElapsed(id), ctx));
+            Action::StartWithdrawalLimit(id, number, limit) => {
+                ctx.run_later(limit, move |agent, ctx| {
+                    agent.advance(Input::WithdrawalLimitElapsed(id, number), ctx);
+                });
             }
             Action::Release(waiter) => self.release(waiter),
             Action::Query(number, query) => self.query(number, query, ctx),
@@ -342,7 +339,7 @@ impl Handler<Query> for ConsulAgent {
 impl Handler<RemoveWatch> for ConsulAgent {
     type Result = ();
 
-    fn handle(&mut self, RemoveWatch(watch): RemoveWatch, ctx: &mut Context<Self>) {
+    fn handle(&mut self, watch: RemoveWatch, ctx: &mut Context<Self>) {
         self.advance(Input::WatchRemoved(watch), ctx);
     }
 }

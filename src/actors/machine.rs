@@ -4,8 +4,10 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use slog::{Logger, debug, error, info, warn};
 use tokio::time::Instant;
 
+use crate::config::spec::LogLevel;
 use crate::messages::moment::Moment;
 
 /// A decision maker over plain data: no clock, no I/O, no address, no timer.
@@ -58,5 +60,44 @@ impl<M: Machine> Driver<M> {
     /// The machine, to be looked at.
     pub const fn machine(&self) -> &M {
         &self.machine
+    }
+}
+
+/// A line that a machine wants to have logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    level: LogLevel,
+    text: String,
+    pairs: Vec<(&'static str, String)>,
+}
+
+impl LogLine {
+    /// A line with nothing but its text.
+    pub fn new(level: LogLevel, text: impl Into<String>) -> Self {
+        Self { level, text: text.into(), pairs: vec![] }
+    }
+
+    /// The same line with one more value.
+    #[must_use]
+    pub fn about(mut self, key: &'static str, value: impl Into<String>) -> Self {
+        self.pairs.push((key, value.into()));
+        self
+    }
+
+    /// Writes it.
+    pub fn write(&self, log: &Logger) {
+        let text = &self.text;
+        match self.level {
+            LogLevel::Debug => debug!(log, "{text}"; self),
+            LogLevel::Info => info!(log, "{text}"; self),
+            LogLevel::Warn => warn!(log, "{text}"; self),
+            LogLevel::Error | LogLevel::Fatal | LogLevel::Panic => error!(log, "{text}"; self),
+        }
+    }
+}
+
+impl slog::KV for LogLine {
+    fn serialize(&self, _: &slog::Record<'_>, serializer: &mut dyn slog::Serializer) -> slog::Result {
+        self.pairs.iter().try_for_each(|(key, value)| serializer.emit_str(key, value))
     }
 }

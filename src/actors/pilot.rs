@@ -1,99 +1,65 @@
-//! The Pilot: the root of the program. It hears what becomes of the jobs, reloads the configuration and ends the
-//! program. What it does is decided in the pure files [`life`], [`reach`] and [`plan`].
+//! The Pilot: the root of the program. It creates and ends jobs and watches, reloads the configuration and ends the
+//! program. The decisions are in [`machine`].
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use slog::warn;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
-use crate::config::spec::{JobSpec, Spec};
-use crate::logging::Log;
-use crate::messages::bus::{Bus, Marked};
-use crate::messages::control::Reload;
+use super::consul_agent::link::{Reconnect, connect};
+use super::consul_agent::{ConsulAgent, SetOwnService};
+use super::machine::{Clock, Driver};
+use super::watch::Watch;
+use super::web_server::{AdoptListeners, DiscardListeners, PrepareListeners, WebServer};
+use crate::config::spec::Spec;
+use crate::logging::{Log, PreparedLog};
+use crate::messages::bus::{Bus, Marked, Report};
 use crate::messages::event::{EventCode, EventKey, Source};
-use crate::messages::job::{JobChanged, Phase};
+use crate::messages::process::{EndOrphans, OrphansGone};
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
-use crate::process::{Children, Environ};
+use crate::offload;
+use crate::process::Environ;
 
 mod control;
-pub mod crew;
-mod ending;
-mod facts;
-pub mod life;
-pub mod needs;
-pub mod plan;
-pub mod reach;
-mod reload;
-mod shutdown;
-mod signals;
-pub mod view;
+pub mod machine;
+mod own_service;
+mod owned;
 
-use crew::{Crew, Hand};
-use life::course;
-use reload::{Reloading, Requests};
-use shutdown::Shutdown;
-use signals::Meaning;
+use machine::{Action, Input, Purpose, Reply, State};
+pub use own_service::{host_name, own_service};
+use owned::JobAddress;
+pub use owned::JobFactory;
 
 /// Loads the configuration anew, with that environment for its templates; an error is the whole report.
 pub type Load = dyn Fn(&BTreeMap<String, String>) -> Result<Spec, String> + Send + Sync;
 
-/// Starts a job's actors, of that generation, and subscribes it to what it listens for.
-pub type Hire = dyn Fn(&Arc<JobSpec>, u64) -> Hand;
-
-/// Hears of a new configuration: the old one and the new.
-pub type Reconfigured = dyn Fn(&Spec, &Spec, &HashSet<EventKey>);
-
-/// Gets hold of what a new configuration (after the old one) needs, before anything is changed. What it returns puts that
-/// to use, or gives it back when it is dropped.
-pub type Prepare = dyn Fn(&Spec, &Spec) -> Result<Adopt, String>;
-
-/// Puts what was prepared to use.
-pub type Adopt = Box<dyn FnOnce()>;
-
-/// What the Pilot needs of the program around it.
-pub struct Tools {
+/// What the Pilot works with.
+pub struct Resources {
     /// Where it logs.
     pub log: Log,
-    /// Every live child.
-    pub children: Children,
+    /// The clock of the whole program.
+    pub clock: Clock,
+    /// Loads the configuration anew.
+    pub load: Arc<Load>,
     /// What processes start with.
     pub environ: Rc<RefCell<Environ>>,
     /// Where it publishes.
     pub bus: Bus,
     /// What there is to see.
     pub board: Board,
-    /// Loads the configuration anew.
-    pub load: Arc<Load>,
-    /// Starts jobs.
-    pub hire: Box<Hire>,
-    /// Ends a job's subscriptions.
-    pub dismiss: Box<dyn Fn(&Hand)>,
-    /// Gets hold of what a configuration needs.
-    pub prepare: Box<Prepare>,
-    /// Told of every new configuration.
-    pub reconfigured: Vec<Box<Reconfigured>>,
+    /// Creates jobs.
+    pub jobs: JobFactory,
+    /// The one who talks to Consul.
+    pub consul: Addr<ConsulAgent>,
+    /// Serves the control socket and telemetry, if anything does.
+    pub web_server: Option<Addr<WebServer>>,
+    /// Ends processes that jobs left behind.
+    pub reaper: Recipient<EndOrphans>,
 }
-
-impl Tools {
-    fn reconfigure(&self, old: &Spec, new: &Spec, facts: &HashSet<EventKey>) {
-        for told in &self.reconfigured {
-            told(old, new, facts);
-        }
-    }
-
-    fn forget(&self, hand: &Hand) {
-        (self.dismiss)(hand);
-    }
-}
-
-/// The service under which our own telemetry is advertised.
-pub const OWN_SERVICE: &str = "containerpilot";
 
 /// Tells processes what the configuration says of the environment.
 pub fn configure_environment(environ: &mut Environ, spec: &Spec) {
@@ -102,37 +68,22 @@ pub fn configure_environment(environ: &mut Environ, spec: &Spec) {
         .iter()
         .filter_map(|job| job.advertise.as_ref().map(|advertise| (&*job.name, advertise.address)));
     let own = spec.telemetry.as_ref().filter(|_| spec.consul.is_some());
-    let own = own.map(|telemetry| (OWN_SERVICE, telemetry.address));
+    let own = own.map(|telemetry| (own_service::NAME, telemetry.address));
     environ.configure(spec.env.clone(), advertised.chain(own));
 }
 
 /// The root actor.
 pub struct Pilot {
-    spec: Rc<Spec>,
-    tools: Tools,
-    crew: Crew,
-    stage: Stage,
-    generation: u64,
-    maintenance: bool,
-    requests: Requests,
-    /// When the first SIGTERM or SIGINT came.
-    interrupted: Option<Instant>,
-    /// A decision is due in the next turn.
-    due: bool,
+    driver: Driver<State>,
+    resources: Resources,
+    jobs: HashMap<Arc<str>, JobAddress>,
+    watches: HashMap<Arc<str>, Addr<Watch>>,
+    /// Who waits for a reply, by the number of the request.
+    replies: HashMap<u64, oneshot::Sender<Reply>>,
+    last_request: u64,
+    /// The log of the configuration that is being prepared.
+    prepared_log: Option<PreparedLog>,
     exit: Option<oneshot::Sender<u8>>,
-}
-
-/// How far the program's life has come.
-enum Stage {
-    Running,
-    Reloading(Reloading),
-    ShuttingDown(Shutdown),
-    /// Jobs are over; what they left behind is being ended.
-    Leaving {
-        status: u8,
-        kill_from: Instant,
-    },
-    Gone,
 }
 
 /// A signal arrived.
@@ -140,82 +91,151 @@ enum Stage {
 #[rtype(result = "()")]
 pub struct SignalArrived(pub Signal);
 
-/// Command to ourselves: jobs have changed, look at the whole.
+/// Command to ourselves: the turn has come in which a decision is due.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Decide;
 
 impl Pilot {
     /// A pilot for that configuration; `exit` hears the exit status when all is over.
-    pub fn new(spec: Rc<Spec>, tools: Tools, exit: oneshot::Sender<u8>) -> Self {
+    pub fn new(spec: Arc<Spec>, resources: Resources, exit: oneshot::Sender<u8>) -> Self {
         Self {
-            spec,
-            tools,
-            crew: Crew::default(),
-            stage: Stage::Running,
-            generation: 0,
-            maintenance: false,
-            requests: Requests::default(),
-            interrupted: None,
-            due: false,
+            driver: Driver::new(State::new(spec), resources.clock),
+            resources,
+            jobs: HashMap::new(),
+            watches: HashMap::new(),
+            replies: HashMap::new(),
+            last_request: 0,
+            prepared_log: None,
             exit: Some(exit),
         }
     }
 
-    fn publish(&self, key: EventKey) -> u64 {
-        self.tools.bus.publish(key, None)
+    fn advance(&mut self, input: Input, ctx: &mut Context<Self>) {
+        for action in self.driver.step(input) {
+            self.perform(action, ctx);
+        }
+        let mut board = self.resources.board.write();
+        board.maintenance = self.driver.machine().is_in_maintenance();
+        board.shutting_down = self.driver.machine().is_shutting_down();
     }
 
-    /// Several changes that come together lead to one decision.
-    fn decide_soon(&mut self, ctx: &mut Context<Self>) {
-        if !self.due {
-            self.due = true;
-            ctx.address().do_send(Decide);
+    fn perform(&mut self, action: Action, ctx: &mut Context<Self>) {
+        match action {
+            Action::StartJob(spec, generation) => self.start_job(&spec, generation),
+            Action::EndJob(name) => self.end_job(&name),
+            Action::Tell(name, command) => self.tell(&name, command),
+            Action::TellJobEvent(name, key) => self.tell_job_event(&name, key),
+            Action::StartWatch(spec, generation) => self.start_watch(spec, generation),
+            Action::EndWatch(name) => self.end_watch(&name),
+            Action::TellWatchEvent(name, key) => self.tell_watch_event(&name, key),
+            Action::Reconnect(consul) => self.resources.consul.do_send(Reconnect(consul)),
+            Action::AdvertiseTelemetry(telemetry) => {
+                self.resources.consul.do_send(SetOwnService(telemetry.as_ref().map(own_service)));
+            }
+            Action::Publish(key) => drop(self.resources.bus.publish(key, None)),
+            Action::PublishShutdown => {
+                let key = EventKey { code: EventCode::Shutdown, source: Source::Global };
+                let number = self.resources.bus.publish(key, None);
+                self.advance(Input::ShutdownPublished(number), ctx);
+            }
+            Action::Mark => self.resources.bus.mark(),
+            Action::DecideSoon => ctx.address().do_send(Decide),
+            Action::Load(purpose) => self.load(purpose, ctx),
+            Action::Prepare(spec) => self.prepare(spec, ctx),
+            Action::Adopt(spec) => self.adopt(&spec),
+            Action::Discard => self.discard(),
+            Action::StartTimer(timer, time) => {
+                ctx.run_later(time, move |pilot, ctx| pilot.advance(Input::Elapsed(timer), ctx));
+            }
+            Action::EndOrphans { grace, patience } => {
+                self.resources.reaper.do_send(EndOrphans { grace, patience });
+            }
+            Action::ReopenLog => self.resources.log.reopen(),
+            Action::Log(line) => line.write(self.resources.log.logger()),
+            Action::Reply(request, reply) => {
+                if let Some(asker) = self.replies.remove(&request) {
+                    let _ = asker.send(reply);
+                }
+            }
+            Action::Exit(status) => {
+                if let Some(exit) = self.exit.take() {
+                    let _ = exit.send(status);
+                }
+            }
         }
     }
 
-    fn decide(&mut self, ctx: &mut Context<Self>) {
-        match &self.stage {
-            Stage::Running => self.keep_course(ctx),
-            Stage::Reloading(_) => self.go_on_reloading(ctx),
-            Stage::ShuttingDown(_) => self.go_on_stopping(ctx),
-            Stage::Leaving { .. } | Stage::Gone => {}
-        }
+    /// Reads and validates on another thread: a slow disk or user database must not stop us.
+    fn load(&self, purpose: Purpose, ctx: &mut Context<Self>) {
+        let load = Arc::clone(&self.resources.load);
+        let environment = self.resources.environ.borrow().for_templates();
+        let loaded = offload::run(move || load(&environment));
+        ctx.spawn(fut::wrap_future(loaded).map(move |outcome, pilot: &mut Self, ctx| {
+            let outcome =
+                outcome.unwrap_or_else(|error| Err(format!("cannot load the configuration: {error}")));
+            pilot.advance(Input::Loaded(purpose, outcome.map(Arc::new)), ctx);
+        }));
     }
 
-    fn keep_course(&mut self, ctx: &mut Context<Self>) {
-        let course = course(self.crew.views(), false);
-        self.crew.give_up(&course.lost, false);
-        if let Some(reason) = course.shut_down {
-            self.shut_down(reason, ctx);
-        }
+    /// Gets hold of what can fail of a new configuration, before anything changes: the way to Consul, the log, and the
+    /// sockets to listen on.
+    fn prepare(&mut self, spec: Arc<Spec>, ctx: &mut Context<Self>) {
+        let log = self
+            .check_consul(&spec)
+            .and_then(|()| self.resources.log.prepare(&spec.logging).map_err(|error| error.to_string()));
+        let (log, ready) = match log {
+            Ok(log) => (Some(log), Ok(())),
+            Err(report) => (None, Err(report)),
+        };
+        self.prepared_log = log;
+        let web_server = self.resources.web_server.clone().filter(|_| ready.is_ok());
+        let listeners = async move {
+            match web_server {
+                Some(server) => {
+                    server.send(PrepareListeners(spec)).await.unwrap_or_else(|e| Err(e.to_string()))
+                }
+                None => ready,
+            }
+        };
+        ctx.spawn(fut::wrap_future(listeners).map(|outcome, pilot: &mut Self, ctx| {
+            pilot.advance(Input::Prepared(outcome), ctx);
+        }));
     }
 
-    /// SIGHUP is an event if some job waits for it, else it asks for a reload.
-    fn hang_up(&mut self, ctx: &mut Context<Self>) {
-        let key = EventKey { code: EventCode::Signal, source: Source::Signal(Signal::HUP) };
-        if self.spec.jobs.iter().any(|job| job.when.trigger.keys().contains(&key)) {
-            self.publish(key);
-        } else if matches!(self.stage, Stage::Running | Stage::Reloading(_)) {
-            self.request_reload(Reload { restart_all: false, dry_run: false }, None, ctx);
-        } else {
-            warn!(self.tools.log.logger(), "SIGHUP received: no reload while shutting down");
+    /// Whether the new configuration's Consul can be spoken to at all, if it is another one.
+    fn check_consul(&self, spec: &Spec) -> Result<(), String> {
+        if self.driver.machine().spec().consul == spec.consul {
+            return Ok(());
+        }
+        let connected = connect(spec.consul.as_ref(), self.resources.log.logger());
+        connected.map(drop).map_err(|error| format!("the client of Consul: {error}"))
+    }
+
+    fn adopt(&mut self, spec: &Spec) {
+        if let Some(log) = self.prepared_log.take() {
+            self.resources.log.adopt(log);
+        }
+        if let Some(server) = &self.resources.web_server {
+            server.do_send(AdoptListeners);
+        }
+        configure_environment(&mut self.resources.environ.borrow_mut(), spec);
+        self.resources.jobs.checks.configure(spec);
+    }
+
+    fn discard(&mut self) {
+        self.prepared_log = None;
+        if let Some(server) = &self.resources.web_server {
+            server.do_send(DiscardListeners);
         }
     }
-}
-
-fn global(code: EventCode) -> EventKey {
-    EventKey { code, source: Source::Global }
 }
 
 impl Actor for Pilot {
     type Context = Context<Self>;
 
-    fn started(&mut self, _: &mut Context<Self>) {
-        let jobs = self.spec.jobs.iter();
-        self.crew = Crew::new(jobs.map(|job| (self.tools.hire)(job, self.generation)).collect());
-        self.publish(global(EventCode::Startup));
-        self.tools.bus.mark();
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        self.advance(Input::Started, ctx);
     }
 }
 
@@ -223,26 +243,15 @@ impl Handler<Marked> for Pilot {
     type Result = ();
 
     fn handle(&mut self, _: Marked, ctx: &mut Context<Self>) {
-        if let Stage::ShuttingDown(shutdown) = &mut self.stage {
-            shutdown.announced = true;
-        }
-        self.decide_soon(ctx);
+        self.advance(Input::Delivered, ctx);
     }
 }
 
-impl Handler<JobChanged> for Pilot {
+impl Handler<Report> for Pilot {
     type Result = ();
 
-    fn handle(&mut self, change: JobChanged, ctx: &mut Context<Self>) {
-        let Some(noted) = self.crew.note(&change) else { return };
-        if let (Stage::ShuttingDown(shutdown), true) = (&mut self.stage, noted.completed) {
-            shutdown.completed(noted.index, &change.name);
-        }
-        // What waits again may wait for what can no longer come.
-        let idle = matches!(change.phase, Phase::Complete | Phase::Halted | Phase::Waiting);
-        if idle || change.answers.is_some() || !matches!(self.stage, Stage::Running) {
-            self.decide_soon(ctx);
-        }
+    fn handle(&mut self, report: Report, ctx: &mut Context<Self>) {
+        self.advance(Input::Reported(report), ctx);
     }
 }
 
@@ -250,8 +259,7 @@ impl Handler<Decide> for Pilot {
     type Result = ();
 
     fn handle(&mut self, _: Decide, ctx: &mut Context<Self>) {
-        self.due = false;
-        self.decide(ctx);
+        self.advance(Input::DecisionDue, ctx);
     }
 }
 
@@ -259,21 +267,14 @@ impl Handler<SignalArrived> for Pilot {
     type Result = ();
 
     fn handle(&mut self, SignalArrived(signal): SignalArrived, ctx: &mut Context<Self>) {
-        match signals::meaning(signal, &self.spec.shutdown_signals) {
-            Meaning::ShutDown => self.interrupt(signal, ctx),
-            Meaning::HangUp => self.hang_up(ctx),
-            Meaning::ReopenLog => self.tools.log.reopen(),
-            Meaning::Event => {
-                self.publish(EventKey { code: EventCode::Signal, source: Source::Signal(signal) });
-            }
-            Meaning::Unexpected => {
-                let log = self.tools.log.logger();
-                warn!(
-                    log,
-                    "{signal} received: it does nothing here; to shut down by it, add it to shutdownSignals"
-                );
-            }
-            Meaning::Nothing => {}
-        }
+        self.advance(Input::Signal(signal), ctx);
+    }
+}
+
+impl Handler<OrphansGone> for Pilot {
+    type Result = ();
+
+    fn handle(&mut self, _: OrphansGone, ctx: &mut Context<Self>) {
+        self.advance(Input::OrphansGone, ctx);
     }
 }

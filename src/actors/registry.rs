@@ -12,7 +12,6 @@ use slog::{Logger, debug, warn};
 
 use crate::messages::bus::{Interest, Mark, Marked, Notice, Publish, Report, Subscribe, Unsubscribe};
 use crate::messages::event::EventKey;
-use crate::messages::job::JobChanged;
 
 /// Events that are delivered before other actors have their turn.
 const PER_TURN: usize = 128;
@@ -41,14 +40,14 @@ pub struct Registry {
 /// What waits for its turn, in the order in which it came.
 enum Queued {
     Notice(Notice),
-    Report(JobChanged),
+    Report(Report),
     Mark,
 }
 
 /// Where reports about jobs go.
 pub struct Overseer {
-    /// What jobs report.
-    pub reports: Recipient<JobChanged>,
+    /// What jobs and watches report.
+    pub reports: Recipient<Report>,
     /// That everything up to a mark is delivered.
     pub marks: Recipient<Marked>,
 }
@@ -104,7 +103,7 @@ impl Registry {
                     self.forget(&notice.event.key);
                     self.broadcast(&notice);
                 }
-                Queued::Report(change) => self.pilot.reports.do_send(change),
+                Queued::Report(report) => self.pilot.reports.do_send(report),
                 Queued::Mark => self.pilot.marks.do_send(Marked),
             }
         }
@@ -151,8 +150,8 @@ impl Handler<Publish> for Registry {
 impl Handler<Report> for Registry {
     type Result = ();
 
-    fn handle(&mut self, Report(change): Report, ctx: &mut Context<Self>) {
-        self.enqueue(Queued::Report(change), ctx);
+    fn handle(&mut self, report: Report, ctx: &mut Context<Self>) {
+        self.enqueue(Queued::Report(report), ctx);
     }
 }
 

@@ -5,9 +5,8 @@ use actix::prelude::*;
 use slog::{Logger, debug, o};
 
 use super::machine::{Clock, Driver};
-use crate::config::spec::WatchSpec;
 use crate::messages::bus::{Bus, Notice};
-use crate::messages::discovery::Query;
+use crate::messages::discovery::{Query, RemoveWatch, WatchChanged};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::status::{Board, WatchStatus};
 
@@ -20,26 +19,28 @@ use machine::{Action, Input, State};
 #[rtype(result = "()")]
 pub struct Retire;
 
+/// Where the ConsulAgent listens.
+pub struct Agent {
+    /// Takes the queries of watches.
+    pub queries: Recipient<Query>,
+    /// Is told of watches that are removed.
+    pub removals: Recipient<RemoveWatch>,
+}
+
 /// Observes one service or key in Consul.
 pub struct Watch {
     driver: Driver<State>,
     bus: Bus,
     board: Board,
-    agent: Recipient<Query>,
+    agent: Agent,
     log: Logger,
 }
 
 impl Watch {
     /// A watch that begins at the first event that it is told of.
-    pub fn new(
-        spec: WatchSpec,
-        bus: Bus,
-        board: Board,
-        agent: Recipient<Query>,
-        (clock, log): (Clock, &Logger),
-    ) -> Self {
-        let log = log.new(o!("job" => machine::caller(&spec.name).to_string()));
-        let watch = Self { driver: Driver::new(State::new(spec), clock), bus, board, agent, log };
+    pub fn new(state: State, bus: Bus, board: Board, agent: Agent, (clock, log): (Clock, &Logger)) -> Self {
+        let log = log.new(o!("job" => machine::caller(state.name()).to_string()));
+        let watch = Self { driver: Driver::new(state, clock), bus, board, agent, log };
         watch.show(WatchStatus::default());
         watch
     }
@@ -58,12 +59,13 @@ impl Watch {
             }
             Action::Show(status) => self.show(status),
             Action::Publish(code) => self.publish(code),
+            Action::Remove(watch) => self.agent.removals.do_send(watch),
             Action::Stop => ctx.stop(),
         }
     }
 
     fn ask(&self, query: Query, ctx: &mut Context<Self>) {
-        let reply = fut::wrap_future(self.agent.send(query));
+        let reply = fut::wrap_future(self.agent.queries.send(query));
         ctx.spawn(reply.map(|reply, watch: &mut Self, ctx| {
             // Otherwise the agent's mailbox is closed: the program ends.
             if let Ok(reply) = reply {
@@ -80,6 +82,12 @@ impl Watch {
 
     fn show(&self, status: WatchStatus) {
         let name = self.driver.machine().name().clone();
+        let found = status.known.then_some(!status.instances.is_empty());
+        self.bus.report(WatchChanged {
+            name: name.clone(),
+            generation: self.driver.machine().generation(),
+            found,
+        });
         self.board.write().watches.insert(name, status);
     }
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::messages::event::EventKey;
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::job::Missing;
 use crate::messages::signal::Signal;
 pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
@@ -149,6 +150,18 @@ impl Trigger {
             Self::Once(key) | Self::Each(key) => std::slice::from_ref(key),
             Self::All(keys) | Self::Any(keys) => keys,
             Self::Interval(_) => &[],
+        }
+    }
+
+    /// What has to come before it starts its job, as long as nothing has.
+    pub fn first_missing(&self) -> Missing {
+        match self {
+            Self::Once(key) | Self::Each(key) => Missing::AnyOf(vec![key.clone()]),
+            Self::Any(keys) => Missing::AnyOf(keys.clone()),
+            Self::All(keys) => Missing::AllOf(keys.clone()),
+            Self::Interval(_) => {
+                Missing::AnyOf(vec![EventKey { code: EventCode::Startup, source: Source::Global }])
+            }
         }
     }
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use actix::prelude::{Message, Recipient};
+use serde::{Deserialize, Serialize};
 
+use super::discovery::WatchChanged;
 use super::event::{Detail, Event, EventKey};
 use super::job::JobChanged;
 
@@ -57,10 +59,27 @@ pub enum Interest {
 #[rtype(result = "()")]
 pub struct Unsubscribe(pub Recipient<Notice>);
 
-/// Command to the Registry: pass this on to the Pilot once all that was published before is delivered.
-#[derive(Debug, Message)]
+/// What jobs and watches tell the Pilot. The Registry passes it on once all that was published before is delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
-pub struct Report(pub JobChanged);
+pub enum Report {
+    /// About a job.
+    Job(JobChanged),
+    /// About a watch.
+    Watch(WatchChanged),
+}
+
+impl From<JobChanged> for Report {
+    fn from(change: JobChanged) -> Self {
+        Self::Job(change)
+    }
+}
+
+impl From<WatchChanged> for Report {
+    fn from(change: WatchChanged) -> Self {
+        Self::Watch(change)
+    }
+}
 
 /// Command to the Registry: tell the Pilot once all that was published before is delivered.
 #[derive(Debug, Message)]
@@ -133,9 +152,9 @@ impl Bus {
         sequence
     }
 
-    /// Tells the Pilot about a job, after everything published before.
-    pub fn report(&self, change: JobChanged) {
-        self.report.do_send(Report(change));
+    /// Tells the Pilot about a job or watch, after everything published before.
+    pub fn report(&self, report: impl Into<Report>) {
+        self.report.do_send(report.into());
     }
 
     /// Has the Pilot told when everything published before is delivered.

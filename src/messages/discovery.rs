@@ -80,6 +80,8 @@ pub struct WithdrawAll;
 pub struct Query {
     /// The name of the watch that asks, as `watch.NAME`.
     pub caller: Arc<str>,
+    /// Which of the watches that had this name.
+    pub generation: u64,
     /// The service or keys to look up.
     pub target: QueryTarget,
     /// Datacentre to ask; the agent's own unless given.
@@ -88,6 +90,16 @@ pub struct Query {
     pub newer_than: Option<(u64, Duration)>,
     /// How often to ask a Consul that does not support blocking queries.
     pub interval: Duration,
+}
+
+/// Command to the ConsulAgent: this watch was removed, and sends no query any more.
+#[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
+#[rtype(result = "()")]
+pub struct RemoveWatch {
+    /// The watch's name, as `watch.NAME`.
+    pub caller: Arc<str>,
+    /// Which of the watches that had this name.
+    pub generation: u64,
 }
 
 /// The service or keys that a query looks up.
@@ -146,4 +158,15 @@ pub enum QueryFailure {
     Cut(Duration),
     /// The reply may be lost, because Consul was unreachable or was replaced by another one: ask again now.
     Interrupted,
+}
+
+/// What a watch knows of the instances or keys that it observes has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchChanged {
+    /// Which watch.
+    pub name: Arc<str>,
+    /// Which of the watches that had this name: one per configuration that was loaded.
+    pub generation: u64,
+    /// Whether there are any, once Consul has answered.
+    pub found: Option<bool>,
 }

@@ -12,7 +12,6 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, Uid, geteuid, getuid, write};
 
 use super::error::SpawnError;
-use super::memory;
 use crate::config::accounts;
 use crate::config::spec::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
 
@@ -41,25 +40,12 @@ pub(super) struct Steps(Vec<Step>);
 
 /// One setting, ready to be made by a system call.
 enum Step {
-    OomScoreAdj {
-        value: i32,
-        text: String,
-    },
-    /// Makes it a likelier victim than we are when memory runs out, where that can be set.
-    DefaultOomScoreAdj {
-        text: String,
-    },
+    OomScoreAdj { value: i32, text: String },
     Limit(ResourceLimit),
     Nice(i32),
-    Groups {
-        user: String,
-        groups: Vec<Gid>,
-    },
+    Groups { user: String, groups: Vec<Gid> },
     Group(Gid),
-    User {
-        user: String,
-        uid: Uid,
-    },
+    User { user: String, uid: Uid },
     NoNewPrivileges,
     Umask(Mode),
 }
@@ -69,10 +55,8 @@ impl Steps {
     /// since nothing is created here.
     pub(super) fn plan(execution: &ExecutionSpec) -> Self {
         let mut steps = Vec::new();
-        steps.push(match execution.oom_score_adj {
-            Some(value) => Step::OomScoreAdj { value, text: value.to_string() },
-            None => Step::DefaultOomScoreAdj { text: memory::default_score().to_string() },
-        });
+        let score = |value: i32| Step::OomScoreAdj { value, text: value.to_string() };
+        steps.extend(execution.oom_score_adj.map(score));
         steps.extend(execution.rlimits.iter().copied().map(Step::Limit));
         steps.extend(execution.nice.map(Step::Nice));
         identity(execution, &mut steps);
@@ -83,9 +67,16 @@ impl Steps {
         Self(steps)
     }
 
-    /// Whether some of it changes the user or the groups.
-    pub(super) fn change_user(&self) -> bool {
-        self.0.iter().any(|step| matches!(step, Step::Groups { .. } | Step::Group(_) | Step::User { .. }))
+    /// Whether a process that makes them must not share our memory. The kernel marks memory whose user or group
+    /// changed as not dumpable. And for a moment of execve(2) it does not count a process as a child of vfork any more
+    /// although that still shares our memory: if memory runs out then and it is a likelier victim than we, the kernel
+    /// ends all who share it.
+    pub(super) fn need_own_memory(&self) -> bool {
+        let needs = |step: &Step| match step {
+            Step::OomScoreAdj { .. } | Step::Groups { .. } | Step::Group(_) | Step::User { .. } => true,
+            Step::Limit(_) | Step::Nice(_) | Step::NoNewPrivileges | Step::Umask(_) => false,
+        };
+        self.0.iter().any(needs)
     }
 
     /// Makes all settings; the number of the one that failed, and how. Runs in the new process: system calls only,
@@ -132,10 +123,6 @@ impl Step {
     fn make(&self) -> Result<(), Errno> {
         match self {
             Self::OomScoreAdj { text, .. } => set_oom_score(text),
-            Self::DefaultOomScoreAdj { text } => {
-                let _ = set_oom_score(text);
-                Ok(())
-            }
             Self::Limit(ResourceLimit { resource, soft, hard }) => {
                 setrlimit(kernel_resource(*resource), kernel_limit(*soft), kernel_limit(*hard))
             }
@@ -168,7 +155,6 @@ impl Step {
     fn describe(&self) -> String {
         match self {
             Self::OomScoreAdj { value, .. } => format!("set oomScoreAdj {value}"),
-            Self::DefaultOomScoreAdj { text } => format!("set oomScoreAdj {text}"),
             Self::Limit(ResourceLimit { resource, soft, hard }) => {
                 let name = format!("{resource:?}").to_lowercase();
                 format!("set the limit {name} to soft {}, hard {}", limit_text(*soft), limit_text(*hard))
@@ -183,7 +169,6 @@ impl Step {
     }
 }
 
-/// The kernel applies it to a child of vfork alone, not to all that share its memory.
 fn set_oom_score(text: &str) -> Result<(), Errno> {
     let file = open(c"/proc/self/oom_score_adj", OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
     write(&file, text.as_bytes()).map(drop)
@@ -255,19 +240,19 @@ mod tests {
     }
 
     #[test]
-    fn only_another_user_or_group_needs_memory_of_its_own() {
-        let change_user = |execution: &ExecutionSpec| Steps::plan(execution).change_user();
+    fn another_user_group_or_memory_score_needs_memory_of_its_own() {
+        let need = |execution: &ExecutionSpec| Steps::plan(execution).need_own_memory();
         let limit = ResourceLimit { resource: Resource::Core, soft: Some(0), hard: Some(0) };
-        assert!(!change_user(&ExecutionSpec {
+        assert!(!need(&ExecutionSpec {
             cwd: Some("/".into()),
             umask: Some(0o27),
             nice: Some(5),
             rlimits: vec![limit],
-            oom_score_adj: Some(5),
             no_new_privileges: true,
             ..Default::default()
         }));
-        assert!(change_user(&ExecutionSpec { group: Some(7), ..Default::default() }));
+        assert!(need(&ExecutionSpec { oom_score_adj: Some(5), ..Default::default() }));
+        assert!(need(&ExecutionSpec { group: Some(7), ..Default::default() }));
     }
 
     #[test]

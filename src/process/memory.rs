@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::messages::process::Pid;
+
 /// Where the kernel shows control groups, within a container and outside.
 const MOUNT: &str = "/sys/fs/cgroup";
 
@@ -19,12 +21,14 @@ const ABOVE_OURS: i32 = 200;
 /// The highest that the kernel takes.
 const HIGHEST_SCORE: i32 = 1000;
 
-/// The `oom_score_adj` of jobs that set none: above ours, so that the kernel ends a job and not the one that would
-/// start it again.
-pub(super) fn default_score() -> i32 {
+/// Gives a process that sets no `oom_score_adj` one above ours, so that the kernel ends a job and not the one that would
+/// start it again. Only once it has memory of its own: see [`super::execution::Steps::need_own_memory`].
+pub(super) fn prefer_as_victim(process: Pid) {
     static OURS: OnceLock<i32> = OnceLock::new();
     let read = || fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
-    above(*OURS.get_or_init(|| read().unwrap_or(0)))
+    let score = above(*OURS.get_or_init(|| read().unwrap_or(0)));
+    // Without /proc, or for a process that has ended, things stay as they are.
+    let _ = fs::write(format!("/proc/{process}/oom_score_adj"), score.to_string());
 }
 
 fn above(ours: i32) -> i32 {

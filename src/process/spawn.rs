@@ -5,9 +5,8 @@
 //! known before execve returns (CLONE_PARENT_SETTID); and several settings have no safe equivalent there.
 //!
 //! clone(2) with CLONE_VM and CLONE_VFORK lends the child our memory until execve and suspends only this thread, so that
-//! the cost of a start does not grow with our size. A child that changes its user gets a copy instead: the kernel marks
-//! memory whose owner changed as not dumpable, and ours must not be. A seccomp filter may refuse CLONE_VM: then the
-//! child gets a copy, too.
+//! the cost of a start does not grow with our size. A child whose settings would affect us through that memory gets a
+//! copy instead ([`Steps::need_own_memory`]). A seccomp filter may refuse CLONE_VM: then the child gets a copy, too.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int, c_void};
@@ -28,7 +27,7 @@ use super::error::SpawnError;
 use super::execution::{Steps, login_environment};
 use super::image::Image;
 use super::spawner::Progress;
-use super::{Launch, Output, Pipes, SpawnOutcome, Spawned, diagnosis, resolve};
+use super::{Launch, Output, Pipes, SpawnOutcome, Spawned, diagnosis, memory, resolve};
 use crate::config::spec::ExecutionSpec;
 use crate::messages::process::Pid;
 
@@ -52,6 +51,9 @@ pub(super) fn spawn(launch: &Launch, progress: &Progress) -> SpawnOutcome {
     };
     if let SpawnOutcome::Started(spawned) = &outcome {
         launch.note_started(spawned.pid);
+        if launch.execution.oom_score_adj.is_none() {
+            memory::prefer_as_victim(spawned.pid);
+        }
     }
     outcome
 }
@@ -113,7 +115,7 @@ impl Prepared<'_> {
         if !progress.begin_clone() {
             return SpawnOutcome::Cancelled;
         }
-        let cloned = if self.child.steps.change_user() {
+        let cloned = if self.child.steps.need_own_memory() {
             self.child.clone_process(0, progress)
         } else {
             match self.child.clone_process(libc::CLONE_VM, progress) {

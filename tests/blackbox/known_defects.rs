@@ -47,7 +47,7 @@ fn no_status_is_lost_when_many_processes_end_at_once() {
     for number in 0..100 {
         let told = format!("exited with status {number}");
         let count = records.iter().filter(|r| r.job == format!("job{number}") && r.message == told).count();
-        assert_eq!(count, 1, "job{number}");
+        assert_eq!(count, 1, "job{number} in\n{}", pilot.log().text());
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actors::machine::Machine;
 use crate::config::spec::ConsulAddress;
-use crate::messages::discovery::{Query, QueryFailure, QueryReply, Registration, ServiceStatus};
+use crate::messages::discovery::{Query, QueryFailure, QueryReply, Registration, RemoveWatch, ServiceStatus};
 use crate::messages::moment::Moment;
 
 pub mod outage;
@@ -36,6 +36,8 @@ const OUTAGE_AFTER: Duration = Duration::from_secs(1);
 pub struct State {
     link: Link,
     services: BTreeMap<Arc<str>, Service>,
+    /// The number of the latest withdrawal that somebody waits for.
+    withdrawals: u64,
     /// How many services each waiter still waits for.
     waiters: BTreeMap<u64, usize>,
     maintenance: bool,
@@ -93,8 +95,8 @@ pub enum Input {
         /// The number of whoever waits for it.
         waiter: u64,
     },
-    /// A withdrawal has taken as long as a stopping job can wait.
-    WithdrawalLimitElapsed(Arc<str>),
+    /// The withdrawal of that number has taken as long as a stopping job can wait.
+    WithdrawalLimitElapsed(Arc<str>, u64),
     /// The timer of a service has elapsed.
     TimerElapsed {
         /// The service's id.
@@ -153,7 +155,7 @@ pub enum Input {
         number: u64,
     },
     /// A watch was removed from the configuration.
-    WatchRemoved(Arc<str>),
+    WatchRemoved(RemoveWatch),
 }
 
 /// Something that the actor is to do.
@@ -176,8 +178,8 @@ pub enum Action {
     },
     /// Cancel the timer of that service.
     CancelTimer(Arc<str>),
-    /// Report [`Input::WithdrawalLimitElapsed`] for that service after this time.
-    StartWithdrawalLimit(Arc<str>, Duration),
+    /// Report [`Input::WithdrawalLimitElapsed`] for that service, with that number, after this time.
+    StartWithdrawalLimit(Arc<str>, u64, Duration),
     /// Tell this waiter that its services are withdrawn.
     Release(u64),
     /// Send this query to Consul, and report [`Input::QueryEnded`].
@@ -233,6 +235,7 @@ impl State {
         Self {
             link,
             services: BTreeMap::new(),
+            withdrawals: 0,
             waiters: BTreeMap::new(),
             maintenance: false,
             is_withdrawal_hopeless: false,
@@ -339,7 +342,7 @@ impl Machine for State {
             Input::Advertised(registration, status) => self.advertise(now, registration, status, list),
             Input::Withdrawn { id, waiter } => self.withdraw(now, &id, waiter, list),
             Input::AllWithdrawn { waiter } => self.withdraw_all(now, waiter, list),
-            Input::WithdrawalLimitElapsed(id) => self.give_up_waiting(&id, list),
+            Input::WithdrawalLimitElapsed(id, number) => self.give_up_waiting(&id, number, list),
             Input::TimerElapsed { id, is_heartbeat } => self.timer_elapsed(&id, is_heartbeat, list),
             Input::CallEnded { id, call, link, result, random } => {
                 self.call_ended(now, &id, (call, link), result, random, list);
@@ -357,7 +360,7 @@ impl Machine for State {
                 self.query_ended(now, &caller, number, result, random, list);
             }
             Input::PauseElapsed { caller, number } => self.pause_elapsed(&caller, number, list),
-            Input::WatchRemoved(caller) => self.remove_watch(&caller, list),
+            Input::WatchRemoved(watch) => self.remove_watch(&watch, list),
         }
         actions
     }

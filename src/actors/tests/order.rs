@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::actors::registry::{Overseer, Registry};
-use crate::messages::bus::{Bus, Marked};
-use crate::messages::job::JobChanged;
+use crate::messages::bus::{Bus, Marked, Report};
 
 /// Writes down the sequence numbers it sees.
 struct Witness(Rc<RefCell<Vec<u64>>>);
@@ -26,10 +25,10 @@ impl Actor for Nobody {
     type Context = Context<Self>;
 }
 
-impl Handler<JobChanged> for Nobody {
+impl Handler<Report> for Nobody {
     type Result = ();
 
-    fn handle(&mut self, _: JobChanged, _: &mut Context<Self>) {}
+    fn handle(&mut self, _: Report, _: &mut Context<Self>) {}
 }
 
 impl Handler<Marked> for Nobody {

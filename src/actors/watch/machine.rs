@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::actors::machine::Machine;
 use crate::config::spec::{WatchSpec, WatchTarget};
 use crate::consul::blocking::{Cursor, Reply};
-use crate::messages::discovery::{Found, Query, QueryFailure, QueryReply, QueryTarget};
+use crate::messages::discovery::{Found, Query, QueryFailure, QueryReply, QueryTarget, RemoveWatch};
 use crate::messages::event::EventCode;
 use crate::messages::moment::Moment;
 use crate::messages::status::WatchStatus;
@@ -23,6 +23,8 @@ use diff::diff;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     spec: WatchSpec,
+    /// Tells it from others that had its name before.
+    generation: u64,
     phase: Phase,
     /// The index to query with next, and how the server has behaved so far.
     cursor: Cursor,
@@ -70,19 +72,26 @@ pub enum Action {
     Show(WatchStatus),
     /// Publish an event of this watch.
     Publish(EventCode),
+    /// Tell the ConsulAgent that no query follows.
+    Remove(RemoveWatch),
     /// End the actor.
     Stop,
 }
 
 impl State {
     /// A watch that begins at the first event that it is told of.
-    pub const fn new(spec: WatchSpec) -> Self {
-        Self { spec, phase: Phase::Waiting, cursor: Cursor::new(), found: None }
+    pub const fn new(spec: WatchSpec, generation: u64) -> Self {
+        Self { spec, generation, phase: Phase::Waiting, cursor: Cursor::new(), found: None }
     }
 
     /// The watch's name, without `watch.`.
     pub const fn name(&self) -> &Arc<str> {
         &self.spec.name
+    }
+
+    /// Tells it from others that had its name before.
+    pub const fn generation(&self) -> u64 {
+        self.generation
     }
 
     fn waiting(&mut self, now: Moment, input: &Input) -> Vec<Action> {
@@ -120,6 +129,7 @@ impl State {
         self.phase = Phase::Asking { since: now };
         Action::Ask(Query {
             caller: caller(&self.spec.name),
+            generation: self.generation,
             target: match &self.spec.target {
                 WatchTarget::Service { service, tag } => {
                     QueryTarget::Service { name: service.clone(), tag: tag.clone() }
@@ -170,7 +180,8 @@ impl State {
 
     fn retire(&mut self) -> Vec<Action> {
         self.phase = Phase::Retired;
-        vec![Action::Stop]
+        let (caller, generation) = (caller(&self.spec.name), self.generation);
+        vec![Action::Remove(RemoveWatch { caller, generation }), Action::Stop]
     }
 }
 

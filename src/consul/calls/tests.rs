@@ -47,6 +47,7 @@ fn client(port: u16) -> Client {
 
 fn query(target: QueryTarget) -> Query {
     Query {
+        generation: 0,
         caller: "watch.a".into(),
         target,
         datacentre: None,

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Action, CallFailure, Remark, State, retry};
 use crate::consul::blocking::HELD;
-use crate::messages::discovery::{Query, QueryFailure, QueryReply};
+use crate::messages::discovery::{Query, QueryFailure, QueryReply, RemoveWatch};
 use crate::messages::moment::Moment;
 
 /// A watch, as its queries show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
+    /// Tells it from others that had its name before.
+    generation: u64,
     /// The number of its last query. A late reply to an earlier one is dropped.
     number: u64,
     phase: Phase,
@@ -48,7 +50,10 @@ impl State {
         actions: &mut Vec<Action>,
     ) {
         let name = Arc::clone(&query.caller);
+        let generation = query.generation;
         let failures = match self.callers.get(&name) {
+            // A watch that was replaced, and does not know it yet.
+            Some(caller) if caller.generation > generation => return actions.push(Action::DropQuery(number)),
             Some(Caller { phase: Phase::Over, failures, .. }) => *failures,
             // A watch sends no query while one is open, so this is another watch of that name, after a reload.
             Some(Caller { phase: Phase::Open { .. } | Phase::Pausing, number, .. }) => {
@@ -58,7 +63,7 @@ impl State {
             None => 0,
         };
         let phase = Phase::Open { since: now, is_blocking: query.newer_than.is_some() };
-        let caller = Caller { number, phase, failures, interval: query.interval };
+        let caller = Caller { generation, number, phase, failures, interval: query.interval };
         self.callers.insert(Arc::clone(&name), caller);
         if self.link.address.is_some() {
             actions.push(Action::Query(number, query));
@@ -149,7 +154,11 @@ impl State {
         }
     }
 
-    pub(super) fn remove_watch(&mut self, name: &Arc<str>, actions: &mut Vec<Action>) {
+    pub(super) fn remove_watch(&mut self, watch: &RemoveWatch, actions: &mut Vec<Action>) {
+        let name = &watch.caller;
+        if self.callers.get(name).is_some_and(|caller| caller.generation != watch.generation) {
+            return; // It is replaced by another watch of that name already.
+        }
         if self.outage.served(name) {
             actions.push(Action::Log(Remark::NoTroubleLeft));
             self.forget_outage(actions);

@@ -31,6 +31,8 @@ pub struct Service {
     failures: u32,
     /// A timer runs: for the next heartbeat, or for the next try.
     has_timer: bool,
+    /// The number of the withdrawal that is waited for.
+    withdrawal: u64,
     /// The waiters to release when it is deregistered, or when that is given up.
     waiting: Vec<u64>,
     /// The time since which Consul knows something else than is wanted.
@@ -47,6 +49,7 @@ impl Service {
             in_flight: None,
             failures: 0,
             has_timer: false,
+            withdrawal: 0,
             waiting: Vec::new(),
             unsettled_since: Some(now),
         }
@@ -119,13 +122,18 @@ impl State {
         };
         service.want(now, None);
         if let Some(waiter) = waiter {
-            service.waiting.push(waiter);
             *self.waiters.entry(waiter).or_default() += 1;
+            if service.waiting.is_empty() {
+                self.withdrawals += 1;
+                service.withdrawal = self.withdrawals;
+                let number = service.withdrawal;
+                actions.push(Action::StartWithdrawalLimit(Arc::clone(id), number, WITHDRAWAL_LIMIT));
+            }
+            service.waiting.push(waiter);
         }
         if self.is_withdrawal_hopeless {
             self.stop_waiting(id, actions);
         }
-        actions.push(Action::StartWithdrawalLimit(Arc::clone(id), WITHDRAWAL_LIMIT));
         self.reconcile(id, false, actions);
     }
 
@@ -138,8 +146,9 @@ impl State {
         self.release(waiter, actions);
     }
 
-    pub(super) fn give_up_waiting(&mut self, id: &Arc<str>, actions: &mut Vec<Action>) {
-        if self.services.get(id).is_some_and(|service| !service.waiting.is_empty()) {
+    pub(super) fn give_up_waiting(&mut self, id: &Arc<str>, number: u64, actions: &mut Vec<Action>) {
+        let is_waited_for = |service: &Service| service.withdrawal == number && !service.waiting.is_empty();
+        if self.services.get(id).is_some_and(is_waited_for) {
             self.is_withdrawal_hopeless = true;
             self.stop_waiting(id, actions);
         }

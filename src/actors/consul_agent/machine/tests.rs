@@ -1,5 +1,5 @@
 use super::*;
-use crate::messages::discovery::{Found, QueryTarget};
+use crate::messages::discovery::{Found, QueryTarget, RemoveWatch};
 
 mod asking;
 mod registering;
@@ -84,11 +84,16 @@ fn registered() -> State {
 fn query(watch: &str, index: Option<u64>) -> Query {
     Query {
         caller: watch.into(),
+        generation: 1,
         target: QueryTarget::Key("k".to_owned()),
         datacentre: None,
         newer_than: index.map(|index| (index, Duration::from_secs(300))),
         interval: HEARTBEAT,
     }
+}
+
+fn removed(watch: &str) -> Input {
+    Input::WatchRemoved(RemoveWatch { caller: watch.into(), generation: 1 })
 }
 
 fn requested(number: u64, watch: &str, index: Option<u64>) -> Input {
@@ -155,7 +160,7 @@ fn an_agent_that_is_written_down_and_read_back_goes_on_the_same() {
         advertised("a", ServiceStatus::Critical),
         Input::Withdrawn { id: "a".into(), waiter: Some(4) },
         Input::AllWithdrawn { waiter: 5 },
-        Input::WithdrawalLimitElapsed("c".into()),
+        Input::WithdrawalLimitElapsed("c".into(), 1),
         Input::TimerElapsed { id: "a".into(), is_heartbeat: true },
         call_ended(Ok(())),
         call_ended(Err(failure(Trouble::Answered(404)))),
@@ -170,7 +175,7 @@ fn an_agent_that_is_written_down_and_read_back_goes_on_the_same() {
         ended(1, "watch.a", Ok(8)),
         ended(1, "watch.a", Err(Trouble::Unreachable)),
         Input::PauseElapsed { caller: "watch.b".into(), number: 2 },
-        Input::WatchRemoved("watch.b".into()),
+        removed("watch.b"),
     ];
     for input in inputs {
         let text = serde_json::to_string(&(&state, &input)).unwrap();

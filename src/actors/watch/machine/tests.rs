@@ -30,7 +30,7 @@ fn failure(failure: QueryFailure) -> Input {
 
 /// A watch with an open query, whose last reply had one instance and index 7.
 fn asking() -> State {
-    let mut state = State::new(spec());
+    let mut state = State::new(spec(), 3);
     state.step(second(0), Input::Begun);
     state.step(second(0), reply(&["a"], Some(7)));
     state
@@ -67,7 +67,7 @@ fn published(actions: &[Action]) -> Vec<EventCode> {
         .iter()
         .filter_map(|action| match action {
             Action::Publish(code) => Some(*code),
-            Action::Ask(_) | Action::Pause(_) | Action::Show(_) | Action::Stop => None,
+            Action::Ask(_) | Action::Pause(_) | Action::Show(_) | Action::Remove(_) | Action::Stop => None,
         })
         .collect()
 }
@@ -81,7 +81,7 @@ fn query(actions: &[Action]) -> &Query {
 
 #[test]
 fn a_watch_asks_nothing_before_its_first_event_and_then_for_an_immediate_reply() {
-    let mut state = State::new(spec());
+    let mut state = State::new(spec(), 3);
     for input in [Input::PauseElapsed, reply(&["a"], Some(7))] {
         assert_eq!(state.step(second(0), input), []);
     }
@@ -98,7 +98,7 @@ fn a_second_event_at_which_it_begins_starts_no_second_query() {
 
 #[test]
 fn a_reply_is_shown_then_published_then_followed_by_the_next_query() {
-    let mut state = State::new(spec());
+    let mut state = State::new(spec(), 3);
     state.step(second(0), Input::Begun);
     let actions = state.step(second(0), reply(&["a"], Some(7)));
     assert!(
@@ -144,8 +144,9 @@ fn a_pause_ends_with_the_next_query() {
 
 #[test]
 fn a_removed_watch_ends_once_and_a_late_reply_or_timer_changes_nothing() {
-    for mut state in [State::new(spec()), asking(), pausing()] {
-        assert_eq!(state.step(second(1), Input::Retired), [Action::Stop]);
+    for mut state in [State::new(spec(), 3), asking(), pausing()] {
+        let remove = RemoveWatch { caller: caller(state.name()), generation: 3 };
+        assert_eq!(state.step(second(1), Input::Retired), [Action::Remove(remove), Action::Stop]);
         for input in every_input() {
             let before = state.clone();
             assert_eq!(state.step(second(2), input), []);
@@ -156,7 +157,7 @@ fn a_removed_watch_ends_once_and_a_late_reply_or_timer_changes_nothing() {
 
 #[test]
 fn a_watch_that_is_written_down_and_read_back_goes_on_the_same() {
-    for state in [State::new(spec()), asking(), pausing(), retired()] {
+    for state in [State::new(spec(), 3), asking(), pausing(), retired()] {
         for input in every_input() {
             let text = serde_json::to_string(&(&state, &input)).unwrap();
             let (mut read, input_read): (State, Input) = serde_json::from_str(&text).unwrap();

@@ -60,7 +60,7 @@ fn a_blocking_query_that_consul_held_and_then_lost_is_cut_and_no_failure() {
 #[test]
 fn a_late_reply_for_a_removed_watch_is_dropped() {
     let mut state = asking();
-    assert_eq!(state.step(ms(10), Input::WatchRemoved("watch.a".into())), [Action::DropQuery(1)]);
+    assert_eq!(state.step(ms(10), removed("watch.a")), [Action::DropQuery(1)]);
     let before = state.clone();
     for late in [ended(1, "watch.a", Ok(8)), ended(1, "watch.a", Err(Trouble::Unreachable)), elapsed(1)] {
         assert_eq!(state.step(ms(20), late), []);
@@ -134,7 +134,7 @@ fn an_outage_is_logged_and_shown_once_and_its_end_once() {
     state.step(ms(110), elapsed(1));
     state.step(ms(110), requested(3, "watch.a", None));
     assert_eq!(remarks(&state.step(ms(120), ended(3, "watch.a", Ok(7)))), [], "watch.b is still in trouble");
-    let actions = state.step(ms(130), Input::WatchRemoved("watch.b".into()));
+    let actions = state.step(ms(130), removed("watch.b"));
     assert_eq!(remarks(&actions), [Remark::NoTroubleLeft]);
     assert!(actions.contains(&Action::ShowTrouble(None)));
 }
@@ -146,4 +146,15 @@ fn the_end_of_an_outage_says_how_long_it_lasted() {
     state.step(ms(110), requested(2, "watch.a", None));
     let actions = state.step(ms(2510), ended(2, "watch.a", Ok(7)));
     assert_eq!(remarks(&actions), [Remark::Recovered(Duration::from_millis(2500))]);
+}
+
+#[test]
+fn a_watch_that_was_replaced_by_one_of_its_name_disturbs_that_one_no_more() {
+    let mut state = asking();
+    let newer = Query { generation: 2, ..query("watch.a", Some(7)) };
+    state.step(ms(10), Input::QueryRequested { number: 2, query: newer, random: 1.0 });
+    let before = state.clone();
+    assert_eq!(state.step(ms(20), requested(3, "watch.a", None)), [Action::DropQuery(3)]);
+    assert_eq!(state.step(ms(20), removed("watch.a")), []);
+    assert_eq!(state, before);
 }

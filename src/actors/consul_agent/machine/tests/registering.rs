@@ -106,8 +106,8 @@ fn after_a_withdrawal_that_took_too_long_nobody_waits_for_the_next_until_consul_
     let registering = state.step(ms(50), advertised("b", Passing));
     settle(&mut state, ms(60), registering);
     let first = state.step(ms(100), Input::Withdrawn { id: "a".into(), waiter: Some(3) });
-    assert!(first.contains(&Action::StartWithdrawalLimit("a".into(), services::WITHDRAWAL_LIMIT)));
-    assert_eq!(released(&state.step(ms(2000), Input::WithdrawalLimitElapsed("a".into()))), [3]);
+    assert!(first.contains(&Action::StartWithdrawalLimit("a".into(), 1, services::WITHDRAWAL_LIMIT)));
+    assert_eq!(released(&state.step(ms(2000), Input::WithdrawalLimitElapsed("a".into(), 1))), [3]);
     let second = state.step(ms(2010), Input::Withdrawn { id: "b".into(), waiter: Some(4) });
     assert_eq!((released(&second), calls(&second)), (vec![4], vec![Call::Deregister]));
     end(&mut state, ms(2020), &first, Ok(()));
@@ -208,4 +208,15 @@ fn services_that_failed_are_tried_again_as_soon_as_consul_serves_another() {
     let heartbeat = state.step(ms(5000), elapsed("a", true));
     let actions = end(&mut state, ms(5010), &heartbeat, Ok(()));
     assert_eq!(call(&actions), Some(("b".into(), Call::Register(0, Passing), 0)));
+}
+
+#[test]
+fn the_time_limit_of_an_earlier_withdrawal_does_not_end_a_later_one() {
+    let mut state = registered();
+    state.step(ms(100), Input::Withdrawn { id: "a".into(), waiter: Some(3) });
+    state.step(ms(200), advertised("a", Passing));
+    let second = state.step(ms(1900), Input::Withdrawn { id: "a".into(), waiter: Some(4) });
+    assert!(second.contains(&Action::StartWithdrawalLimit("a".into(), 2, services::WITHDRAWAL_LIMIT)));
+    assert_eq!(released(&state.step(ms(2000), Input::WithdrawalLimitElapsed("a".into(), 1))), [0; 0]);
+    assert_eq!(released(&state.step(ms(3800), Input::WithdrawalLimitElapsed("a".into(), 2))), [4]);
 }

@@ -1,17 +1,14 @@
 //! Which waiting jobs can still start: a least fixed point over the events that can still come.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::view::JobView;
-use crate::config::spec::JobKind;
+use super::member::Member;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::{Missing, Phase};
 
 /// What may still come from outside the jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outside {
-    /// `startup` is still to be published.
-    pub startup: bool,
     /// `shutdown` is still to be published.
     pub shutdown: bool,
     /// Signals, watches and maintenance.
@@ -24,8 +21,8 @@ pub struct Outside {
 ///
 /// Each waiting job is looked at again only when a job that it waits for was found, so that the cost grows
 /// with the number of `when` entries and not with its square.
-pub fn reachable(jobs: &[JobView], outside: Outside) -> Vec<bool> {
-    let index = jobs.iter().enumerate().map(|(index, job)| (&*job.name, index)).collect();
+pub fn can_live(jobs: &[Member], outside: Outside) -> Vec<bool> {
+    let index = jobs.iter().enumerate().map(|(index, job)| (&**job.name(), index)).collect();
     let mut search = Search { jobs, outside, alive: vec![false; jobs.len()], index, waiters: waiters(jobs) };
     let mut found: Vec<usize> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
@@ -41,7 +38,7 @@ pub fn reachable(jobs: &[JobView], outside: Outside) -> Vec<bool> {
 }
 
 struct Search<'a> {
-    jobs: &'a [JobView],
+    jobs: &'a [Member],
     outside: Outside,
     alive: Vec<bool>,
     /// Jobs by name.
@@ -51,8 +48,8 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn counts(&self, job: &JobView) -> bool {
-        !job.is_complete() && (self.outside.coprocesses || job.kind == JobKind::Job)
+    fn counts(&self, job: &Member) -> bool {
+        !job.is_complete() && (self.outside.coprocesses || job.is_ordinary())
     }
 
     /// Notes that a job can live, and returns the jobs that can therefore start.
@@ -62,7 +59,7 @@ impl<'a> Search<'a> {
             Some(_) | None => return vec![],
         }
         let Some(job) = self.jobs.get(index) else { return vec![] };
-        let waiters = self.waiters.get(&*job.name).map(Vec::as_slice).unwrap_or_default();
+        let waiters = self.waiters.get(&**job.name()).map(Vec::as_slice).unwrap_or_default();
         let startable = |waiter: &&usize| {
             !self.alive.get(**waiter).copied().unwrap_or(true)
                 && self.jobs.get(**waiter).is_some_and(|waiter| self.can_start(waiter))
@@ -70,7 +67,7 @@ impl<'a> Search<'a> {
         waiters.iter().filter(startable).copied().collect()
     }
 
-    fn can_start(&self, job: &JobView) -> bool {
+    fn can_start(&self, job: &Member) -> bool {
         if !self.counts(job) {
             return false;
         }
@@ -83,7 +80,7 @@ impl<'a> Search<'a> {
 
     fn can_come(&self, key: &EventKey) -> bool {
         match (&key.source, key.code) {
-            (Source::Global, EventCode::Startup) => self.outside.startup,
+            (Source::Global, EventCode::Startup) => false,
             (Source::Global, EventCode::Shutdown) => self.outside.shutdown,
             (Source::Global | Source::Watch(_) | Source::Signal(_), _) => self.outside.world,
             (Source::Job(name), code) => self.can_emit(name, code),
@@ -100,7 +97,7 @@ impl<'a> Search<'a> {
     }
 }
 
-fn waiters(jobs: &[JobView]) -> HashMap<&str, Vec<usize>> {
+fn waiters(jobs: &[Member]) -> HashMap<&str, Vec<usize>> {
     let mut waiters: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.phase == Phase::Waiting) {
         let keys = match &job.missing {
@@ -116,38 +113,43 @@ fn waiters(jobs: &[JobView]) -> HashMap<&str, Vec<usize>> {
     waiters
 }
 
+/// The waiting jobs that nothing can start any more. Who gives up still publishes `stopping` and `stopped`, so those
+/// who wait for that from one of them have their turn later, unless they all wait for each other.
+pub fn lost(jobs: &[Member], outside: Outside) -> Vec<usize> {
+    let alive = can_live(jobs, outside);
+    let lost: Vec<(usize, &Member)> = (jobs.iter().enumerate().zip(alive))
+        .filter_map(|(job, alive)| (job.1.phase == Phase::Waiting && !alive).then_some(job))
+        .collect();
+    let names: HashSet<&str> = lost.iter().map(|(_, job)| &**job.name()).collect();
+    let hopes = |job: &Member| {
+        let keys = match &job.missing {
+            Missing::Nothing => return false,
+            Missing::AnyOf(keys) | Missing::AllOf(keys) => keys,
+        };
+        keys.iter().any(|key| {
+            let is_end = matches!(key.code, EventCode::Stopping | EventCode::Stopped);
+            is_end
+                && matches!(&key.source, Source::Job(name) if name != job.name() && names.contains(&**name))
+        })
+    };
+    let first: Vec<usize> = lost.iter().filter(|(_, job)| !hopes(job)).map(|(index, _)| *index).collect();
+    if first.is_empty() { lost.iter().map(|(index, _)| *index).collect() } else { first }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::Arc;
 
-    const OPEN: Outside = Outside { startup: false, shutdown: true, world: true, coprocesses: true };
+    use super::super::tests::{checked, coprocess, event};
 
-    fn event(job: &str, code: EventCode) -> EventKey {
-        EventKey { code, source: Source::Job(Arc::from(job)) }
+    const OPEN: Outside = Outside { shutdown: true, world: true, coprocesses: true };
+
+    fn job(name: &str, phase: Phase, missing: Missing) -> Member {
+        Member { missing, ..super::super::tests::job(name, phase) }
     }
 
-    fn job(name: &str, phase: Phase, missing: Missing) -> JobView {
-        JobView {
-            name: Arc::from(name),
-            kind: JobKind::Job,
-            has_process: true,
-            essential: false,
-            has_health: false,
-            awaits_healthy: vec![],
-            awaits_success: vec![],
-            needs: vec![],
-            closes: false,
-            phase,
-            returns: false,
-            health: crate::messages::health::Health::Unknown,
-            missing,
-            last_status: None,
-            last_end: 0,
-        }
-    }
-
-    fn waits(name: &str, on: &str, code: EventCode) -> JobView {
+    fn waits(name: &str, on: &str, code: EventCode) -> Member {
         job(name, Phase::Waiting, Missing::AnyOf(vec![event(on, code)]))
     }
 
@@ -158,7 +160,7 @@ mod tests {
             waits("b", "a", EventCode::Stopped),
             job("a", Phase::Running, Missing::Nothing),
         ];
-        assert_eq!(reachable(&jobs, OPEN), [true, true, true]);
+        assert_eq!(can_live(&jobs, OPEN), [true, true, true]);
     }
 
     #[test]
@@ -168,24 +170,24 @@ mod tests {
             waits("b", "a", EventCode::Stopped),
             job("a", Phase::Complete, Missing::Nothing),
         ];
-        assert_eq!(reachable(&jobs, OPEN), [false, false, false]);
+        assert_eq!(can_live(&jobs, OPEN), [false, false, false]);
     }
 
     #[test]
     fn a_cycle_cannot_start_itself() {
         let jobs = [waits("a", "b", EventCode::ExitSuccess), waits("b", "a", EventCode::ExitSuccess)];
-        assert_eq!(reachable(&jobs, OPEN), [false, false]);
+        assert_eq!(can_live(&jobs, OPEN), [false, false]);
     }
 
     #[test]
     fn a_job_cannot_be_started_by_its_own_events_alone() {
-        assert_eq!(reachable(&[waits("a", "a", EventCode::ExitFailed)], OPEN), [false]);
+        assert_eq!(can_live(&[waits("a", "a", EventCode::ExitFailed)], OPEN), [false]);
     }
 
     #[test]
     fn healthy_needs_a_health_check() {
         let jobs = [waits("b", "a", EventCode::Healthy), job("a", Phase::Running, Missing::Nothing)];
-        assert_eq!(reachable(&jobs, OPEN), [false, true]);
+        assert_eq!(can_live(&jobs, OPEN), [false, true]);
     }
 
     #[test]
@@ -197,13 +199,12 @@ mod tests {
             job("a", Phase::Running, Missing::Nothing),
             job("gone", Phase::Complete, Missing::Nothing),
         ];
-        assert_eq!(reachable(&jobs, OPEN), [false, true, false]);
+        assert_eq!(can_live(&jobs, OPEN), [false, true, false]);
     }
 
     #[test]
     fn a_stopping_job_still_ends_but_is_never_healthy_again() {
-        let mut stopping = job("a", Phase::Terminating, Missing::Nothing);
-        stopping.has_health = true;
+        let stopping = checked("a", Phase::Terminating);
         let jobs = [
             waits("healthy", "a", EventCode::Healthy),
             waits("stopping", "a", EventCode::Stopping),
@@ -211,23 +212,22 @@ mod tests {
             waits("stopped", "a", EventCode::Stopped),
             stopping,
         ];
-        assert_eq!(reachable(&jobs, OPEN), [false, false, true, true, true]);
+        assert_eq!(can_live(&jobs, OPEN), [false, false, true, true, true]);
     }
 
     #[test]
     fn signals_and_watches_can_come_unless_we_shut_down() {
         let key = EventKey { code: EventCode::Changed, source: Source::Watch(Arc::from("db")) };
         let jobs = [job("a", Phase::Waiting, Missing::AnyOf(vec![key]))];
-        assert_eq!(reachable(&jobs, OPEN), [true]);
-        assert_eq!(reachable(&jobs, Outside { world: false, ..OPEN }), [false]);
+        assert_eq!(can_live(&jobs, OPEN), [true]);
+        assert_eq!(can_live(&jobs, Outside { world: false, ..OPEN }), [false]);
     }
 
     #[test]
     fn what_only_a_coprocess_can_start_counts_only_when_coprocesses_do() {
-        let mut coprocess = job("c", Phase::Running, Missing::Nothing);
-        coprocess.kind = JobKind::Coprocess;
+        let coprocess = coprocess(job("c", Phase::Running, Missing::Nothing));
         let jobs = [waits("a", "c", EventCode::Stopped), coprocess];
-        assert_eq!(reachable(&jobs, OPEN), [true, true]);
-        assert_eq!(reachable(&jobs, Outside { coprocesses: false, ..OPEN }), [false, false]);
+        assert_eq!(can_live(&jobs, OPEN), [true, true]);
+        assert_eq!(can_live(&jobs, Outside { coprocesses: false, ..OPEN }), [false, false]);
     }
 }

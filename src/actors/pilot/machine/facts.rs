@@ -1,27 +1,31 @@
 //! What has happened before a job came that a reload brought: the events that still hold. A new job that waits for
 //! the health of a job which is healthy already, or for the end of one that is over, need not wait.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
-use super::view::JobView;
+use super::Watched;
+use super::member::Member;
 use crate::config::spec::{Spec, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
-use crate::messages::status::Overview;
 
 /// The events of jobs and watches that still hold, those of the jobs in `without` aside.
-pub fn known(jobs: &[JobView], overview: &Overview, without: &HashSet<&str>) -> HashSet<EventKey> {
+pub fn known(
+    jobs: &[Member],
+    watches: &BTreeMap<Arc<str>, Watched>,
+    without: &HashSet<&str>,
+) -> HashSet<EventKey> {
     let mut known = HashSet::new();
-    for job in jobs.iter().filter(|job| !without.contains(&*job.name)) {
-        let source = Source::Job(job.name.clone());
-        let mut add = |code| known.insert(EventKey { code, source: source.clone() });
-        match overview.jobs.get(&job.name).map(|status| status.health) {
-            Some(Health::Healthy) => add(EventCode::Healthy),
-            Some(Health::Unhealthy) => add(EventCode::Unhealthy),
-            Some(Health::Unknown | Health::Maintenance) | None => false,
+    for job in jobs.iter().filter(|job| !without.contains(&**job.name())) {
+        let mut add = |code| known.insert(EventKey { code, source: Source::Job(job.name().clone()) });
+        match job.health {
+            Health::Healthy => add(EventCode::Healthy),
+            Health::Unhealthy => add(EventCode::Unhealthy),
+            Health::Unknown | Health::Maintenance => false,
         };
-        match overview.jobs.get(&job.name).and_then(|status| status.last_exit.as_ref()) {
-            Some((0, _)) => add(EventCode::ExitSuccess),
+        match job.last_status {
+            Some(0) => add(EventCode::ExitSuccess),
             Some(_) => add(EventCode::ExitFailed),
             None => false,
         };
@@ -30,14 +34,13 @@ pub fn known(jobs: &[JobView], overview: &Overview, without: &HashSet<&str>) -> 
             add(EventCode::Stopped);
         }
     }
-    for (name, watch) in &overview.watches {
-        let source = Source::Watch(name.clone());
-        if watch.known && !watch.instances.is_empty() {
-            known.insert(EventKey { code: EventCode::Healthy, source: source.clone() });
-            known.insert(EventKey { code: EventCode::Changed, source });
-        } else if watch.known {
-            known.insert(EventKey { code: EventCode::Unhealthy, source });
-        }
+    for (name, watch) in watches {
+        let codes: &[EventCode] = match watch.found {
+            Some(true) => &[EventCode::Healthy, EventCode::Changed],
+            Some(false) => &[EventCode::Unhealthy],
+            None => &[],
+        };
+        known.extend(codes.iter().map(|code| EventKey { code: *code, source: Source::Watch(name.clone()) }));
     }
     known
 }

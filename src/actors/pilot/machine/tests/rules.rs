@@ -1,117 +1,84 @@
-use super::*;
+//! The rules about the whole, one by one.
+
+use std::sync::Arc;
+
+use super::super::member::Member;
+use super::super::review::{Reason, Review, exit_status, review};
+use super::super::shutdown::{Orders, orders};
+use super::{checked, coprocess, ended, essential, event, job, needing, shutdown, waits, with};
 use crate::messages::event::{EventCode, EventKey, Source};
-use crate::messages::job::Missing;
+use crate::messages::job::{Missing, Phase};
+use crate::messages::moment::Moment;
+use crate::messages::signal::Signal;
 
-fn event(job: &str, code: EventCode) -> EventKey {
-    EventKey { code, source: Source::Job(Arc::from(job)) }
-}
-
-fn job(name: &str, phase: Phase) -> JobView {
-    JobView {
-        name: Arc::from(name),
-        kind: JobKind::Job,
-        has_process: true,
-        essential: false,
-        has_health: true,
-        awaits_healthy: vec![],
-        awaits_success: vec![],
-        needs: vec![],
-        closes: false,
-        phase,
-        returns: false,
-        health: crate::messages::health::Health::Unknown,
-        missing: Missing::Nothing,
-        last_status: None,
-        last_end: 0,
+/// Jobs in a shutdown that began while those ran that do not wait; `already` were told to stop.
+fn in_shutdown(jobs: &[Member], already: &[&str]) -> Vec<Member> {
+    let mut jobs = jobs.to_vec();
+    for job in &mut jobs {
+        job.ran_before = job.phase != Phase::Waiting;
+        job.told = already.contains(&&**job.name()).then(Moment::default);
     }
-}
-
-fn waits(name: &str, key: EventKey) -> JobView {
-    let closes = matches!(key.code, EventCode::Shutdown | EventCode::Stopping | EventCode::Stopped);
-    JobView { missing: Missing::AnyOf(vec![key]), closes, ..job(name, Phase::Waiting) }
-}
-
-fn shutdown() -> EventKey {
-    EventKey { code: EventCode::Shutdown, source: Source::Global }
-}
-
-fn needing(name: &str, phase: Phase, needed: &str) -> JobView {
-    JobView { needs: vec![Arc::from(needed)], ..job(name, phase) }
-}
-
-fn ended(name: &str, status: u8, order: u64) -> JobView {
-    JobView { last_status: Some(status), last_end: order, ..job(name, Phase::Complete) }
+    jobs
 }
 
 /// Who is told to stop now, by name.
-fn told(jobs: &[JobView], already: &[&str]) -> Vec<String> {
-    let before: Vec<bool> = jobs.iter().map(|job| job.phase != Phase::Waiting).collect();
-    let already: Vec<bool> = jobs.iter().map(|job| already.contains(&&*job.name)).collect();
-    orders(jobs, &already, &before, &vec![true; jobs.len()])
-        .stop
-        .into_iter()
-        .map(|index| jobs[index].name.to_string())
-        .collect()
+fn told(jobs: &[Member], already: &[&str]) -> Vec<String> {
+    let stop = orders(&in_shutdown(jobs, already), |_| true).stop;
+    stop.into_iter().map(|index| jobs[index].name().to_string()).collect()
 }
 
 #[test]
 fn a_running_job_keeps_the_program_alive() {
-    assert_eq!(course(&[job("app", Phase::Running)], false), Course::default());
+    assert_eq!(review(&[job("app", Phase::Running)]), Review::default());
 }
 
 #[test]
 fn when_every_job_is_complete_the_program_ends() {
     let jobs = [ended("a", 0, 1), ended("b", 0, 2)];
-    assert_eq!(course(&jobs, false).shut_down, Some(Reason::Completed));
-}
-
-#[test]
-fn nothing_ends_before_startup() {
-    assert_eq!(course(&[], true), Course::default());
+    assert_eq!(review(&jobs).end, Some(Reason::Completed));
 }
 
 #[test]
 fn a_job_whose_event_can_no_longer_come_is_given_up_before_the_program_ends() {
     let jobs = [ended("a", 1, 1), waits("b", event("a", EventCode::ExitSuccess))];
-    assert_eq!(course(&jobs, false), Course { lost: vec![1], shut_down: None });
+    assert_eq!(review(&jobs), Review { lost: vec![1], end: None });
 }
 
 #[test]
 fn a_job_that_waits_for_the_shutdown_does_not_keep_the_program_alive() {
     let jobs = [ended("a", 0, 1), waits("last", shutdown())];
-    assert_eq!(course(&jobs, false), Course { lost: vec![], shut_down: Some(Reason::Completed) });
+    assert_eq!(review(&jobs), Review { lost: vec![], end: Some(Reason::Completed) });
 }
 
 #[test]
 fn only_coprocesses_left_means_the_end() {
-    let coprocess = JobView { kind: JobKind::Coprocess, ..job("agent", Phase::Running) };
+    let coprocess = coprocess(job("agent", Phase::Running));
     let alarm = waits("alarm", event("agent", EventCode::ExitFailed));
-    assert_eq!(course(&[coprocess, alarm, ended("a", 0, 1)], false).shut_down, Some(Reason::Completed));
+    assert_eq!(review(&[coprocess, alarm, ended("a", 0, 1)]).end, Some(Reason::Completed));
 }
 
 #[test]
 fn a_job_that_waits_for_a_signal_keeps_the_program_alive() {
-    let key =
-        EventKey { code: EventCode::Signal, source: Source::Signal(crate::messages::signal::Signal::HUP) };
-    assert_eq!(course(&[ended("a", 0, 1), waits("hup", key)], false), Course::default());
+    let key = EventKey { code: EventCode::Signal, source: Source::Signal(Signal::HUP) };
+    assert_eq!(review(&[ended("a", 0, 1), waits("hup", key)]), Review::default());
 }
 
 #[test]
 fn a_job_that_something_else_runs_keeps_the_program_alive() {
-    let external = JobView { has_process: false, ..job("external", Phase::Running) };
-    assert_eq!(course(std::slice::from_ref(&external), false).shut_down, None);
-    assert_eq!(course(&[external, ended("a", 0, 1)], false).shut_down, None);
+    let external = with(job("external", Phase::Running), |spec| spec.exec = None);
+    assert_eq!(review(std::slice::from_ref(&external)).end, None);
+    assert_eq!(review(&[external, ended("a", 0, 1)]).end, None);
 }
 
 #[test]
 fn a_job_stopped_by_hand_keeps_the_program_alive() {
-    assert_eq!(course(&[job("a", Phase::Halted)], false), Course::default());
+    assert_eq!(review(&[job("a", Phase::Halted)]), Review::default());
 }
 
 #[test]
 fn an_essential_job_that_completes_ends_the_program_with_its_status() {
-    let jobs = [JobView { essential: true, ..ended("main", 7, 1) }, job("other", Phase::Running)];
-    let reason = course(&jobs, false).shut_down.unwrap();
+    let jobs = [essential(ended("main", 7, 1)), job("other", Phase::Running)];
+    let reason = review(&jobs).end.unwrap();
     assert_eq!(reason, Reason::Essential(Arc::from("main"), Some(7)));
     assert_eq!(exit_status(&jobs, &reason), 7);
 }
@@ -119,7 +86,7 @@ fn an_essential_job_that_completes_ends_the_program_with_its_status() {
 #[test]
 fn an_essential_job_that_never_ran_is_no_success() {
     let reason = Reason::Essential(Arc::from("main"), None);
-    let main = JobView { essential: true, ..job("main", Phase::Complete) };
+    let main = essential(job("main", Phase::Complete));
     assert_eq!(exit_status(&[ended("migrate", 3, 1), main.clone()], &reason), 3);
     assert_eq!(exit_status(&[main], &reason), 1);
 }
@@ -128,9 +95,9 @@ fn an_essential_job_that_never_ran_is_no_success() {
 fn a_job_that_waits_for_the_end_of_a_lost_one_has_its_turn_when_that_is_given_up() {
     let lost = waits("b", event("a", EventCode::ExitSuccess));
     let cleanup = waits("cleanup", event("b", EventCode::Stopped));
-    assert_eq!(course(&[ended("a", 1, 1), lost, cleanup], false).lost, [1]);
+    assert_eq!(review(&[ended("a", 1, 1), lost, cleanup]).lost, [1]);
     let circle = [waits("a", event("b", EventCode::Stopped)), waits("b", event("a", EventCode::Stopped))];
-    assert_eq!(course(&circle, false).lost, [0, 1]);
+    assert_eq!(review(&circle).lost, [0, 1]);
 }
 
 #[test]
@@ -162,38 +129,37 @@ fn jobs_that_need_each_other_are_told_together() {
 fn a_job_that_waits_for_the_end_of_another_gets_to_run() {
     let post_stop = waits("postStop", event("app", EventCode::Stopped));
     assert_eq!(told(&[job("app", Phase::Running), post_stop.clone()], &[]), ["app"]);
-    let running = JobView { phase: Phase::Running, ..post_stop };
-    let jobs = [job("app", Phase::Complete), running];
-    assert_eq!(orders(&jobs, &[true, false], &[true, false], &[true, true]), Orders::default());
+    let mut jobs = in_shutdown(&[job("app", Phase::Complete), post_stop], &["app"]);
+    jobs[1].phase = Phase::Running;
+    assert_eq!(orders(&jobs, |_| true), Orders::default());
 }
 
 #[test]
 fn a_closing_job_whose_event_can_no_longer_come_is_given_up() {
     let jobs = [job("app", Phase::Complete), waits("postStop", event("app", EventCode::Stopped))];
-    let orders = orders(&jobs, &[true, false], &[true, false], &[true, true]);
+    let orders = orders(&in_shutdown(&jobs, &["app"]), |_| true);
     assert_eq!(orders, Orders { stop: vec![], lost: vec![1] });
 }
 
 #[test]
 fn what_a_closing_job_needs_is_kept_until_it_is_certain_that_it_will_not_run() {
     let closer =
-        JobView { needs: vec![Arc::from("agent")], ..waits("postStop", event("app", EventCode::Stopped)) };
+        Member { needs: vec![Arc::from("agent")], ..waits("postStop", event("app", EventCode::Stopped)) };
     let jobs = [job("agent", Phase::Running), job("app", Phase::Complete), closer];
-    let told = [false, true, false];
-    let before = [true, true, false];
-    assert_eq!(orders(&jobs, &told, &before, &[false; 3]), Orders { stop: vec![], lost: vec![2] });
-    assert_eq!(orders(&jobs, &told, &before, &[true; 3]), Orders { stop: vec![0], lost: vec![2] });
+    let jobs = in_shutdown(&jobs, &["app"]);
+    assert_eq!(orders(&jobs, |_| false), Orders { stop: vec![], lost: vec![2] });
+    assert_eq!(orders(&jobs, |_| true), Orders { stop: vec![0], lost: vec![2] });
 }
 
 #[test]
 fn a_job_started_by_an_end_long_before_the_shutdown_is_like_any_other() {
-    let fallback = JobView { phase: Phase::Running, ..waits("fallback", event("app", EventCode::Stopped)) };
+    let fallback = Member { phase: Phase::Running, ..waits("fallback", event("app", EventCode::Stopped)) };
     assert_eq!(told(&[job("app", Phase::Complete), fallback], &[]), ["fallback"]);
 }
 
 #[test]
 fn what_a_closing_job_needs_outlives_it() {
-    let closer = JobView {
+    let closer = Member {
         needs: vec![Arc::from("agent")],
         missing: Missing::AllOf(vec![event("app", EventCode::Stopped)]),
         ..waits("postStop", event("app", EventCode::Stopped))
@@ -212,7 +178,7 @@ fn the_status_is_that_of_the_first_job_to_fail_last() {
 
 #[test]
 fn a_coprocess_that_failed_does_not_count() {
-    let jobs = [JobView { kind: JobKind::Coprocess, ..ended("agent", 2, 1) }, ended("app", 0, 2)];
+    let jobs = [coprocess(ended("agent", 2, 1)), ended("app", 0, 2)];
     assert_eq!(exit_status(&jobs, &Reason::Completed), 0);
 }
 
@@ -227,9 +193,9 @@ const JOB_EVENTS: [EventCode; 6] = [
 ];
 
 /// A job that is being stopped, in each way and at each step of it.
-fn stopping_views(returns: bool) -> Vec<JobView> {
+fn stopping_views(returns: bool) -> Vec<Member> {
     let phases = Phase::ALL.into_iter().filter(|phase| phase.is_stopping());
-    phases.map(|phase| JobView { returns, ..job("db", phase) }).collect()
+    phases.map(|phase| Member { returns, ..checked("db", phase) }).collect()
 }
 
 #[test]
@@ -238,11 +204,11 @@ fn a_job_that_is_stopped_or_restarted_by_hand_can_still_emit_all_that_it_ever_co
     for db in stopping_views(true) {
         for code in JOB_EVENTS {
             let key = event("db", code);
-            let once = JobView { essential: true, ..waits("app", key.clone()) };
-            let all = JobView { missing: Missing::AllOf(vec![key.clone()]), ..once.clone() };
+            let once = essential(waits("app", key.clone()));
+            let all = Member { missing: Missing::AllOf(vec![key.clone()]), ..once.clone() };
             let hook = waits("hook", key);
             let jobs = [db.clone(), once, all, hook, idle()];
-            assert_eq!(course(&jobs, false), Course::default(), "{} while {}", code.config_name(), db.phase);
+            assert_eq!(review(&jobs), Review::default(), "{} while {}", code.config_name(), db.phase);
         }
     }
 }
@@ -252,7 +218,7 @@ fn a_job_that_stops_for_good_is_given_up_only_by_those_whose_event_is_past() {
     for db in stopping_views(false) {
         let lost: Vec<&str> = JOB_EVENTS
             .into_iter()
-            .filter(|code| !course(&[db.clone(), waits("app", event("db", *code))], false).lost.is_empty())
+            .filter(|code| !review(&[db.clone(), waits("app", event("db", *code))]).lost.is_empty())
             .map(EventCode::config_name)
             .collect();
         let mut expected = vec!["healthy", "unhealthy", "stopping"];
@@ -269,8 +235,9 @@ mod certainty {
 
     use super::*;
     use crate::actors::job::lifecycle::{Action, Afterwards, Ended, Input, Policy, Process, State, step};
-    use crate::config::spec::{CommandLine, JobSpec, Limit};
     use std::time::Duration;
+
+    use crate::config::spec::{CommandLine, JobSpec, Limit};
 
     const INPUTS: [Input; 18] = [
         Input::Triggered,
@@ -381,7 +348,7 @@ mod certainty {
             }
             for (state, events) in &ahead {
                 let returns = state.phase.is_stopping() && state.afterwards != Afterwards::Complete;
-                let view = JobView { returns, ..job("db", state.phase) };
+                let view = Member { returns, ..checked("db", state.phase) };
                 for code in JOB_EVENTS.into_iter().filter(|code| !view.can_emit(*code)) {
                     let code = code.config_name();
                     assert!(!events.contains(code), "{code} can come after {state:?}");

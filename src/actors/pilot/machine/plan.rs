@@ -3,10 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::spec::{JobKind, JobSpec};
 
 /// Which jobs a reload leaves alone, ends and begins. A changed job is both stopped and started.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// Go on as they are.
     pub keep: Vec<Arc<str>>,
@@ -36,34 +38,6 @@ pub fn plan(
     let stop = old.iter().filter(|job| !kept.contains(&*job.name));
     let names = |jobs: Vec<&Arc<JobSpec>>| jobs.into_iter().map(|job| job.name.clone()).collect();
     Plan { stop: names(stop.collect()), keep: names(keep), start: names(start) }
-}
-
-/// Which of the jobs in `stop` to tell now: those that no living one of them needed to be healthy.
-/// `living` and `needs` are asked for jobs by their place in `stop`.
-pub fn next_to_stop(
-    needs: &[Vec<Arc<str>>],
-    names: &[Arc<str>],
-    living: &[bool],
-    told: &[bool],
-) -> Vec<usize> {
-    let needed: HashSet<&str> = needs
-        .iter()
-        .zip(living)
-        .filter(|(_, living)| **living)
-        .flat_map(|(needs, _)| needs.iter().map(|name| &**name))
-        .collect();
-    let remaining: Vec<usize> = (0..names.len())
-        .filter(|index| {
-            living.get(*index).copied().unwrap_or(false) && !told.get(*index).copied().unwrap_or(true)
-        })
-        .collect();
-    let free: Vec<usize> = remaining
-        .iter()
-        .copied()
-        .filter(|index| names.get(*index).is_some_and(|name| !needed.contains(&**name)))
-        .collect();
-    let progress = living.iter().zip(told).any(|(living, told)| *living && *told);
-    if free.is_empty() && !progress { remaining } else { free }
 }
 
 #[cfg(test)]
@@ -111,22 +85,6 @@ mod tests {
     fn everything_begins_anew_when_asked_for() {
         let jobs = [job("a", 0), job("b", 0)];
         assert_eq!(plan(&jobs, &jobs, &HashSet::new(), true).start, names(&["a", "b"]));
-    }
-
-    #[test]
-    fn a_job_is_stopped_after_those_that_needed_it() {
-        let all = names(&["agent", "app"]);
-        let needs = [vec![], names(&["agent"])];
-        assert_eq!(next_to_stop(&needs, &all, &[true, true], &[false, false]), [1]);
-        assert_eq!(next_to_stop(&needs, &all, &[true, true], &[false, true]), [0; 0]);
-        assert_eq!(next_to_stop(&needs, &all, &[true, false], &[false, true]), [0]);
-    }
-
-    #[test]
-    fn jobs_that_need_each_other_are_stopped_together() {
-        let all = names(&["a", "b"]);
-        let needs = [names(&["b"]), names(&["a"])];
-        assert_eq!(next_to_stop(&needs, &all, &[true, true], &[false, false]), [0, 1]);
     }
 
     fn some_jobs() -> impl Strategy<Value = Vec<Arc<JobSpec>>> {

@@ -4,12 +4,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::view::JobView;
+use super::member::Member;
+use crate::messages::event::EventCode;
 
 /// Fills in what each job needs.
-pub fn resolve(jobs: &mut [JobView]) {
+pub fn resolve(jobs: &mut [Member]) {
     let needs: Vec<Vec<Arc<str>>> = {
-        let by_name: HashMap<&str, &JobView> = jobs.iter().map(|job| (&*job.name, job)).collect();
+        let by_name: HashMap<&str, &Member> = jobs.iter().map(|job| (&**job.name(), job)).collect();
         jobs.iter().map(|job| needs_of(job, &by_name)).collect()
     };
     for (job, needs) in jobs.iter_mut().zip(needs) {
@@ -17,17 +18,17 @@ pub fn resolve(jobs: &mut [JobView]) {
     }
 }
 
-fn needs_of(job: &JobView, by_name: &HashMap<&str, &JobView>) -> Vec<Arc<str>> {
+fn needs_of(job: &Member, by_name: &HashMap<&str, &Member>) -> Vec<Arc<str>> {
     let mut needs: Vec<Arc<str>> = Vec::new();
-    let mut seen: HashSet<&str> = HashSet::from([&*job.name]);
+    let mut seen: HashSet<&str> = HashSet::from([&**job.name()]);
     let mut chain = vec![job];
     while let Some(link) = chain.pop() {
-        for name in &link.awaits_healthy {
-            if **name != *job.name && !needs.contains(name) {
+        for name in link.awaits(EventCode::Healthy) {
+            if name != job.name() && !needs.contains(name) {
                 needs.push(name.clone());
             }
         }
-        let before = link.awaits_healthy.iter().chain(&link.awaits_success);
+        let before = link.awaits(EventCode::Healthy).chain(link.awaits(EventCode::ExitSuccess));
         chain.extend(before.filter(|name| seen.insert(name)).filter_map(|name| by_name.get(&**name)));
     }
     needs
@@ -36,23 +37,23 @@ fn needs_of(job: &JobView, by_name: &HashMap<&str, &JobView>) -> Vec<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::spec::{CommandLine, JobSpec};
-    use crate::messages::event::{EventCode, EventKey, Source};
-    use crate::messages::job::Missing;
+    use crate::config::spec::{CommandLine, JobSpec, Trigger};
+    use crate::messages::event::{EventKey, Source};
 
-    fn job(name: &str, waits: &[(&str, EventCode)]) -> JobView {
+    fn job(name: &str, waits: &[(&str, EventCode)]) -> Member {
         let command = CommandLine { program: "true".into(), args: vec![] };
         let key = |(source, code): &(&str, EventCode)| EventKey {
             code: *code,
             source: Source::Job(Arc::from(*source)),
         };
-        let keys: Vec<EventKey> = waits.iter().map(key).collect();
-        JobView::new(&JobSpec::new(Arc::from(name), Some(command)), Missing::Nothing, &keys)
+        let mut spec = JobSpec::new(Arc::from(name), Some(command));
+        spec.when.trigger = Trigger::All(waits.iter().map(key).collect());
+        Member::new(Arc::new(spec), 0)
     }
 
-    fn resolved(mut jobs: Vec<JobView>) -> Vec<String> {
+    fn resolved(mut jobs: Vec<Member>) -> Vec<String> {
         resolve(&mut jobs);
-        jobs.iter().map(|job| format!("{}: {}", job.name, job.needs.join(" "))).collect()
+        jobs.iter().map(|job| format!("{}: {}", job.name(), job.needs.join(" "))).collect()
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! The last step of a reload: the old jobs are gone, and the new configuration comes into force.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::member::Member;
+use super::reload::{Reloading, reply_all, summary};
+use super::{Action, Stage, State, facts, global, watches_of};
+use crate::actors::machine::LogLine;
+use crate::config::spec::{JobSpec, LogLevel, Spec, WatchSpec};
+use crate::messages::event::{EventCode, EventKey};
+use crate::messages::job::JobCommand;
+
+impl State {
+    /// Ends what was stopped and starts what is new.
+    pub(super) fn finish_reload(&mut self) -> Vec<Action> {
+        let Stage::Reloading(reloading) = std::mem::replace(&mut self.stage, Stage::Running) else {
+            return vec![];
+        };
+        let Reloading { spec, plan, requests } = reloading;
+        let old = std::mem::replace(&mut self.spec, Arc::clone(&spec));
+        self.generation += 1;
+        let stopped: HashSet<&str> = plan.stop.iter().map(|name| &**name).collect();
+        let started: HashSet<&str> = plan.start.iter().map(|name| &**name).collect();
+        let mut facts = facts::known(self.members.list(), &self.watches, &stopped);
+        facts.retain(|key| facts::is_observed_still(key, &old, &spec));
+        let new: Vec<&Arc<JobSpec>> = spec.jobs.iter().filter(|job| started.contains(&*job.name)).collect();
+        let mut actions = vec![Action::Adopt(Arc::clone(&spec))];
+        actions.extend(plan.stop.iter().cloned().map(Action::EndJob));
+        actions.extend(self.start_jobs(&new, |name| !stopped.contains(name)));
+        actions.extend(new.iter().flat_map(|job| self.welcome(job, &facts)));
+        // After the jobs: watches begin when coprocesses have started.
+        actions.extend(self.change_discovery(&old, &spec, &facts));
+        let summary = summary(&plan);
+        let line = LogLine::new(LogLevel::Info, "reloaded")
+            .about("started", summary.started.join(" "))
+            .about("stopped", summary.stopped.join(" "))
+            .about("kept", summary.kept.len().to_string());
+        actions.push(Action::Log(line));
+        actions.extend(reply_all(requests, &Ok(summary)));
+        actions.extend(self.decide_soon());
+        actions.extend(self.reload_next());
+        actions
+    }
+
+    /// Starts jobs, beside those of the old ones that `keep` accepts.
+    pub(super) fn start_jobs(&mut self, new: &[&Arc<JobSpec>], keep: impl Fn(&str) -> bool) -> Vec<Action> {
+        let generation = self.generation;
+        let members = new.iter().map(|job| Member::new(Arc::clone(job), generation)).collect();
+        self.members.change(keep, members, &self.spec.jobs);
+        new.iter().map(|job| Action::StartJob(Arc::clone(job), generation)).collect()
+    }
+
+    /// Tells a new job of `startup`, and of what has come before it and still holds.
+    fn welcome(&self, job: &JobSpec, facts: &HashSet<EventKey>) -> Vec<Action> {
+        let maintain = self.maintenance.then(|| Action::Tell(job.name.clone(), JobCommand::Maintain(true)));
+        let past = facts::wanted(&job.when.trigger).iter().filter(|key| facts.contains(key)).cloned();
+        let events = [global(EventCode::Startup)].into_iter().chain(past);
+        maintain.into_iter().chain(events.map(|key| Action::TellJobEvent(job.name.clone(), key))).collect()
+    }
+
+    /// Changes what changed of Consul, our own service and the watches; `facts` have happened already.
+    fn change_discovery(&mut self, old: &Spec, new: &Spec, facts: &HashSet<EventKey>) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if old.consul != new.consul {
+            actions.push(Action::Reconnect(new.consul.clone()));
+        }
+        if old.telemetry != new.telemetry {
+            actions.push(Action::AdvertiseTelemetry(new.telemetry.clone()));
+        }
+        let (before, after) = (watches_of(old), watches_of(new));
+        let is_in = |watch: &WatchSpec, other: &[WatchSpec]| other.iter().any(|it| it.observes_like(watch));
+        for watch in before.iter().filter(|watch| !is_in(watch, after)) {
+            self.watches.remove(&watch.name);
+            actions.push(Action::EndWatch(watch.name.clone()));
+        }
+        let startup = global(EventCode::Startup);
+        for watch in after.iter().filter(|watch| !is_in(watch, before)) {
+            actions.push(self.start_watch(watch));
+            let begun = watch.begins.keys().iter().find(|key| **key == startup || facts.contains(key));
+            actions.extend(begun.map(|key| Action::TellWatchEvent(watch.name.clone(), key.clone())));
+        }
+        actions
+    }
+}

@@ -1,0 +1,142 @@
+//! What the Pilot knows of each job when it decides about the whole.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::spec::{JobKind, JobSpec, Trigger};
+use crate::messages::event::{EventCode, Source};
+use crate::messages::health::Health;
+use crate::messages::job::{JobChanged, Missing, Phase};
+use crate::messages::moment::Moment;
+
+/// One job of the program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// What was configured.
+    pub spec: Arc<JobSpec>,
+    /// Tells it from others that had this name before.
+    pub generation: u64,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Whether it stops only to run again, or until it is started by hand.
+    pub returns: bool,
+    /// Its health.
+    pub health: Health,
+    /// What it still waits for while it waits.
+    pub missing: Missing,
+    /// How its last execution ended: 0, a status, or 128 plus the signal.
+    pub last_status: Option<u8>,
+    /// When it was over, in the order of all ends.
+    pub last_end: u64,
+    /// The jobs that must outlive it, found out when jobs begin to stop.
+    pub needs: Vec<Arc<str>>,
+    /// When it was told to stop, by the reload or shutdown under way.
+    pub told: Option<Moment>,
+    /// Whether it ran, or had run, when the shutdown began.
+    pub ran_before: bool,
+    /// The number of the last question where it is.
+    pub asked: u64,
+    /// The number of the last question that it answered.
+    pub answered: u64,
+}
+
+impl Member {
+    /// A job that has not begun.
+    pub fn new(spec: Arc<JobSpec>, generation: u64) -> Self {
+        Self {
+            generation,
+            phase: Phase::Waiting,
+            returns: false,
+            health: Health::Unknown,
+            missing: spec.when.trigger.first_missing(),
+            last_status: None,
+            last_end: 0,
+            needs: vec![],
+            told: None,
+            ran_before: false,
+            asked: 0,
+            answered: 0,
+            spec,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.spec.name
+    }
+
+    /// Takes note of what it reports.
+    pub fn note(&mut self, change: JobChanged) {
+        self.phase = change.phase;
+        self.returns = change.returns;
+        self.health = change.health;
+        self.missing = change.missing;
+        self.last_status = change.last_status;
+        self.answered = change.answers.unwrap_or(self.answered);
+    }
+
+    /// Whether it is over.
+    pub fn is_complete(&self) -> bool {
+        self.phase == Phase::Complete
+    }
+
+    /// Whether it is a job and not a coprocess.
+    pub fn is_ordinary(&self) -> bool {
+        self.spec.kind == JobKind::Job
+    }
+
+    /// Whether it is still to be told to stop.
+    pub fn remains(&self) -> bool {
+        !self.is_complete() && self.told.is_none()
+    }
+
+    /// The other jobs whose event of that code it waits or waited for.
+    pub fn awaits(&self, code: EventCode) -> impl Iterator<Item = &Arc<str>> {
+        self.spec.when.trigger.keys().iter().filter_map(move |key| match &key.source {
+            Source::Job(name) if key.code == code && name != self.name() => Some(name),
+            Source::Job(_) | Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_) => None,
+        })
+    }
+
+    /// Whether it listens for the end of something, so that it may have to run while we shut down.
+    pub fn listens_for_an_end(&self) -> bool {
+        let ends = [EventCode::Shutdown, EventCode::Stopping, EventCode::Stopped];
+        let trigger = &self.spec.when.trigger;
+        !matches!(trigger, Trigger::Interval(_)) && trigger.keys().iter().any(|key| ends.contains(&key.code))
+    }
+
+    /// Whether it can still publish an event of this code. Only certain knowledge says no: a job that will run again,
+    /// or that a user may start again, can publish all that it ever could.
+    pub fn can_emit(&self, code: EventCode) -> bool {
+        let whole_life_ahead = match self.phase {
+            Phase::Waiting
+            | Phase::Running
+            | Phase::TimedOut
+            | Phase::Sweeping
+            | Phase::Delayed
+            | Phase::Halted => true,
+            Phase::Holding
+            | Phase::Deregistering
+            | Phase::Draining
+            | Phase::Terminating
+            | Phase::Killing
+            | Phase::Ending => self.returns,
+            Phase::Complete => return false,
+        };
+        match code {
+            EventCode::Stopped => true,
+            EventCode::Stopping => whole_life_ahead,
+            EventCode::ExitSuccess | EventCode::ExitFailed => {
+                self.spec.exec.is_some() && (whole_life_ahead || self.phase != Phase::Ending)
+            }
+            EventCode::Healthy | EventCode::Unhealthy => !self.spec.health.is_empty() && whole_life_ahead,
+            EventCode::Startup
+            | EventCode::Shutdown
+            | EventCode::Changed
+            | EventCode::EnterMaintenance
+            | EventCode::ExitMaintenance
+            | EventCode::Signal => false,
+        }
+    }
+}

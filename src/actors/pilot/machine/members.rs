@@ -1,0 +1,139 @@
+//! All jobs of the program, in the order of the configuration.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Action;
+use super::member::Member;
+use super::needs;
+use crate::config::spec::JobSpec;
+use crate::messages::job::{JobChanged, JobCommand, Phase};
+
+/// All jobs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Members {
+    list: Vec<Member>,
+    index: HashMap<Arc<str>, usize>,
+    /// Counts changes: an answer from before the last one says nothing.
+    news: u64,
+    /// Counts ends of jobs, to know which was first.
+    ends: u64,
+}
+
+impl Members {
+    /// All of them.
+    pub fn list(&self) -> &[Member] {
+        &self.list
+    }
+
+    /// All of them, to be changed.
+    pub fn list_mut(&mut self) -> &mut [Member] {
+        &mut self.list
+    }
+
+    /// The job of that name.
+    pub fn get(&self, name: &str) -> Option<&Member> {
+        self.index.get(name).and_then(|index| self.list.get(*index))
+    }
+
+    /// What was configured.
+    pub fn specs(&self) -> Vec<Arc<JobSpec>> {
+        self.list.iter().map(|job| Arc::clone(&job.spec)).collect()
+    }
+
+    /// Removes the jobs that `keep` refuses and adds `new` ones, in the order of `order`.
+    pub fn change(&mut self, keep: impl Fn(&str) -> bool, new: Vec<Member>, order: &[Arc<JobSpec>]) {
+        self.list.retain(|job| keep(job.name()));
+        self.list.extend(new);
+        let place: HashMap<&str, usize> =
+            order.iter().enumerate().map(|(place, job)| (&*job.name, place)).collect();
+        self.list.sort_by_key(|job| place.get(&**job.name()).copied().unwrap_or(usize::MAX));
+        self.index = self.list.iter().enumerate().map(|(index, job)| (job.name().clone(), index)).collect();
+        for job in &mut self.list {
+            (job.told, job.asked, job.answered) = (None, 0, 0);
+        }
+        self.news += 1;
+    }
+
+    /// Finds out which jobs each one needs, before some are stopped.
+    pub fn resolve_needs(&mut self) {
+        needs::resolve(&mut self.list);
+    }
+
+    /// Takes note of what a job reports. `None` if it is none of ours any more, else whether it has become complete, and
+    /// the job.
+    pub fn note(&mut self, change: JobChanged) -> Option<(bool, &Member)> {
+        let index = self.index.get(&change.name).copied()?;
+        let job = self.list.get_mut(index).filter(|job| job.generation == change.generation)?;
+        let completed = change.phase == Phase::Complete && !job.is_complete();
+        let is_news = one_run(change.phase) != one_run(job.phase) || change.returns != job.returns;
+        self.news += u64::from(is_news);
+        job.note(change);
+        if completed {
+            self.ends += 1;
+            job.last_end = self.ends;
+        }
+        Some((completed, job))
+    }
+
+    /// Whether a job has said where it is since anything changed.
+    pub fn is_confirmed(&self, job: &Member) -> bool {
+        job.answered == self.news
+    }
+
+    /// Ends the wait of jobs for what can no longer come. What we know of them may be older than events that are
+    /// on their way to them, so each is asked first; who answers has seen all that those gone before have sent.
+    pub fn give_up(&mut self, lost: &[usize], in_shutdown: bool) -> Vec<Action> {
+        let news = self.news;
+        let is_doubtful = |index: &usize| self.list.get(*index).is_some_and(|job| job.answered != news);
+        let are_certain = !lost.iter().any(is_doubtful);
+        let mut actions = Vec::new();
+        for index in lost {
+            let Some(job) = self.list.get_mut(*index) else { continue };
+            if are_certain {
+                actions.push(Action::Tell(job.name().clone(), JobCommand::GiveUp { in_shutdown }));
+            } else if job.answered != news && job.asked != news {
+                job.asked = news;
+                actions.push(Action::Tell(job.name().clone(), JobCommand::Answer(news)));
+            }
+        }
+        actions
+    }
+
+    /// Commands every job that is not over.
+    pub fn tell_all(&self, command: JobCommand) -> Vec<Action> {
+        let living = self.list.iter().filter(|job| !job.is_complete());
+        living.map(|job| Action::Tell(job.name().clone(), command)).collect()
+    }
+
+    /// The names of those that are not over.
+    pub fn living(&self) -> String {
+        let living: Vec<&str> =
+            self.list.iter().filter(|job| !job.is_complete()).map(|job| &**job.name()).collect();
+        living.join(" ")
+    }
+
+    /// The names of those stopped by hand.
+    pub fn halted(&self) -> HashSet<Arc<str>> {
+        self.list.iter().filter(|job| job.phase == Phase::Halted).map(|job| job.name().clone()).collect()
+    }
+}
+
+/// Runs that follow each other are one run when it is asked what has changed: a job that crashes again and again must
+/// not make every answer of the others too old.
+const fn one_run(phase: Phase) -> Phase {
+    match phase {
+        Phase::Running | Phase::TimedOut | Phase::Sweeping | Phase::Delayed => Phase::Running,
+        Phase::Waiting
+        | Phase::Holding
+        | Phase::Deregistering
+        | Phase::Draining
+        | Phase::Terminating
+        | Phase::Killing
+        | Phase::Ending
+        | Phase::Halted
+        | Phase::Complete => phase,
+    }
+}

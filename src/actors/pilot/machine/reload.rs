@@ -1,0 +1,178 @@
+//! A reload: load and validate, get hold of what the new configuration needs, stop what changed, then start what is new.
+//! Until the second step is done nothing has changed. Requests that come meanwhile are answered together by one more reload.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::member::Member;
+use super::plan::{Plan, plan};
+use super::stop_order::{self, Candidate};
+use super::{Action, Purpose, Reply, Stage, State};
+use crate::config::spec::{LogLevel, Spec};
+use crate::messages::control::{Refusal, Reload, ReloadSummary};
+use crate::messages::job::{JobCommand, Phase};
+use crate::messages::moment::Moment;
+
+/// Reloads that were asked for and have not changed anything yet.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Reloads {
+    /// Asked for while another one was under way, or about to begin.
+    next: Option<Asked>,
+    /// Its configuration is being loaded or prepared.
+    current: Option<Asked>,
+    /// The configuration that is being prepared.
+    spec: Option<Arc<Spec>>,
+}
+
+/// A reload that was asked for, by one or more.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct Asked {
+    requests: Vec<u64>,
+    restart_all: bool,
+}
+
+/// A reload under way: the old jobs are stopping.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reloading {
+    pub(super) spec: Arc<Spec>,
+    pub(super) plan: Plan,
+    pub(super) requests: Vec<u64>,
+}
+
+impl State {
+    /// Somebody asks for a reload.
+    pub(super) fn ask_reload(&mut self, request: Option<u64>, reload: Reload) -> Vec<Action> {
+        if self.is_shutting_down() {
+            return reply_all(request, &Err(not_now()));
+        }
+        if let (true, Some(request)) = (reload.dry_run, request) {
+            return vec![Action::Load(Purpose::DryRun { request, restart_all: reload.restart_all })];
+        }
+        let next = self.reloads.next.get_or_insert_default();
+        next.requests.extend(request);
+        next.restart_all |= reload.restart_all;
+        self.reload_next()
+    }
+
+    /// Begins the next reload, if one was asked for and none is under way.
+    pub(super) fn reload_next(&mut self) -> Vec<Action> {
+        if self.reloads.current.is_some() || !matches!(self.stage, Stage::Running) {
+            return vec![];
+        }
+        self.reloads.current = self.reloads.next.take();
+        self.reloads.current.iter().map(|_| Action::Load(Purpose::Reload)).collect()
+    }
+
+    /// A configuration was loaded, or could not be.
+    pub(super) fn loaded(&mut self, purpose: Purpose, outcome: Result<Arc<Spec>, String>) -> Vec<Action> {
+        if let Purpose::DryRun { request, restart_all } = purpose {
+            let summary = |spec: Arc<Spec>| summary(&self.plan(&spec, restart_all));
+            return reply_all([request], &outcome.map(summary).map_err(Refusal::BadConfiguration));
+        }
+        match outcome {
+            // Otherwise it was refused meanwhile.
+            Ok(spec) if self.reloads.current.is_some() => {
+                self.reloads.spec = Some(Arc::clone(&spec));
+                vec![Action::Prepare(spec)]
+            }
+            Ok(_) => vec![],
+            Err(report) => self.refuse(report),
+        }
+    }
+
+    fn plan(&self, spec: &Spec, restart_all: bool) -> Plan {
+        plan(&self.members.specs(), &spec.jobs, &self.members.halted(), restart_all)
+    }
+
+    /// The new configuration cannot be used: nothing has changed.
+    fn refuse(&mut self, report: String) -> Vec<Action> {
+        let Some(asked) = self.reloads.current.take() else { return vec![] };
+        let text = format!("the configuration was not reloaded, everything goes on as it was:\n{report}");
+        let mut actions = vec![Action::log(LogLevel::Warn, text)];
+        actions.extend(reply_all(asked.requests, &Err(Refusal::BadConfiguration(report))));
+        actions.extend(self.reload_next());
+        actions
+    }
+
+    /// What the new configuration needs is there, or not.
+    pub(super) fn prepared(&mut self, now: Moment, outcome: Result<(), String>) -> Vec<Action> {
+        let spec = self.reloads.spec.take();
+        if let Err(report) = outcome {
+            return self.refuse(report);
+        }
+        let (Some(spec), Some(asked)) = (spec, self.reloads.current.take()) else {
+            return vec![Action::Discard];
+        };
+        self.members.resolve_needs();
+        self.members.list_mut().iter_mut().for_each(|job| job.told = None);
+        let plan = self.plan(&spec, asked.restart_all);
+        self.stage = Stage::Reloading(Reloading { spec, plan, requests: asked.requests });
+        self.go_on_reloading(now)
+    }
+
+    /// Tells the next of the old jobs to stop; when all are gone, the new ones begin.
+    pub(super) fn go_on_reloading(&mut self, now: Moment) -> Vec<Action> {
+        let Stage::Reloading(reloading) = &self.stage else { return vec![] };
+        let stopping: HashSet<&Arc<str>> = reloading.plan.stop.iter().collect();
+        let candidate = |job| candidate(job, stopping.contains(Member::name(job)));
+        let candidates: Vec<Candidate<'_>> = self.members.list().iter().map(candidate).collect();
+        if !candidates.iter().any(|candidate| candidate.remains || candidate.progresses) {
+            return self.finish_reload();
+        }
+        let next = stop_order::next(&candidates);
+        let mut actions = Vec::new();
+        for index in next {
+            if let Some(job) = self.members.list_mut().get_mut(index) {
+                job.told = Some(now);
+                let stop = JobCommand::Stop { cause: None, in_shutdown: false };
+                actions.push(Action::Tell(job.name().clone(), stop));
+            }
+        }
+        actions
+    }
+
+    /// No reload will be carried out any more.
+    pub(super) fn refuse_reloads(&mut self) -> Vec<Action> {
+        let asked = [self.reloads.next.take(), self.reloads.current.take()];
+        let mut requests: Vec<u64> = asked.into_iter().flatten().flat_map(|asked| asked.requests).collect();
+        let mut actions = Vec::new();
+        if let Stage::Reloading(reloading) = &mut self.stage {
+            requests.append(&mut reloading.requests);
+            actions.push(Action::Discard);
+        }
+        actions.extend(reply_all(requests, &Err(not_now())));
+        actions
+    }
+}
+
+/// A job in a reload; `stops` says whether the reload ends it.
+fn candidate(job: &Member, stops: bool) -> Candidate<'_> {
+    let (lives, waits) = (stops && !job.is_complete(), job.phase == Phase::Waiting);
+    Candidate {
+        name: job.name(),
+        needs: &job.needs,
+        remains: lives && job.told.is_none(),
+        may_run: lives && !waits,
+        waits,
+        progresses: lives && job.told.is_some(),
+    }
+}
+
+fn not_now() -> Refusal {
+    Refusal::NotNow("the program is shutting down".into())
+}
+
+pub(super) fn summary(plan: &Plan) -> ReloadSummary {
+    let texts = |names: &[Arc<str>]| names.iter().map(|name| name.to_string()).collect();
+    ReloadSummary { started: texts(&plan.start), stopped: texts(&plan.stop), kept: texts(&plan.keep) }
+}
+
+pub(super) fn reply_all(
+    requests: impl IntoIterator<Item = u64>,
+    outcome: &Result<ReloadSummary, Refusal>,
+) -> Vec<Action> {
+    let reply = |request| Action::Reply(request, Reply::Reload(outcome.clone()));
+    requests.into_iter().map(reply).collect()
+}

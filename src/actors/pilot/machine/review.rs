@@ -1,0 +1,71 @@
+//! While the program runs: whose wait is over because its events can no longer come, and when the program ends.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::member::Member;
+use super::startable::{Outside, can_live, lost};
+use crate::messages::job::Phase;
+
+/// Why the program ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reason {
+    /// A signal that asks for it.
+    Signal,
+    /// An essential job completed, with this status, if it ever ran.
+    Essential(Arc<str>, Option<u8>),
+    /// Every job is complete.
+    Completed,
+}
+
+/// What is to be done while the program runs normally.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Review {
+    /// Jobs whose events can no longer come.
+    pub lost: Vec<usize>,
+    /// The program is to end.
+    pub end: Option<Reason>,
+}
+
+/// What to do now that some job changed, outside of a shutdown.
+pub fn review(jobs: &[Member]) -> Review {
+    if let Some(job) = jobs.iter().find(|job| job.spec.essential && job.is_complete()) {
+        return Review { lost: vec![], end: Some(Reason::Essential(job.name().clone(), job.last_status)) };
+    }
+    let possible = Outside { shutdown: true, world: true, coprocesses: true };
+    Review { lost: lost(jobs, possible), end: (!is_kept_alive(jobs)).then_some(Reason::Completed) }
+}
+
+/// Whether some job is a reason to go on.
+fn is_kept_alive(jobs: &[Member]) -> bool {
+    let ordinary = Outside { shutdown: false, world: true, coprocesses: false };
+    let alive = can_live(jobs, ordinary);
+    let ever = can_live(jobs, Outside { shutdown: true, coprocesses: true, ..ordinary });
+    jobs.iter().zip(alive.iter().zip(&ever)).any(|(job, (ordinary, ever))| {
+        // Only the shutdown itself, or the end of a coprocess, can start it: it waits for us, not we for it.
+        let is_dormant = job.phase == Phase::Waiting && !ordinary && *ever;
+        !job.is_complete() && job.is_ordinary() && !is_dormant
+    })
+}
+
+/// The status that the program exits with. For an essential job that never ran it is to be asked for when the shutdown
+/// begins: how the jobs end that we stop says nothing.
+pub fn exit_status(jobs: &[Member], reason: &Reason) -> u8 {
+    match reason {
+        Reason::Signal => 0,
+        Reason::Essential(_, Some(status)) => *status,
+        // What it needed did not come: that is no success.
+        Reason::Essential(_, None) => first_failure(jobs).unwrap_or(1),
+        Reason::Completed => first_failure(jobs).unwrap_or(0),
+    }
+}
+
+/// The status of the first job whose last execution failed.
+fn first_failure(jobs: &[Member]) -> Option<u8> {
+    let failed = jobs
+        .iter()
+        .filter(|job| job.is_ordinary() && job.phase != Phase::Halted)
+        .filter_map(|job| job.last_status.filter(|status| *status != 0).map(|status| (job.last_end, status)));
+    failed.min().map(|(_, status)| status)
+}

@@ -1,0 +1,323 @@
+//! The machine as a whole, step by step.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::super::{Action, Input, Purpose, Reply, State, Timer};
+use super::{event, spec};
+use crate::actors::machine::Machine;
+use crate::config::spec::{JobSpec, Spec, StopBudget, Trigger};
+use crate::messages::control::{ControlJob, JobOrder, Refusal, Reload};
+use crate::messages::event::EventCode;
+use crate::messages::health::Health;
+use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
+use crate::messages::moment::Moment;
+use crate::messages::signal::Signal;
+
+const RELOAD: Reload = Reload { restart_all: false, dry_run: false };
+
+fn whole(jobs: Vec<JobSpec>) -> Arc<Spec> {
+    let stop_timeout = StopBudget::Within(Duration::from_secs(5));
+    Arc::new(Spec { jobs: jobs.into_iter().map(Arc::new).collect(), stop_timeout, ..Spec::default() })
+}
+
+/// A program whose jobs do at once what they are told.
+struct Scene {
+    state: State,
+    now: Moment,
+    actions: Vec<Action>,
+}
+
+impl Scene {
+    fn new(spec: Arc<Spec>) -> Self {
+        let mut scene = Self { state: State::new(spec), now: Moment::default(), actions: vec![] };
+        scene.step(Input::Started);
+        scene
+    }
+
+    /// Takes a step; the state survives being written down and read back.
+    fn step(&mut self, input: Input) -> Vec<Action> {
+        let text = serde_json::to_string(&input).unwrap();
+        assert_eq!(input, serde_json::from_str(&text).unwrap());
+        let actions = self.state.step(self.now, input);
+        let text = serde_json::to_string(&self.state).unwrap();
+        let read: State = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, self.state);
+        self.state = read;
+        self.actions.extend(actions.clone());
+        actions
+    }
+
+    fn wait(&mut self, milliseconds: u64) {
+        self.now = self.now.plus(Duration::from_millis(milliseconds));
+    }
+
+    fn report(&mut self, name: &str, generation: u64, phase: Phase) -> Vec<Action> {
+        self.step(Input::Reported(changed(name, generation, phase).into()));
+        self.step(Input::DecisionDue)
+    }
+}
+
+fn changed(name: &str, generation: u64, phase: Phase) -> JobChanged {
+    let missing = if phase == Phase::Waiting {
+        Missing::AnyOf(vec![event("db", EventCode::Healthy)])
+    } else {
+        Missing::Nothing
+    };
+    JobChanged {
+        name: Arc::from(name),
+        generation,
+        phase,
+        returns: false,
+        health: Health::Unknown,
+        missing,
+        last_status: None,
+        answers: None,
+    }
+}
+
+/// Who is told to stop.
+fn stopped(actions: &[Action]) -> Vec<&str> {
+    let stop = |action: &'_ Action| matches!(action, Action::Tell(_, JobCommand::Stop { .. }));
+    actions.iter().filter(|action| stop(action)).filter_map(told).collect()
+}
+
+fn told(action: &Action) -> Option<&str> {
+    if let Action::Tell(name, _) = action { Some(name) } else { None }
+}
+
+fn killed(actions: &[Action]) -> usize {
+    actions.iter().filter(|action| matches!(action, Action::Tell(_, JobCommand::Kill))).count()
+}
+
+fn needing_db(name: &str) -> JobSpec {
+    let mut job = spec(name);
+    job.when.trigger = Trigger::Once(event("db", EventCode::Healthy));
+    job
+}
+
+#[test]
+fn a_second_signal_kills_and_one_that_comes_with_the_first_does_not() {
+    let mut scene = Scene::new(whole(vec![spec("app")]));
+    scene.report("app", 0, Phase::Running);
+    assert!(scene.step(Input::Signal(Signal::TERM)).contains(&Action::PublishShutdown));
+    scene.wait(100);
+    assert_eq!(killed(&scene.step(Input::Signal(Signal::TERM))), 0);
+    scene.wait(200);
+    let actions = scene.step(Input::Signal(Signal::INT));
+    assert_eq!(killed(&actions), 1);
+    assert!(actions.contains(&Action::StartTimer(Timer::Patience, Duration::from_secs(3))));
+}
+
+#[test]
+fn jobs_are_told_to_stop_after_everybody_knows_of_the_shutdown_and_in_their_order() {
+    let mut scene = Scene::new(whole(vec![spec("db"), needing_db("app")]));
+    scene.report("db", 0, Phase::Running);
+    scene.report("app", 0, Phase::Running);
+    scene.step(Input::Signal(Signal::TERM));
+    assert!(stopped(&scene.step(Input::DecisionDue)).is_empty());
+    scene.step(Input::ShutdownPublished(7));
+    scene.step(Input::Delivered);
+    let stop = JobCommand::Stop { cause: Some(7), in_shutdown: true };
+    assert_eq!(scene.step(Input::DecisionDue), [Action::Tell("app".into(), stop)]);
+    assert_eq!(scene.report("app", 0, Phase::Complete), [Action::Tell("db".into(), stop)]);
+    scene.wait(1500);
+    let actions = scene.report("db", 0, Phase::Complete);
+    let (grace, patience) = (Duration::from_secs(1), Duration::from_secs(3));
+    assert_eq!(actions.last(), Some(&Action::EndOrphans { grace, patience }));
+    assert_eq!(scene.step(Input::OrphansGone), [Action::Exit(0)]);
+    assert_eq!(scene.step(Input::OrphansGone), [], "the program ends once");
+}
+
+#[test]
+fn late_in_the_shutdown_everything_is_told_then_killed_then_left_behind() {
+    let mut scene = Scene::new(whole(vec![spec("db"), needing_db("app")]));
+    scene.report("db", 0, Phase::Running);
+    scene.report("app", 0, Phase::Running);
+    scene.step(Input::Signal(Signal::TERM));
+    scene.wait(4000);
+    assert_eq!(stopped(&scene.step(Input::Elapsed(Timer::LastCall))), ["db", "app"]);
+    scene.wait(1000);
+    assert_eq!(killed(&scene.step(Input::Elapsed(Timer::StopBudget))), 2);
+    scene.wait(3000);
+    let actions = scene.step(Input::Elapsed(Timer::Patience));
+    let none = Duration::ZERO;
+    assert_eq!(actions.last(), Some(&Action::EndOrphans { grace: none, patience: none }));
+    assert_eq!(scene.step(Input::OrphansGone), [Action::Exit(0)]);
+}
+
+#[test]
+fn orphans_have_no_more_time_than_the_shutdown() {
+    let mut scene = Scene::new(whole(vec![spec("app")]));
+    scene.report("app", 0, Phase::Running);
+    scene.step(Input::Signal(Signal::TERM));
+    scene.wait(4700);
+    let actions = scene.report("app", 0, Phase::Complete);
+    let (grace, patience) = (Duration::from_millis(300), Duration::from_secs(3));
+    assert_eq!(actions.last(), Some(&Action::EndOrphans { grace, patience }));
+    let grace = Duration::ZERO;
+    assert_eq!(scene.step(Input::Signal(Signal::TERM)), [Action::EndOrphans { grace, patience }]);
+}
+
+#[test]
+fn a_bad_configuration_changes_nothing_and_says_why() {
+    for (at_prepare, report) in [(false, "line 3: no such field"), (true, "port 80: in use")] {
+        let mut scene = Scene::new(whole(vec![spec("app")]));
+        scene.report("app", 0, Phase::Running);
+        let before = scene.state.clone();
+        assert_eq!(scene.step(Input::ReloadAsked(Some(1), RELOAD)), [Action::Load(Purpose::Reload)]);
+        let refused = if at_prepare {
+            let new = whole(vec![spec("other")]);
+            let loaded = Input::Loaded(Purpose::Reload, Ok(Arc::clone(&new)));
+            assert_eq!(scene.step(loaded), [Action::Prepare(new)]);
+            scene.step(Input::Prepared(Err(report.into())))
+        } else {
+            scene.step(Input::Loaded(Purpose::Reload, Err(report.into())))
+        };
+        let reply = Reply::Reload(Err(Refusal::BadConfiguration(report.into())));
+        assert_eq!(refused.last(), Some(&Action::Reply(1, reply)));
+        assert_eq!(scene.state, before);
+    }
+}
+
+#[test]
+fn a_reload_stops_what_changed_then_starts_what_is_new_and_tells_it_what_was_before() {
+    let mut scene = Scene::new(whole(vec![spec("db"), spec("old")]));
+    let healthy = JobChanged { health: Health::Healthy, ..changed("db", 0, Phase::Running) };
+    scene.step(Input::Reported(healthy.into()));
+    scene.report("old", 0, Phase::Running);
+    let new = whole(vec![spec("db"), needing_db("app")]);
+    scene.step(Input::ReloadAsked(Some(1), RELOAD));
+    scene.step(Input::Loaded(Purpose::Reload, Ok(Arc::clone(&new))));
+    assert_eq!(stopped(&scene.step(Input::Prepared(Ok(())))), ["old"]);
+    let actions = scene.report("old", 0, Phase::Complete);
+    let place = |wanted: &Action| {
+        actions
+            .iter()
+            .position(|action| action == wanted)
+            .unwrap_or_else(|| panic!("{wanted:?} in {actions:?}"))
+    };
+    let order = [
+        Action::Adopt(Arc::clone(&new)),
+        Action::EndJob("old".into()),
+        Action::StartJob(Arc::clone(&new.jobs[1]), 1),
+        Action::TellJobEvent("app".into(), event("db", EventCode::Healthy)),
+    ];
+    assert!(order.iter().map(place).is_sorted());
+    assert!(actions.iter().any(|action| matches!(action, Action::Reply(1, Reply::Reload(Ok(_))))));
+    let before = scene.state.clone();
+    scene.step(Input::Reported(changed("app", 0, Phase::Complete).into()));
+    assert_eq!(scene.state, before, "the report of an earlier job of that name says nothing");
+}
+
+#[test]
+fn reloads_that_are_asked_for_meanwhile_are_one_more_reload() {
+    let mut scene = Scene::new(whole(vec![spec("app")]));
+    scene.report("app", 0, Phase::Running);
+    scene.step(Input::ReloadAsked(Some(1), RELOAD));
+    assert_eq!(scene.step(Input::ReloadAsked(Some(2), RELOAD)), []);
+    assert_eq!(scene.step(Input::ReloadAsked(Some(3), RELOAD)), []);
+    let same = whole(vec![spec("app")]);
+    scene.step(Input::Loaded(Purpose::Reload, Ok(Arc::clone(&same))));
+    let actions = scene.step(Input::Prepared(Ok(())));
+    let replies = |actions: &[Action]| -> Vec<u64> {
+        actions
+            .iter()
+            .filter_map(|action| if let Action::Reply(number, _) = action { Some(*number) } else { None })
+            .collect()
+    };
+    assert_eq!(replies(&actions), [1]);
+    assert_eq!(actions.last(), Some(&Action::Load(Purpose::Reload)));
+    scene.step(Input::Loaded(Purpose::Reload, Ok(same)));
+    assert_eq!(replies(&scene.step(Input::Prepared(Ok(())))), [2, 3]);
+}
+
+#[test]
+fn a_shutdown_refuses_the_reload_that_is_being_prepared_and_gives_back_what_it_took() {
+    let mut scene = Scene::new(whole(vec![spec("app")]));
+    scene.report("app", 0, Phase::Running);
+    scene.step(Input::ReloadAsked(Some(1), RELOAD));
+    scene.step(Input::Loaded(Purpose::Reload, Ok(whole(vec![]))));
+    let refused =
+        Action::Reply(1, Reply::Reload(Err(Refusal::NotNow("the program is shutting down".into()))));
+    assert!(scene.step(Input::Signal(Signal::TERM)).contains(&refused));
+    assert_eq!(scene.step(Input::Prepared(Ok(()))), [Action::Discard]);
+    assert!(
+        scene
+            .step(Input::ReloadAsked(Some(2), RELOAD))
+            .iter()
+            .all(|action| matches!(action, Action::Reply(2, Reply::Reload(Err(_)))))
+    );
+}
+
+#[test]
+fn a_signal_to_a_job_is_sent_even_while_the_program_stops_and_other_orders_are_not() {
+    let mut scene = Scene::new(whole(vec![spec("app")]));
+    scene.report("app", 0, Phase::Running);
+    scene.step(Input::Signal(Signal::TERM));
+    let order = |order| ControlJob { name: "app".into(), order };
+    let actions = scene.step(Input::JobOrdered(1, order(JobOrder::Signal(Signal::KILL))));
+    assert!(actions.contains(&Action::Tell("app".into(), JobCommand::Signal(Signal::KILL))));
+    let actions = scene.step(Input::JobOrdered(2, order(JobOrder::Restart)));
+    assert!(matches!(actions.as_slice(), [Action::Reply(2, Reply::Order(Err(Refusal::NotNow(_))))]));
+}
+
+fn any_phase() -> impl Strategy<Value = Phase> {
+    proptest::sample::select(Phase::ALL.to_vec())
+}
+
+fn any_input() -> impl Strategy<Value = Input> {
+    let name = proptest::sample::select(vec!["a", "b", "c"]);
+    let configuration = proptest::sample::subsequence(vec!["a", "b", "c"], 0..=3)
+        .prop_map(|names| whole(names.into_iter().map(spec).collect()));
+    prop_oneof![
+        4 => (name, 0u64..3, any_phase())
+            .prop_map(|(name, generation, phase)| Input::Reported(changed(name, generation, phase).into())),
+        2 => Just(Input::DecisionDue),
+        1 => Just(Input::Delivered),
+        1 => (0u64..9).prop_map(|request| Input::ReloadAsked(Some(request), RELOAD)),
+        2 => configuration.prop_map(|spec| Input::Loaded(Purpose::Reload, Ok(spec))),
+        2 => any::<bool>().prop_map(|ok| Input::Prepared(if ok { Ok(()) } else { Err("no".into()) })),
+        1 => Just(Input::Signal(Signal::TERM)),
+        1 => proptest::sample::select(vec![Timer::LastCall, Timer::StopBudget, Timer::Patience])
+            .prop_map(Input::Elapsed),
+        1 => Just(Input::OrphansGone),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn whatever_happens_jobs_exist_once_requests_are_answered_once_and_the_program_ends_once(
+        inputs in proptest::collection::vec(any_input(), 0..60),
+    ) {
+        let mut scene = Scene::new(whole(vec![spec("a"), spec("b")]));
+        let mut asked: BTreeMap<u64, i32> = BTreeMap::new();
+        for input in inputs {
+            if let Input::ReloadAsked(Some(request), _) = &input {
+                *asked.entry(*request).or_default() += 1;
+            }
+            scene.wait(40);
+            scene.step(input);
+        }
+        let mut alive: BTreeSet<&str> = BTreeSet::new();
+        for action in &scene.actions {
+            if let Action::StartJob(spec, _) = action {
+                prop_assert!(alive.insert(&spec.name), "{} twice", spec.name);
+            } else if let Action::EndJob(name) = action {
+                prop_assert!(alive.remove(&**name), "{name} never began");
+            } else if let Action::Tell(name, _) | Action::TellJobEvent(name, _) = action {
+                prop_assert!(alive.contains(&**name), "{name} is told and not there");
+            } else if let Action::Reply(request, _) = action {
+                *asked.entry(*request).or_default() -= 1;
+            }
+        }
+        let exits = scene.actions.iter().filter(|action| matches!(action, Action::Exit(_))).count();
+        prop_assert!(asked.values().all(|open| *open >= 0), "answered more often than asked: {asked:?}");
+        prop_assert!(exits <= 1);
+    }
+}

@@ -1,0 +1,111 @@
+//! The actors that the Pilot owns: jobs with their health checks, and watches.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use slog::Logger;
+
+use super::Pilot;
+use crate::actors::health_check::{CheckResources, HealthCheck};
+use crate::actors::job::{Job, Surroundings};
+use crate::actors::registry::Registry;
+use crate::actors::watch::machine::State;
+use crate::actors::watch::{Agent, Retire, Watch};
+use crate::config::spec::{CheckSpec, JobSpec, WatchSpec};
+use crate::messages::bus::{Interest, Notice, Subscribe, Unsubscribe};
+use crate::messages::event::EventKey;
+use crate::messages::job::JobCommand;
+
+/// What jobs and their checks are created with.
+pub struct JobFactory {
+    /// What jobs work with.
+    pub jobs: Rc<Surroundings>,
+    /// What checks work with.
+    pub checks: Rc<CheckResources>,
+    /// Where they listen for events.
+    pub registry: Addr<Registry>,
+}
+
+/// Where a job listens.
+pub struct JobAddress {
+    commands: Recipient<JobCommand>,
+    notices: Recipient<Notice>,
+}
+
+impl JobFactory {
+    /// Creates a job with its checks, and subscribes it to its events.
+    fn create(&self, spec: &Arc<JobSpec>, generation: u64, log: &Logger) -> JobAddress {
+        let job = Job::create(|ctx| {
+            let check = |(index, check): (usize, &CheckSpec)| {
+                let (spec, check, job) = (Arc::clone(spec), check.clone(), ctx.address().recipient());
+                let check = HealthCheck::new(spec, index, check, job, Rc::clone(&self.checks), log);
+                check.start().recipient()
+            };
+            let checks = spec.health.iter().enumerate().map(check).collect();
+            Job::new(Arc::clone(spec), generation, Rc::clone(&self.jobs), checks)
+        });
+        let notices: Recipient<Notice> = job.clone().recipient();
+        let interest = Interest::Keys(Job::interests(spec));
+        self.registry.do_send(Subscribe { interest, recipient: notices.clone() });
+        JobAddress { commands: job.recipient(), notices }
+    }
+}
+
+impl Pilot {
+    pub(super) fn start_job(&mut self, spec: &Arc<JobSpec>, generation: u64) {
+        let job = self.resources.jobs.create(spec, generation, self.resources.log.logger());
+        self.jobs.insert(spec.name.clone(), job);
+    }
+
+    pub(super) fn end_job(&mut self, name: &Arc<str>) {
+        if let Some(job) = self.jobs.remove(name) {
+            job.commands.do_send(JobCommand::Retire);
+            self.resources.jobs.registry.do_send(Unsubscribe(job.notices));
+        }
+        self.resources.board.write().jobs.remove(name);
+    }
+
+    pub(super) fn tell(&self, name: &str, command: JobCommand) {
+        if let Some(job) = self.jobs.get(name) {
+            job.commands.do_send(command);
+        }
+    }
+
+    pub(super) fn tell_job_event(&self, name: &str, key: EventKey) {
+        if let Some(job) = self.jobs.get(name) {
+            job.notices.do_send(self.resources.bus.private(key));
+        }
+    }
+
+    pub(super) fn start_watch(&mut self, spec: WatchSpec, generation: u64) {
+        let (bus, board) = (self.resources.bus.clone(), self.resources.board.clone());
+        let agent = Agent {
+            queries: self.resources.consul.clone().recipient(),
+            removals: self.resources.consul.clone().recipient(),
+        };
+        let interest = Interest::Keys(spec.begins.keys().to_vec());
+        let name = spec.name.clone();
+        let clock = self.resources.clock;
+        let watch =
+            Watch::new(State::new(spec, generation), bus, board, agent, (clock, self.resources.log.logger()));
+        let watch = watch.start();
+        let recipient = watch.clone().recipient();
+        self.resources.jobs.registry.do_send(Subscribe { interest, recipient });
+        self.watches.insert(name, watch);
+    }
+
+    pub(super) fn end_watch(&mut self, name: &Arc<str>) {
+        if let Some(watch) = self.watches.remove(name) {
+            self.resources.jobs.registry.do_send(Unsubscribe(watch.clone().recipient()));
+            watch.do_send(Retire);
+        }
+        self.resources.board.write().watches.remove(name);
+    }
+
+    pub(super) fn tell_watch_event(&self, name: &str, key: EventKey) {
+        if let Some(watch) = self.watches.get(name) {
+            watch.do_send(self.resources.bus.private(key));
+        }
+    }
+}
