@@ -15,8 +15,7 @@ use tokio::time::Instant;
 use super::consul_agent::ConsulAgent;
 use super::health_check::http::Http;
 use super::health_check::{CheckResources, HealthCheck};
-use super::job::advertisement::Discovery;
-use super::job::{Job, Surroundings};
+use super::job::{Job, JobResources};
 use super::machine::Clock;
 use super::pilot::crew::Hand;
 use super::pilot::view::JobView;
@@ -121,12 +120,13 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         sources: RefCell::default(),
     });
     resources.configure(&spec);
-    let around = Rc::new(Surroundings {
+    let job_resources = Rc::new(JobResources {
         bus: bus.clone(),
         launcher: launcher.clone(),
-        discovery: Discovery { agent: consul.clone().recipient(), host: host_name() },
+        consul: consul.clone().recipient(),
+        host: host_name(),
         board: board.clone(),
-        recorder: recorder.clone(),
+        clock,
         log: log.logger().clone(),
     });
     let places = listeners.map(|listeners| {
@@ -156,7 +156,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         load,
         hire: Box::new({
             let (registry, resources) = (registry.clone(), Rc::clone(&resources));
-            move |spec, generation| hire(spec, generation, &around, &resources, &registry)
+            move |spec, generation| hire(spec, generation, &job_resources, &resources, &registry)
         }),
         dismiss: Box::new({
             let registry = registry.clone();
@@ -191,7 +191,7 @@ fn preparing(places: Option<Rc<Places>>, discovering: Rc<Discovering>) -> Box<Pr
 fn hire(
     spec: &Arc<JobSpec>,
     generation: u64,
-    around: &Rc<Surroundings>,
+    job_resources: &Rc<JobResources>,
     resources: &Rc<CheckResources>,
     registry: &Addr<Registry>,
 ) -> Hand {
@@ -206,13 +206,13 @@ fn hire(
                 check.clone(),
                 verdicts,
                 Rc::clone(resources),
-                &around.log,
+                &job_resources.log,
             )
             .start()
             .recipient()
         };
         let checks = spec.health.iter().enumerate().map(check).collect();
-        Job::new(Arc::clone(spec), generation, Rc::clone(around), checks)
+        Job::new(Arc::clone(spec), generation, Rc::clone(job_resources), checks)
     });
     let notices: Recipient<Notice> = job.clone().recipient();
     registry.do_send(Subscribe { interest: Interest::Keys(interests), recipient: notices.clone() });

@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use slog::{Logger, debug, error, info, warn};
 use tokio::time::Instant;
 
 use crate::messages::moment::Moment;
@@ -17,6 +18,28 @@ pub trait Machine: Serialize + DeserializeOwned {
 
     /// Takes note of an input and says what is to be done.
     fn step(&mut self, now: Moment, input: Self::Input) -> Vec<Self::Action>;
+}
+
+/// The level of a line that a machine has written into the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Severity {
+    Debug,
+    Info,
+    Warning,
+    Error,
+}
+
+impl Severity {
+    /// Writes a line of this level, about that process.
+    pub fn log(self, log: &Logger, text: &str, pid: Option<i32>) {
+        match self {
+            Self::Debug => debug!(log, "{text}"; "pid" => pid),
+            Self::Info => info!(log, "{text}"; "pid" => pid),
+            Self::Warning => warn!(log, "{text}"; "pid" => pid),
+            Self::Error => error!(log, "{text}"; "pid" => pid),
+        }
+    }
 }
 
 /// The clock of the whole program.

@@ -23,20 +23,7 @@ const LAYERS: [(&str, u8); 13] = [
 
 /// Files of actors that decide and never act, wherever they are below `src/actors`: `machine.rs`, everything in a
 /// folder `machine/`, and these.
-const PURE: [&str; 12] = [
-    "machine",
-    "backoff",
-    "life",
-    "lifecycle",
-    "needs",
-    "reach",
-    "readiness",
-    "reasons",
-    "signals",
-    "ticker",
-    "trigger",
-    "view",
-];
+const PURE: [&str; 7] = ["machine", "life", "needs", "reach", "readiness", "signals", "view"];
 
 /// Pure files outside `src/actors`, which pure files may import.
 const PURE_ELSEWHERE: [&[&str]; 1] = [&["consul", "blocking"]];

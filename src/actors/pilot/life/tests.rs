@@ -268,7 +268,9 @@ mod certainty {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
-    use crate::actors::job::lifecycle::{Action, Afterwards, Ended, Input, Policy, Process, State, step};
+    use crate::actors::job::machine::lifecycle::{
+        Action, Afterwards, Ended, Input, Policy, Process, State, step,
+    };
     use crate::config::spec::{CommandLine, JobSpec, Limit};
     use std::time::Duration;
 

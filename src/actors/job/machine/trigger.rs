@@ -1,11 +1,13 @@
 //! Which events start a job: a pure listener that is shown events and says when the job is triggered.
 
-use crate::config::spec::Trigger;
+use serde::{Deserialize, Serialize};
+
+use crate::config::spec::{JobSpec, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::Missing;
 
 /// Follows the events that a job's `when` names.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listener {
     trigger: Trigger,
     seen: Vec<EventKey>,
@@ -52,25 +54,20 @@ impl Listener {
     }
 }
 
-/// The events that a trigger listens for.
-pub fn keys(trigger: &Trigger) -> Vec<EventKey> {
-    match trigger {
-        Trigger::Once(key) | Trigger::Each(key) => vec![key.clone()],
-        Trigger::All(keys) | Trigger::Any(keys) => {
-            let mut unique: Vec<EventKey> = Vec::with_capacity(keys.len());
-            for key in keys {
-                if !unique.contains(key) {
-                    unique.push(key.clone());
-                }
-            }
-            unique
+/// The events that a job must be told of, each once.
+pub fn interests(spec: &JobSpec) -> Vec<EventKey> {
+    let is_timed = matches!(spec.when.trigger, Trigger::Interval(_)) || spec.when.timeout.is_some();
+    let mut unique: Vec<EventKey> = Vec::new();
+    for key in spec.when.trigger.keys().iter().cloned().chain(is_timed.then(startup)) {
+        if !unique.contains(&key) {
+            unique.push(key);
         }
-        Trigger::Interval(_) => vec![startup()],
     }
+    unique
 }
 
 /// The event that begins everything.
-pub fn startup() -> EventKey {
+fn startup() -> EventKey {
     EventKey { code: EventCode::Startup, source: Source::Global }
 }
 
