@@ -17,7 +17,7 @@ use crate::messages::health::{CheckChanged, CheckCommand};
 use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
 use crate::messages::process::{GroupGone, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
-use crate::messages::status::Board;
+use crate::messages::status::{Board, JobStatus};
 use crate::process::{Kind, Launcher, Order, Owner, random_share};
 
 pub mod machine;
@@ -151,8 +151,8 @@ impl Job {
             }
             Action::Report(changed) => self.resources.bus.report(changed),
             Action::Show => {
-                let (name, status) = (self.name(), self.driver.machine().status(self.since));
-                self.resources.board.write().jobs.insert(name, status);
+                let status = JobStatus { since: self.since, ..self.driver.machine().status() };
+                self.resources.board.write().jobs.insert(self.name(), status);
             }
             Action::Log(severity, text, pid) => severity.log(&self.log, &text, pid),
             Action::Stop => ctx.stop(),

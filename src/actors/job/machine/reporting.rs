@@ -1,7 +1,5 @@
 //! What others are told of a job: events, reports to the Pilot, the status that users see, lines in the log.
 
-use std::time::SystemTime;
-
 use super::lifecycle::{Afterwards, Process};
 use super::{Action, Actions, State};
 use crate::actors::machine::Severity;
@@ -70,13 +68,11 @@ impl State {
         }
     }
 
-    /// The job as users see it; its phase began at that time.
-    pub fn status(&self, since: SystemTime) -> JobStatus {
+    /// The job as users see it, but for the time at which its phase began.
+    pub fn status(&self) -> JobStatus {
         let names = self.spec.health.iter().map(|check| check.name.clone());
         let is_running = self.life.phase == Phase::Running;
         JobStatus {
-            phase: self.life.phase,
-            since,
             health: self.checks.health(),
             checks: names.zip(self.checks.verdicts()).collect(),
             pid: self.live_pid(),
@@ -90,6 +86,7 @@ impl State {
             never_ran: self.never_ran.clone().filter(|_| !self.has_run()),
             early_ends: self.life.early_ends,
             settles_after: self.spec.backoff.reset_after,
+            ..JobStatus::new(self.life.phase)
         }
     }
 
