@@ -122,8 +122,7 @@ impl Observer {
         self.has_timer &= input != Input::TimerElapsed;
         self.has_schedule &= input != Input::ScheduleElapsed;
         self.awaits_log &= !matches!(input, Input::LogChecked { .. });
-        let actions = self.job.on(input.clone());
-        assert!(!self.is_retired || actions.is_empty(), "{input:?} after Retire: {actions:?}");
+        let actions = self.job.on(input);
         for action in &actions {
             self.sees(action);
         }
@@ -131,7 +130,7 @@ impl Observer {
     }
 
     fn sees(&mut self, action: &Action) {
-        assert!(!self.is_retired, "after Stop: {action:?}");
+        assert!(!self.is_retired, "after Retire: {action:?}");
         let is_gone = !self.is_live && !self.is_leftover;
         match action {
             Action::Launch(_) => {
@@ -188,7 +187,7 @@ impl Observer {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_happens_a_job_keeps_its_promises_and_leaves_nothing_behind(
