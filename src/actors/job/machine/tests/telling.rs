@@ -61,6 +61,15 @@ fn a_job_that_stops_keeps_its_status_in_consul_until_it_is_withdrawn() {
 }
 
 #[test]
+fn a_job_without_a_process_that_stops_keeps_its_status_though_it_is_not_checked_any_more() {
+    let mut job = Job::of(JobSpec { exec: None, ..advertised() });
+    job.happens(startup());
+    assert_eq!(told_consul(&job.is_checked(Verdict::Passing)), [Some(ServiceStatus::Passing)]);
+    assert_eq!(told_consul(&job.told(STOP)), []);
+    assert_eq!(told_consul(&job.on(Input::HoldReleased(1))), [None]);
+}
+
+#[test]
 fn a_process_that_is_started_again_is_critical_until_it_is_healthy() {
     let mut job = Job::running(JobSpec { restarts: Limit::Unlimited, ..advertised() });
     job.is_checked(Verdict::Passing);
