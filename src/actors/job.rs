@@ -13,7 +13,7 @@ use crate::config::spec::JobSpec;
 use crate::messages::bus::{Bus, Hold, HoldReleased, Notice};
 use crate::messages::discovery::{DiscoveryCommand, Withdrawn};
 use crate::messages::event::{Detail, EventCode, EventKey, Source};
-use crate::messages::health::{CheckChanged, CheckCommand};
+use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
 use crate::messages::process::{GroupGone, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
@@ -298,6 +298,7 @@ impl Drop for Job {
             self.publish(EventCode::Stopping, Detail::reason("its actor ended unexpectedly"), None);
         }
         self.publish(EventCode::Stopped, Detail::default(), None);
-        self.resources.bus.report(JobChanged { phase: Phase::Complete, returns: false, ..last });
+        let (phase, health) = (Phase::Complete, Health::Unknown);
+        self.resources.bus.report(JobChanged { phase, returns: false, health, ..last });
     }
 }

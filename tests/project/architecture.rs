@@ -36,7 +36,7 @@ const ROOT: &str = "assembly";
 
 struct SourceFile {
     path: PathBuf,
-    /// Module path: `actors`, `job`, `lifecycle` for `src/actors/job/lifecycle.rs`.
+    /// Module path: `actors`, `job`, `machine` for `src/actors/job/machine.rs`.
     module: Vec<String>,
     /// Its text without comments and unit tests.
     code: String,
