@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use containerpilot::actors::job::lifecycle::{Cadence, Ended, Input, Policy, State, step};
+use containerpilot::actors::job::machine::lifecycle::{Cadence, Ended, Input, Policy, State, step};
 use containerpilot::config::spec::{BackoffSpec, Limit};
 use criterion::{Criterion, criterion_group, criterion_main};
 

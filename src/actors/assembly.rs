@@ -17,8 +17,7 @@ use super::consul_agent::ConsulAgent;
 use super::consul_agent::link::connect;
 use super::health_check::CheckResources;
 use super::health_check::http::Http;
-use super::job::Surroundings;
-use super::job::advertisement::Discovery;
+use super::job::JobResources;
 use super::machine::Clock;
 use super::pilot::{
     JobFactory, Load, Pilot, Resources, SignalArrived, configure_environment, host_name, own_service,
@@ -118,12 +117,13 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         sources: RefCell::default(),
     });
     checks.configure(&spec);
-    let jobs = Rc::new(Surroundings {
+    let jobs = Rc::new(JobResources {
         bus: bus.clone(),
         launcher: launcher.clone(),
-        discovery: Discovery { agent: consul.clone().recipient(), host: host_name() },
+        consul: consul.clone().recipient(),
+        host: host_name(),
         board: board.clone(),
-        recorder: recorder.clone(),
+        clock,
         log: log.logger().clone(),
     });
     let places = listeners.map(|listeners| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use slog::{Logger, debug, error, info, o};
+use slog::{Logger, error, o};
 
 use super::machine::{Clock, Driver};
 use crate::config::spec::{CheckSpec, CommandLine, JobSpec, Spec};
@@ -25,7 +25,7 @@ pub mod http;
 pub mod machine;
 
 use http::Http;
-use machine::{Action, Input, ProbeOutcome, Severity, State};
+use machine::{Action, Input, ProbeOutcome, State};
 
 /// The resources that all checks share.
 pub struct CheckResources {
@@ -137,9 +137,7 @@ impl HealthCheck {
             }
             Action::PublishOutcome { passed } => self.resources.publish(&self.job.name, passed),
             Action::Report(changed) => self.verdicts.do_send(changed),
-            Action::Log(Severity::Debug, text) => debug!(self.log, "{text}"),
-            Action::Log(Severity::Info, text) => info!(self.log, "{text}"),
-            Action::Log(Severity::Error, text) => error!(self.log, "{text}"),
+            Action::Log(severity, text) => severity.log(&self.log, &text, ()),
             Action::Stop => ctx.stop(),
         }
     }

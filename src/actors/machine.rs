@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 use slog::{Logger, debug, error, info, warn};
 use tokio::time::Instant;
 
-use crate::config::spec::LogLevel;
 use crate::messages::moment::Moment;
 
 /// A decision maker over plain data: no clock, no I/O, no address, no timer.
@@ -19,6 +18,28 @@ pub trait Machine: Serialize + DeserializeOwned {
 
     /// Takes note of an input and says what is to be done.
     fn step(&mut self, now: Moment, input: Self::Input) -> Vec<Self::Action>;
+}
+
+/// The level of a line that a machine has written into the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Severity {
+    Debug,
+    Info,
+    Warning,
+    Error,
+}
+
+impl Severity {
+    /// Writes a line of this level, with these values.
+    pub fn log(self, log: &Logger, text: &str, values: impl slog::KV) {
+        match self {
+            Self::Debug => debug!(log, "{text}"; values),
+            Self::Info => info!(log, "{text}"; values),
+            Self::Warning => warn!(log, "{text}"; values),
+            Self::Error => error!(log, "{text}"; values),
+        }
+    }
 }
 
 /// The clock of the whole program.
@@ -66,15 +87,15 @@ impl<M: Machine> Driver<M> {
 /// A line that a machine wants to have logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    level: LogLevel,
+    severity: Severity,
     text: String,
     pairs: Vec<(&'static str, String)>,
 }
 
 impl LogLine {
     /// A line with nothing but its text.
-    pub fn new(level: LogLevel, text: impl Into<String>) -> Self {
-        Self { level, text: text.into(), pairs: vec![] }
+    pub fn new(severity: Severity, text: impl Into<String>) -> Self {
+        Self { severity, text: text.into(), pairs: vec![] }
     }
 
     /// The same line with one more value.
@@ -86,13 +107,7 @@ impl LogLine {
 
     /// Writes it.
     pub fn write(&self, log: &Logger) {
-        let text = &self.text;
-        match self.level {
-            LogLevel::Debug => debug!(log, "{text}"; self),
-            LogLevel::Info => info!(log, "{text}"; self),
-            LogLevel::Warn => warn!(log, "{text}"; self),
-            LogLevel::Error | LogLevel::Fatal | LogLevel::Panic => error!(log, "{text}"; self),
-        }
+        self.severity.log(log, &self.text, self);
     }
 }
 

@@ -62,6 +62,7 @@ fn a_job_runs_at_every_sighup_and_sigusr2_that_it_waits_for() {
         pilot.signal(Signal::SIGUSR2);
         pilot.wait_for_events("user exitSuccess", round);
     }
+    pilot.wait_for_event("first exitSuccess");
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert_eq!(pilot.count("SIGHUP signal"), 3);
     let lines = ["hangup", "user", "first"].map(|job| pilot.lines_of(job).len());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actors::machine::Machine;
+use crate::actors::machine::{Machine, Severity};
 use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, Probe};
 use crate::messages::health::CheckChanged;
 use crate::messages::moment::Moment;
@@ -140,15 +140,6 @@ pub enum Action {
     Log(Severity, String),
     /// End the actor.
     Stop,
-}
-
-/// The level of a log record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Severity {
-    Debug,
-    Info,
-    Error,
 }
 
 const TIMED_OUT: &str = "took longer than its timeout";

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actors::machine::{LogLine, Machine};
-use crate::config::spec::{ConsulSpec, JobSpec, LogLevel, Spec, TelemetrySpec, WatchSpec};
+use crate::actors::machine::{LogLine, Machine, Severity};
+use crate::config::spec::{ConsulSpec, JobSpec, Spec, TelemetrySpec, WatchSpec};
 use crate::messages::bus::Report;
 use crate::messages::control::{ControlJob, Refusal, Reload, ReloadSummary};
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -202,8 +202,8 @@ pub enum Reply {
 }
 
 impl Action {
-    fn log(level: LogLevel, text: impl Into<String>) -> Self {
-        Self::Log(LogLine::new(level, text))
+    fn log(severity: Severity, text: impl Into<String>) -> Self {
+        Self::Log(LogLine::new(severity, text))
     }
 }
 
@@ -310,7 +310,7 @@ impl State {
             Meaning::Event => vec![Action::Publish(event)],
             Meaning::Unexpected => {
                 let advice = "it does nothing here; to shut down by it, add it to shutdownSignals";
-                vec![Action::log(LogLevel::Warn, format!("{signal} received: {advice}"))]
+                vec![Action::log(Severity::Warning, format!("{signal} received: {advice}"))]
             }
             Meaning::Nothing => vec![],
         }
@@ -321,7 +321,7 @@ impl State {
         if self.spec.jobs.iter().any(|job| job.when.trigger.keys().contains(&event)) {
             vec![Action::Publish(event)]
         } else if self.is_shutting_down() {
-            vec![Action::log(LogLevel::Warn, "SIGHUP received: no reload while shutting down")]
+            vec![Action::log(Severity::Warning, "SIGHUP received: no reload while shutting down")]
         } else {
             self.ask_reload(None, Reload { restart_all: false, dry_run: false })
         }

@@ -8,7 +8,7 @@ use slog::Logger;
 
 use super::Pilot;
 use crate::actors::health_check::{CheckResources, HealthCheck};
-use crate::actors::job::{Job, Surroundings};
+use crate::actors::job::{Job, JobResources};
 use crate::actors::registry::Registry;
 use crate::actors::watch::machine::State;
 use crate::actors::watch::{Agent, Retire, Watch};
@@ -20,7 +20,7 @@ use crate::messages::job::JobCommand;
 /// What jobs and their checks are created with.
 pub struct JobFactory {
     /// What jobs work with.
-    pub jobs: Rc<Surroundings>,
+    pub jobs: Rc<JobResources>,
     /// What checks work with.
     pub checks: Rc<CheckResources>,
     /// Where they listen for events.

@@ -1,8 +1,7 @@
 //! What people order by hand: to start, stop, restart or signal a job, and maintenance.
 
 use super::{Action, Reply, Stage, State, global};
-use crate::actors::machine::LogLine;
-use crate::config::spec::LogLevel;
+use crate::actors::machine::{LogLine, Severity};
 use crate::messages::control::{ControlJob, JobOrder, Refusal};
 use crate::messages::event::EventCode;
 use crate::messages::job::{JobCommand, Phase};
@@ -12,7 +11,7 @@ impl State {
     pub(super) fn order(&self, request: u64, control: &ControlJob) -> Vec<Action> {
         match self.command_for(control) {
             Ok(command) => {
-                let line = LogLine::new(LogLevel::Info, format!("by hand: {}", control.order));
+                let line = LogLine::new(Severity::Info, format!("by hand: {}", control.order));
                 vec![
                     Action::Log(line.about("job", &control.name)),
                     Action::Tell(control.name.as_str().into(), command),
@@ -52,7 +51,7 @@ impl State {
             ("leaving", EventCode::ExitMaintenance)
         };
         let mut actions =
-            vec![Action::log(LogLevel::Info, format!("{verb} maintenance")), Action::Publish(global(code))];
+            vec![Action::log(Severity::Info, format!("{verb} maintenance")), Action::Publish(global(code))];
         actions.extend(self.members.tell_all(JobCommand::Maintain(on)));
         actions.push(Action::Reply(request, Reply::Maintenance(true)));
         actions

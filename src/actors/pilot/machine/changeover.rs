@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::member::Member;
 use super::reload::{Reloading, reply_all, summary};
 use super::{Action, Stage, State, facts, global, watches_of};
-use crate::actors::machine::LogLine;
-use crate::config::spec::{JobSpec, LogLevel, Spec, WatchSpec};
+use crate::actors::machine::{LogLine, Severity};
+use crate::config::spec::{JobSpec, Spec, WatchSpec};
 use crate::messages::event::{EventCode, EventKey};
 use crate::messages::job::JobCommand;
 
@@ -32,7 +32,7 @@ impl State {
         // After the jobs: watches begin when coprocesses have started.
         actions.extend(self.change_discovery(&old, &spec, &facts));
         let summary = summary(&plan);
-        let line = LogLine::new(LogLevel::Info, "reloaded")
+        let line = LogLine::new(Severity::Info, "reloaded")
             .about("started", summary.started.join(" "))
             .about("stopped", summary.stopped.join(" "))
             .about("kept", summary.kept.len().to_string());

@@ -10,7 +10,8 @@ use super::member::Member;
 use super::plan::{Plan, plan};
 use super::stop_order::{self, Candidate};
 use super::{Action, Purpose, Reply, Stage, State};
-use crate::config::spec::{LogLevel, Spec};
+use crate::actors::machine::Severity;
+use crate::config::spec::Spec;
 use crate::messages::control::{Refusal, Reload, ReloadSummary};
 use crate::messages::job::{JobCommand, Phase};
 use crate::messages::moment::Moment;
@@ -90,7 +91,7 @@ impl State {
     fn refuse(&mut self, report: String) -> Vec<Action> {
         let Some(asked) = self.reloads.current.take() else { return vec![] };
         let text = format!("the configuration was not reloaded, everything goes on as it was:\n{report}");
-        let mut actions = vec![Action::log(LogLevel::Warn, text)];
+        let mut actions = vec![Action::log(Severity::Warning, text)];
         actions.extend(reply_all(asked.requests, &Err(Refusal::BadConfiguration(report))));
         actions.extend(self.reload_next());
         actions

@@ -10,8 +10,8 @@ use super::review::{Reason, exit_status};
 use super::startable::{Outside, lost};
 use super::stop_order::{self, Candidate};
 use super::{Action, Stage, State, Timer};
-use crate::actors::machine::LogLine;
-use crate::config::spec::{LogLevel, StopBudget};
+use crate::actors::machine::{LogLine, Severity};
+use crate::config::spec::StopBudget;
 use crate::messages::job::{JobCommand, Phase};
 use crate::messages::moment::Moment;
 use crate::messages::signal::Signal;
@@ -100,16 +100,16 @@ impl State {
     /// Begins to shut down.
     pub(super) fn shut_down(&mut self, now: Moment, reason: Reason) -> Vec<Action> {
         let (level, text) = match &reason {
-            Reason::Signal => (LogLevel::Info, "shutting down".to_owned()),
+            Reason::Signal => (Severity::Info, "shutting down".to_owned()),
             Reason::Essential(name, Some(status)) => (
-                LogLevel::Info,
+                Severity::Info,
                 format!("shutting down: the essential job {name} ended with status {status}"),
             ),
             Reason::Essential(name, None) => (
-                LogLevel::Warn,
+                Severity::Warning,
                 format!("shutting down: the essential job {name} is over without having run"),
             ),
-            Reason::Completed => (LogLevel::Debug, "shutting down: every job is complete".to_owned()),
+            Reason::Completed => (Severity::Debug, "shutting down: every job is complete".to_owned()),
         };
         let mut actions = vec![Action::log(level, text)];
         actions.extend(self.refuse_reloads());
@@ -202,7 +202,7 @@ impl State {
     /// The time to stop is over.
     pub(super) fn stop_budget_elapsed(&self) -> Vec<Action> {
         let Stage::ShuttingDown(_) = self.stage else { return vec![] };
-        let line = LogLine::new(LogLevel::Warn, "the time to stop is over: killing what is left");
+        let line = LogLine::new(Severity::Warning, "the time to stop is over: killing what is left");
         let mut actions = vec![Action::Log(line.about("jobs", self.members.living()))];
         actions.extend(self.kill_all());
         actions
@@ -217,7 +217,7 @@ impl State {
     /// Some process does not even die of SIGKILL; whoever stops us must not wait for it.
     pub(super) fn patience_elapsed(&mut self, now: Moment) -> Vec<Action> {
         let Stage::ShuttingDown(_) = self.stage else { return vec![] };
-        let line = LogLine::new(LogLevel::Error, "leaving although not all processes are gone");
+        let line = LogLine::new(Severity::Error, "leaving although not all processes are gone");
         let mut actions = vec![Action::Log(line.about("jobs", self.members.living()))];
         actions.extend(self.leave(now));
         // They had their time: nothing more is waited for.
@@ -230,12 +230,12 @@ impl State {
         let Stage::ShuttingDown(shutdown) = &self.stage else { return vec![] };
         let status = shutdown.status.unwrap_or_else(|| exit_status(self.members.list(), &shutdown.reason));
         let is_quiet = shutdown.reason == Reason::Completed;
-        let level = if is_quiet { LogLevel::Debug } else { LogLevel::Info };
+        let level = if is_quiet { Severity::Debug } else { Severity::Info };
         let mut actions = vec![Action::log(level, shutdown.summary(now))];
         if is_quiet && status != 0 {
             let text = "every job is complete: exits with status";
             let text = format!("{text} {status}, that of the first job that failed");
-            actions.push(Action::log(LogLevel::Info, text));
+            actions.push(Action::log(Severity::Info, text));
         }
         let left = match self.spec.stop_timeout {
             StopBudget::Immediate => Duration::ZERO,
@@ -260,18 +260,18 @@ impl State {
         let is_repeated = !is_first && now.since(first) >= REPEAT_AFTER;
         match &self.stage {
             Stage::Running | Stage::Reloading(_) => {
-                let mut actions = vec![Action::log(LogLevel::Info, format!("{signal} received"))];
+                let mut actions = vec![Action::log(Severity::Info, format!("{signal} received"))];
                 actions.extend(self.shut_down(now, Reason::Signal));
                 actions
             }
             Stage::ShuttingDown(_) if is_repeated => {
                 let text = format!("{signal} received again: killing everything");
-                let mut actions = vec![Action::log(LogLevel::Warn, text)];
+                let mut actions = vec![Action::log(Severity::Warning, text)];
                 actions.extend(self.kill_all());
                 actions
             }
             Stage::ShuttingDown(_) if is_first => {
-                vec![Action::log(LogLevel::Info, format!("{signal} received: shutting down already"))]
+                vec![Action::log(Severity::Info, format!("{signal} received: shutting down already"))]
             }
             Stage::EndingOrphans { .. } if is_repeated => {
                 vec![Action::EndOrphans { grace: Duration::ZERO, patience: PATIENCE }]

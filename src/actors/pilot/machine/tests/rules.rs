@@ -234,10 +234,11 @@ mod certainty {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
-    use crate::actors::job::lifecycle::{Action, Afterwards, Ended, Input, Policy, Process, State, step};
-    use std::time::Duration;
-
+    use crate::actors::job::machine::lifecycle::{
+        Action, Afterwards, Ended, Input, Policy, Process, State, step,
+    };
     use crate::config::spec::{CommandLine, JobSpec, Limit};
+    use std::time::Duration;
 
     const INPUTS: [Input; 18] = [
         Input::Triggered,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Action, Afterwards, Cadence, Ended, Next, Policy, Process, State, Timer};
-use crate::actors::job::backoff;
+use crate::actors::job::machine::backoff;
 use crate::config::spec::Limit;
 use crate::messages::event::EventCode;
 use crate::messages::job::Phase;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{INPUTS, policies};
-use crate::actors::job::lifecycle::{Action, Afterwards, Input, Policy, Process, State, step};
+use crate::actors::job::machine::lifecycle::{Action, Afterwards, Input, Policy, Process, State, step};
 use crate::messages::event::EventCode;
 use crate::messages::job::Phase;
 

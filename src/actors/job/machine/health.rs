@@ -1,8 +1,12 @@
-//! A job's health: what its checks say, taken together.
+//! A job's health: what its checks say, taken together, and when they check.
 
-use actix::prelude::Recipient;
+use serde::{Deserialize, Serialize};
 
+use super::{Action, Actions, State};
+use crate::actors::machine::Severity;
+use crate::messages::event::EventCode;
 use crate::messages::health::{CheckChanged, CheckCommand, Health, Verdict};
+use crate::messages::job::Phase;
 
 /// The health of a job whose checks say this; `before` stands while some check has yet to say anything.
 pub fn combine(before: Health, verdicts: &[Verdict]) -> Health {
@@ -18,9 +22,9 @@ pub fn combine(before: Health, verdicts: &[Verdict]) -> Health {
     Health::Healthy
 }
 
-/// The checks of one job and what is known from them.
+/// What is known from the checks of one job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checks {
-    checks: Vec<Recipient<CheckCommand>>,
     verdicts: Vec<Verdict>,
     /// Counts executions: a verdict about an earlier one means nothing.
     round: u64,
@@ -31,14 +35,14 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Checks that have not begun.
-    pub fn new(checks: Vec<Recipient<CheckCommand>>) -> Self {
-        let verdicts = vec![Verdict::Unknown; checks.len()];
-        Self { checks, verdicts, round: 0, health: Health::Unknown, serving: false, maintenance: false }
+    /// So many checks, which have not begun.
+    pub fn new(number: usize) -> Self {
+        let verdicts = vec![Verdict::Unknown; number];
+        Self { verdicts, round: 0, health: Health::Unknown, serving: false, maintenance: false }
     }
 
     /// The job's health now.
-    pub fn health(&self) -> Health {
+    pub const fn health(&self) -> Health {
         self.health
     }
 
@@ -47,35 +51,28 @@ impl Checks {
         self.verdicts.iter().copied()
     }
 
-    /// The job's process has started: nothing is known of it.
-    pub fn begin(&mut self) {
+    /// The job's process has started: nothing is known of it. In maintenance nothing is checked.
+    pub fn begin(&mut self) -> Option<CheckCommand> {
         self.serving = true;
         self.reset();
-        if !self.maintenance {
-            self.tell(CheckCommand::Begin(self.round));
-        }
+        (!self.maintenance).then_some(CheckCommand::Begin(self.round))
     }
 
-    /// The job's process has ended.
-    pub fn pause(&mut self) {
+    /// The job's process has ended, or is being ended.
+    pub fn pause(&mut self) -> CheckCommand {
         self.serving = false;
         self.reset();
-        self.tell(CheckCommand::Pause);
+        CheckCommand::Pause
     }
 
     /// Nothing is checked in maintenance; after it, nothing is known.
-    pub fn maintain(&mut self, on: bool) {
+    pub fn maintain(&mut self, on: bool) -> Option<CheckCommand> {
         if self.maintenance == on {
-            return;
+            return None;
         }
         self.maintenance = on;
         self.reset();
-        self.tell(if self.serving && !on { CheckCommand::Begin(self.round) } else { CheckCommand::Pause });
-    }
-
-    /// The checks are not needed any more.
-    pub fn retire(&self) {
-        self.tell(CheckCommand::Retire);
+        Some(if self.serving && !on { CheckCommand::Begin(self.round) } else { CheckCommand::Pause })
     }
 
     fn reset(&mut self) {
@@ -95,11 +92,31 @@ impl Checks {
         self.health = health;
         changed.then_some(health)
     }
+}
 
-    fn tell(&self, command: CheckCommand) {
-        for check in &self.checks {
-            check.do_send(command);
+impl State {
+    /// A job that something else executes is checked for as long as it serves.
+    pub(super) fn check_without_process(&mut self, before: Phase, list: &mut Actions) {
+        match (before == Phase::Running, self.life.phase == Phase::Running) {
+            (false, true) => list.extend(self.checks.begin().map(Action::Check)),
+            (true, false) => list.push(Action::Check(self.checks.pause())),
+            (true, true) | (false, false) => {}
         }
+    }
+
+    pub(super) fn check_changed(&mut self, change: CheckChanged, list: &mut Actions) {
+        match self.checks.note(change) {
+            Some(Health::Healthy) => {
+                self.log(Severity::Info, "healthy", list);
+                self.publish(EventCode::Healthy, None, list);
+            }
+            Some(Health::Unhealthy) => {
+                self.log(Severity::Warning, "unhealthy", list);
+                self.publish(EventCode::Unhealthy, None, list);
+            }
+            Some(Health::Unknown | Health::Maintenance) | None => {}
+        }
+        self.settle(list);
     }
 }
 
@@ -124,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_verdict_about_an_earlier_execution_means_nothing() {
-        let mut checks = Checks { verdicts: vec![Verdict::Unknown], round: 2, ..Checks::new(vec![]) };
+        let mut checks = Checks { round: 2, ..Checks::new(1) };
         assert_eq!(checks.note(CheckChanged { check: 0, round: 1, verdict: Verdict::Passing }), None);
         let passing = CheckChanged { check: 0, round: 2, verdict: Verdict::Passing };
         assert_eq!(checks.note(passing), Some(Health::Healthy));

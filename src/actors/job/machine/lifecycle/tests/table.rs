@@ -6,11 +6,11 @@ use std::path::Path;
 
 use super::explore::{can_happen, reachable};
 use super::{INPUTS, policies};
-use crate::actors::job::lifecycle::{Action, Input, State, Timer, step};
+use crate::actors::job::machine::lifecycle::{Action, Input, State, Timer, step};
 use crate::messages::job::Phase;
 
 const HEADER: &str = "\
-The life of a job, printed from actors::job::lifecycle::step over every reachable state and every kind of job.
+The life of a job, printed from actors::job::machine::lifecycle::step over every reachable state and every kind of job.
 Each line: input → next phase: actions. Several outcomes of one input depend on the job's settings.
 Inputs that are not listed under a phase change neither phase nor anything outside.
 After a change of `step`, write it anew with: UPDATE_TABLE=1 cargo test --lib lifecycle_table

@@ -2,31 +2,23 @@
 
 use std::sync::Arc;
 
-use actix::prelude::Recipient;
+use serde::{Deserialize, Serialize};
 
+use super::{Action, Actions, State};
 use crate::config::spec::{AdvertiseSpec, InitialStatus, JobSpec};
-use crate::messages::discovery::{DiscoveryCommand, Registration, ServiceStatus, Withdrawn};
+use crate::messages::discovery::{Registration, ServiceStatus};
 use crate::messages::health::Health;
 
-/// The way to the ConsulAgent, for those who advertise.
-#[derive(Clone)]
-pub struct Discovery {
-    /// Where it takes commands.
-    pub agent: Recipient<DiscoveryCommand>,
-    /// This host's name, a part of service ids.
-    pub host: Arc<str>,
-}
-
 /// What Consul is told of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advertisement {
-    agent: Recipient<DiscoveryCommand>,
     registration: Arc<Registration>,
     initial: Option<ServiceStatus>,
     standing: Standing,
 }
 
 /// What was told last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Standing {
     /// Nothing: it has not served yet.
     Unlisted,
@@ -58,11 +50,10 @@ fn follow(standing: Standing, health: Health) -> Standing {
 
 impl Advertisement {
     /// The advertisement of a job that has one.
-    pub fn new(job: &JobSpec, discovery: &Discovery) -> Option<Self> {
+    pub fn new(job: &JobSpec, host: &str) -> Option<Self> {
         let spec = job.advertise.as_ref()?;
         Some(Self {
-            agent: discovery.agent.clone(),
-            registration: Arc::new(registration(&job.name, spec, &discovery.host)),
+            registration: Arc::new(registration(&job.name, spec, host)),
             initial: spec.initial_status.map(|status| match status {
                 InitialStatus::Passing => ServiceStatus::Passing,
                 InitialStatus::Warning => ServiceStatus::Warning,
@@ -73,40 +64,58 @@ impl Advertisement {
     }
 
     /// The job is there, or runs again after it was withdrawn; its health is that now.
-    pub fn begin(&mut self, health: Health) {
+    fn begin(&mut self, health: Health) -> Option<Action> {
         if !matches!(self.standing, Standing::Unlisted | Standing::Withdrawn) {
-            return;
+            return None;
         }
         self.standing = Standing::Unlisted;
-        if let Some(status) = self.initial.filter(|_| health != Health::Maintenance) {
-            self.change(Standing::Provisional(status));
-        }
+        let status = self.initial.filter(|_| health != Health::Maintenance)?;
+        self.change(Standing::Provisional(status))
     }
 
-    /// Tells Consul if the job's health means something else than it was told last.
-    pub fn follow(&mut self, health: Health) {
-        self.change(follow(self.standing, health));
-    }
-
-    /// Withdraws the job; `reply` hears when that is done.
-    pub fn withdraw(&mut self, reply: Option<Recipient<Withdrawn>>) {
+    /// Withdraws the job; it waits until that is done.
+    pub fn withdraw(&mut self) -> Action {
         self.standing = Standing::Withdrawn;
-        self.agent.do_send(DiscoveryCommand::Withdraw(Arc::clone(&self.registration.id), reply));
+        Action::Withdraw { id: Arc::clone(&self.registration.id), is_awaited: true }
     }
 
-    fn change(&mut self, next: Standing) {
+    fn change(&mut self, next: Standing) -> Option<Action> {
         if next == self.standing {
-            return;
+            return None;
         }
         self.standing = next;
-        self.agent.do_send(match next {
+        Some(match next {
             Standing::Provisional(status) | Standing::Listed(status) => {
-                DiscoveryCommand::Advertise(Arc::clone(&self.registration), status)
+                Action::Advertise(Arc::clone(&self.registration), status)
             }
             Standing::Unlisted | Standing::Withdrawn => {
-                DiscoveryCommand::Withdraw(Arc::clone(&self.registration.id), None)
+                Action::Withdraw { id: Arc::clone(&self.registration.id), is_awaited: false }
             }
-        });
+        })
+    }
+}
+
+impl State {
+    /// Its id in Consul, if it is advertised.
+    pub fn service_id(&self) -> Option<&Arc<str>> {
+        self.advertisement.as_ref().map(|advertisement| &advertisement.registration.id)
+    }
+
+    pub(super) fn begin_advertisement(&mut self, list: &mut Actions) {
+        let health = self.checks.health();
+        list.extend(self.advertisement.as_mut().and_then(|advertisement| advertisement.begin(health)));
+    }
+
+    /// Tells Consul what the job's health means, if that changed. A job that stops and is not checked any more
+    /// keeps its standing until it is withdrawn: its pre-stop jobs find it as it was.
+    pub(super) fn follow_health(&mut self, list: &mut Actions) {
+        let health = self.checks.health();
+        if health == Health::Unknown && self.life.phase.is_stopping() {
+            return;
+        }
+        if let Some(advertisement) = &mut self.advertisement {
+            list.extend(advertisement.change(follow(advertisement.standing, health)));
+        }
     }
 }
 

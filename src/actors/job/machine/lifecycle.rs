@@ -1,9 +1,11 @@
 //! The life of one job as a pure state machine: `step(policy, state, input) → (state, actions)`.
 //!
-//! No clock, no I/O, no actor: the Job actor turns messages into inputs and actions into effects. One function
+//! One function
 //! per phase, every input listed in each. `docs/lifecycle-table.txt` is printed from here and kept equal by a test.
 
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::config::spec::{BackoffSpec, JobSpec, Limit, Trigger};
 use crate::messages::event::{EventCode, Source};
@@ -70,7 +72,7 @@ impl From<&JobSpec> for Policy {
 }
 
 /// What exists of the job's current execution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Process {
     /// Nothing.
     None,
@@ -81,7 +83,7 @@ pub enum Process {
 }
 
 /// What follows once a stopping job is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Afterwards {
     /// It is over for good.
     Complete,
@@ -92,7 +94,7 @@ pub enum Afterwards {
 }
 
 /// Where a job is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct State {
     /// What it is doing.
     pub phase: Phase,
@@ -180,7 +182,7 @@ pub enum Input {
 }
 
 /// A timer; leaving the phase that armed it cancels it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timer {
     /// Ends an execution.
     RunTimeout,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{FAILED, LASTED, SUCCEEDED, plain};
-use crate::actors::job::lifecycle::{Action, Cadence, Input, Policy, State, Timer, step};
+use crate::actors::job::machine::lifecycle::{Action, Cadence, Input, Policy, State, Timer, step};
 use crate::config::spec::{BackoffSpec, Limit};
 use crate::messages::event::EventCode;
 use crate::messages::job::Phase;

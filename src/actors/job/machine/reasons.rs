@@ -1,12 +1,42 @@
-//! Why a job's process ended and why the job stops, in words for people. Pure: from what is known of it to text.
+//! Why a job's process ended and why the job stops, in words for people.
+
+use serde::{Deserialize, Serialize};
 
 use super::lifecycle::Input;
 use crate::messages::event::Detail;
 use crate::messages::process::{ExitStatus, Pid, ProcessEnded, Unstarted};
 use crate::messages::signal::Signal;
 
+/// Why a job was told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopReason {
+    /// The whole program stops.
+    Shutdown,
+    /// It is not in the new configuration, or is another job there.
+    Reload,
+    /// It was killed before it was told to stop.
+    Killed,
+    /// A user stopped it.
+    Halted,
+    /// A user restarted it.
+    Restarted,
+}
+
+impl StopReason {
+    /// The reason in words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Shutdown => "the program shuts down",
+            Self::Reload => "a reload changed or removed the job",
+            Self::Killed => "it is killed, together with the program",
+            Self::Halted => "it is stopped by hand",
+            Self::Restarted => "it is restarted by hand",
+        }
+    }
+}
+
 /// Why we sent SIGKILL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kill {
     /// The run took longer than `timeout`.
     RunTimeout,

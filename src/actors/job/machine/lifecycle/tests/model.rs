@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::explore::can_happen;
 use super::{INPUTS, policies};
-use crate::actors::job::lifecycle::{Action, Input, Policy, Process, State, step};
+use crate::actors::job::machine::lifecycle::{Action, Input, Policy, Process, State, step};
 use crate::config::spec::Limit;
 use crate::messages::event::EventCode;
 

@@ -1,11 +1,13 @@
 //! Which events start a job: a pure listener that is shown events and says when the job is triggered.
 
-use crate::config::spec::Trigger;
+use serde::{Deserialize, Serialize};
+
+use crate::config::spec::{JobSpec, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::Missing;
 
 /// Follows the events that a job's `when` names.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listener {
     trigger: Trigger,
     seen: Vec<EventKey>,
@@ -40,37 +42,31 @@ impl Listener {
     /// The events that have yet to come before the job is triggered: all of the first list, or one of the second.
     pub fn missing(&self) -> Missing {
         match &self.trigger {
-            Trigger::Each(key) => Missing::AnyOf(vec![key.clone()]),
-            _ if self.fired => Missing::Nothing,
-            Trigger::Once(key) => Missing::AnyOf(vec![key.clone()]),
-            Trigger::Any(keys) => Missing::AnyOf(keys.clone()),
-            Trigger::Interval(_) => Missing::AnyOf(vec![startup()]),
+            Trigger::Once(_) | Trigger::Any(_) | Trigger::All(_) | Trigger::Interval(_) if self.fired => {
+                Missing::Nothing
+            }
             Trigger::All(keys) => {
                 Missing::AllOf(keys.iter().filter(|key| !self.seen.contains(key)).cloned().collect())
             }
+            trigger => trigger.first_missing(),
         }
     }
 }
 
-/// The events that a trigger listens for.
-pub fn keys(trigger: &Trigger) -> Vec<EventKey> {
-    match trigger {
-        Trigger::Once(key) | Trigger::Each(key) => vec![key.clone()],
-        Trigger::All(keys) | Trigger::Any(keys) => {
-            let mut unique: Vec<EventKey> = Vec::with_capacity(keys.len());
-            for key in keys {
-                if !unique.contains(key) {
-                    unique.push(key.clone());
-                }
-            }
-            unique
+/// The events that a job must be told of, each once.
+pub fn interests(spec: &JobSpec) -> Vec<EventKey> {
+    let is_timed = matches!(spec.when.trigger, Trigger::Interval(_)) || spec.when.timeout.is_some();
+    let mut unique: Vec<EventKey> = Vec::new();
+    for key in spec.when.trigger.keys().iter().cloned().chain(is_timed.then(startup)) {
+        if !unique.contains(&key) {
+            unique.push(key);
         }
-        Trigger::Interval(_) => vec![startup()],
     }
+    unique
 }
 
 /// The event that begins everything.
-pub fn startup() -> EventKey {
+fn startup() -> EventKey {
     EventKey { code: EventCode::Startup, source: Source::Global }
 }
 

@@ -1,0 +1,370 @@
+//! The decisions of a job. Pure: no clock, no I/O, no address. [`lifecycle`] decides the phases; the rules around it are
+//! in the other files: which events start the job, its timers, its process, its health, what others are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::actors::machine::{Machine, Severity};
+use crate::config::spec::{JobSpec, Trigger};
+use crate::messages::discovery::{Registration, ServiceStatus};
+use crate::messages::event::{Detail, EventCode, EventKey};
+use crate::messages::health::{CheckChanged, CheckCommand, Health};
+use crate::messages::job::{JobChanged, JobCommand, Phase};
+use crate::messages::moment::Moment;
+use crate::messages::process::{ExecutionId, Pid, ProcessEnded, ProcessStarted};
+use crate::messages::signal::Signal;
+
+mod advertisement;
+mod backoff;
+mod commands;
+mod executions;
+mod health;
+pub mod lifecycle;
+mod reasons;
+mod reporting;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod timers;
+pub mod trigger;
+
+use advertisement::Advertisement;
+use executions::Execution;
+use health::Checks;
+use lifecycle::{Policy, Timer};
+use reasons::{Kill, StopReason};
+use schedule::Schedule;
+use trigger::Listener;
+
+/// Everything that a job knows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    spec: Arc<JobSpec>,
+    /// Which of the jobs that had this name: one per configuration that was loaded.
+    generation: u64,
+    life: lifecycle::State,
+    listener: Listener,
+    checks: Checks,
+    advertisement: Option<Advertisement>,
+    /// The execution under way, or the last one.
+    execution: Option<Execution>,
+    /// The process is to start as soon as the log has room for its output.
+    awaits_log: bool,
+    /// The timer of the phase, and how long it lasts.
+    timer: Option<(Timer, Duration)>,
+    schedule: Option<Schedule>,
+    /// The last event in the chain that led here.
+    cause: Option<u64>,
+    /// The event that started the current execution.
+    occasion: Option<EventKey>,
+    /// It keeps the hold of another job, on whose `stopping` it acts.
+    keeps_hold: bool,
+    /// The number of its own latest hold.
+    holds: u64,
+    in_shutdown: bool,
+    /// How its last execution ended: the status as a shell tells it, and in words.
+    last_exit: Option<(u8, String)>,
+    /// Why it gave up before its first run.
+    never_ran: Option<String>,
+    /// Details of the end that is about to be published.
+    ended: Option<Detail>,
+    /// Why we sent SIGKILL to the current execution.
+    kill: Option<Kill>,
+    /// Why it was told to stop.
+    stop_reason: Option<StopReason>,
+    /// Executions since it was configured.
+    runs: u64,
+    /// The phase and health that the Pilot knows, and whether the job returns from that phase.
+    reported: Option<(Phase, bool, Health)>,
+    /// It is over and not needed any more: what still comes is ignored.
+    retired: bool,
+}
+
+/// Something that happened to a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Input {
+    /// Its actor runs.
+    Created,
+    /// An event that it listens for was published.
+    Happened {
+        /// The event.
+        key: EventKey,
+        /// The number of the event, if it has one.
+        cause: Option<u64>,
+        /// Whether it comes with a hold, to be kept by those who act on the event.
+        has_hold: bool,
+    },
+    /// The Pilot's command.
+    Commanded(JobCommand),
+    /// The answer to [`Action::CheckLog`], or there is room after [`Action::AwaitLog`].
+    LogChecked {
+        /// The log has no room for the output of another process.
+        is_flooded: bool,
+    },
+    /// The process was requested.
+    Launched(ExecutionId),
+    /// The process runs its program.
+    Started(ProcessStarted),
+    /// The process ended, or could not be started.
+    Ended(ProcessEnded),
+    /// No process of an execution is left.
+    GroupGone(ExecutionId),
+    /// A check came to another verdict.
+    CheckChanged(CheckChanged),
+    /// Consul does not know the job any more.
+    Withdrawn,
+    /// Nobody acts on the `stopping` event with the hold of that number any more.
+    HoldReleased(u64),
+    /// The event was published under this number.
+    Published(u64),
+    /// The answer to [`Action::DrawJitter`]: a random number in 0..1.
+    JitterDrawn(f64),
+    /// The timer of the phase elapsed.
+    TimerElapsed,
+    /// The timer of the schedule elapsed.
+    ScheduleElapsed,
+}
+
+/// Something that the actor is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Note that the phase changed, and when.
+    NotePhase {
+        /// The former phase.
+        from: Phase,
+        /// The phase from now on.
+        to: Phase,
+    },
+    /// Report at once, as [`Input::LogChecked`], whether the log has room.
+    CheckLog,
+    /// Report [`Input::LogChecked`] when the log has room.
+    AwaitLog,
+    /// Wait for the log no longer.
+    CancelAwaitLog,
+    /// Request the process, which this event started, and report [`Input::Launched`] at once.
+    Launch(Option<EventKey>),
+    /// Ask every process of an execution to end.
+    End(ExecutionId, Signal),
+    /// Send a signal to the processes of an execution.
+    Signal(ExecutionId, Signal),
+    /// The process is not the job's any more.
+    ForgetProcess(Pid),
+    /// Publish an event of the job, and report [`Input::Published`] at once.
+    Publish {
+        /// What happened.
+        code: EventCode,
+        /// What is known of it.
+        detail: Detail,
+        /// The number of the hold that comes with it: [`Input::HoldReleased`] follows.
+        hold: Option<u64>,
+    },
+    /// Report [`Input::JitterDrawn`] at once.
+    DrawJitter,
+    /// Report [`Input::TimerElapsed`] after this time.
+    StartTimer(Duration),
+    /// Cancel the timer of the phase.
+    CancelTimer,
+    /// Report [`Input::ScheduleElapsed`] after this time.
+    StartSchedule(Duration),
+    /// Cancel the timer of the schedule.
+    CancelSchedule,
+    /// Keep the hold of the event that just happened, in place of any other.
+    KeepHold,
+    /// Drop the hold that is kept.
+    ReleaseHold,
+    /// Tell every check.
+    Check(CheckCommand),
+    /// Have the job registered in Consul, with this status.
+    Advertise(Arc<Registration>, ServiceStatus),
+    /// Have this service registered no more.
+    Withdraw {
+        /// The service's id.
+        id: Arc<str>,
+        /// Report [`Input::Withdrawn`] when that is done.
+        is_awaited: bool,
+    },
+    /// Tell the Pilot.
+    Report(JobChanged),
+    /// Show users [`State::status`].
+    Show,
+    /// Write this into the log, about that process.
+    Log(Severity, String, Option<i32>),
+    /// End the actor.
+    Stop,
+}
+
+type Actions = Vec<Action>;
+
+impl State {
+    /// A job that waits for its trigger. The host's name is a part of its id in Consul.
+    pub fn new(spec: Arc<JobSpec>, generation: u64, host: &str) -> Self {
+        Self {
+            life: lifecycle::State::new(),
+            listener: Listener::new(spec.when.trigger.clone()),
+            checks: Checks::new(spec.health.len()),
+            advertisement: Advertisement::new(&spec, host),
+            execution: None,
+            awaits_log: false,
+            timer: None,
+            schedule: None,
+            cause: None,
+            occasion: None,
+            keeps_hold: false,
+            holds: 0,
+            in_shutdown: false,
+            last_exit: None,
+            never_ran: None,
+            ended: None,
+            kill: None,
+            stop_reason: None,
+            runs: 0,
+            reported: None,
+            retired: false,
+            spec,
+            generation,
+        }
+    }
+
+    /// Its settings.
+    pub const fn spec(&self) -> &Arc<JobSpec> {
+        &self.spec
+    }
+
+    /// The event that led to what it does now.
+    pub const fn cause(&self) -> Option<u64> {
+        self.cause
+    }
+
+    fn happened(
+        &mut self,
+        now: Moment,
+        key: EventKey,
+        (cause, has_hold): (Option<u64>, bool),
+        list: &mut Actions,
+    ) {
+        if key.code == EventCode::Startup && self.schedule.is_none() {
+            self.schedule_from_startup(now, list);
+        }
+        if !self.listener.observe(&key) {
+            return;
+        }
+        if !matches!(self.spec.when.trigger, Trigger::Interval(_)) {
+            self.cancel_schedule(list);
+        }
+        self.cause = cause;
+        self.occasion = Some(key);
+        self.advance(lifecycle::Input::Triggered, list);
+        if has_hold && (self.life.phase == Phase::Running || self.life.pending) {
+            self.keeps_hold = true;
+            list.push(Action::KeepHold);
+        }
+    }
+
+    fn advance(&mut self, input: lifecycle::Input, list: &mut Actions) {
+        let (next, actions) = lifecycle::step(&Policy::from(&*self.spec), self.life, input);
+        let before = self.life.phase;
+        self.life = next;
+        if next.phase != before {
+            list.push(Action::NotePhase { from: before, to: next.phase });
+            self.cancel_timer(list);
+        }
+        if actions.contains(&lifecycle::Action::Kill) {
+            self.kill = Kill::by(input).or(self.kill);
+        }
+        if self.spec.exec.is_none() {
+            self.check_without_process(before, list);
+        }
+        for action in actions {
+            self.perform(action, list);
+        }
+        if before != Phase::Running && next.phase == Phase::Running {
+            self.begin_advertisement(list);
+        }
+        self.settle(list);
+        if self.awaits_log && next.phase != Phase::Running {
+            self.awaits_log = false;
+            list.push(Action::CancelAwaitLog);
+            self.ended = Some(Detail::reason("stopped before it was started"));
+            self.advance(lifecycle::Input::SpawnFailed, list);
+        }
+    }
+
+    fn perform(&mut self, action: lifecycle::Action, list: &mut Actions) {
+        match action {
+            lifecycle::Action::Spawn => self.spawn(list),
+            lifecycle::Action::Publish(code) => self.publish(code, None, list),
+            lifecycle::Action::PublishStoppingAndHold => {
+                self.holds += 1;
+                self.publish(EventCode::Stopping, Some(self.holds), list);
+            }
+            lifecycle::Action::Arm(timer) => self.start_timer(timer, list),
+            lifecycle::Action::Deregister => {
+                list.extend(self.advertisement.as_mut().map(Advertisement::withdraw));
+            }
+            lifecycle::Action::Signal => self.end(self.spec.stop.signal, list),
+            lifecycle::Action::Kill => self.end(Signal::KILL, list),
+        }
+    }
+
+    /// After every change: what is still kept, and what others are told of the job.
+    fn settle(&mut self, list: &mut Actions) {
+        self.follow_health(list);
+        if matches!(self.life.phase, Phase::Complete | Phase::Halted) {
+            self.release_hold(list);
+            self.cancel_schedule(list);
+        }
+        self.report(list);
+        list.push(Action::Show);
+    }
+
+    fn release_hold(&mut self, list: &mut Actions) {
+        if self.keeps_hold {
+            self.keeps_hold = false;
+            list.push(Action::ReleaseHold);
+        }
+    }
+}
+
+impl Machine for State {
+    type Input = Input;
+    type Action = Action;
+
+    fn step(&mut self, now: Moment, input: Input) -> Actions {
+        let mut actions = Vec::new();
+        let list = &mut actions;
+        if self.retired {
+            return actions;
+        }
+        match input {
+            Input::Created => {
+                self.begin_advertisement(list);
+                list.push(Action::Show);
+            }
+            Input::Happened { key, cause, has_hold } => self.happened(now, key, (cause, has_hold), list),
+            Input::Commanded(command) => self.command(now, command, list),
+            Input::LogChecked { is_flooded } => self.log_checked(is_flooded, list),
+            Input::Launched(id) => self.execution = Some(Execution { id, process: None }),
+            Input::Started(started) => self.started(now, started, list),
+            Input::Ended(ended) => self.process_ended(now, &ended, list),
+            Input::GroupGone(id) => {
+                if self.is_current(id) {
+                    self.advance(lifecycle::Input::GroupGone, list);
+                }
+            }
+            Input::CheckChanged(change) => self.check_changed(change, list),
+            Input::Withdrawn => self.advance(lifecycle::Input::DeregistrationEnded, list),
+            Input::HoldReleased(number) => {
+                if number == self.holds {
+                    self.advance(lifecycle::Input::HoldEnded, list);
+                }
+            }
+            Input::Published(number) => self.cause = Some(number),
+            Input::JitterDrawn(random) => self.start_delay(random, list),
+            Input::TimerElapsed => self.timer_elapsed(list),
+            Input::ScheduleElapsed => self.schedule_elapsed(now, list),
+        }
+        actions
+    }
+}

@@ -1,0 +1,72 @@
+//! What the Pilot's commands mean.
+
+use super::lifecycle::{Input, Process};
+use super::reasons::StopReason;
+use super::{Action, Actions, State};
+use crate::actors::machine::Severity;
+use crate::messages::health::CheckCommand;
+use crate::messages::job::{JobCommand, Phase};
+use crate::messages::moment::Moment;
+
+impl State {
+    pub(super) fn command(&mut self, now: Moment, command: JobCommand, list: &mut Actions) {
+        match command {
+            JobCommand::Stop { cause, in_shutdown } => {
+                self.in_shutdown |= in_shutdown;
+                self.cause = cause.or(self.cause);
+                self.stop_reason = Some(if in_shutdown { StopReason::Shutdown } else { StopReason::Reload });
+                self.advance(Input::StopRequested, list);
+            }
+            JobCommand::Answer(number) => list.push(Action::Report(self.changed(Some(number)))),
+            JobCommand::GiveUp { in_shutdown } => {
+                self.note_loss(in_shutdown, list);
+                self.advance(Input::TriggerExpired, list);
+            }
+            JobCommand::Hurry => {
+                self.advance(Input::HoldEnded, list);
+                self.advance(Input::DrainElapsed, list);
+            }
+            JobCommand::Kill => {
+                if self.life.process != Process::None && self.life.phase != Phase::Killing {
+                    self.log(Severity::Warning, "is killed: its time to stop is over", list);
+                }
+                self.stop_reason.get_or_insert(StopReason::Killed);
+                self.advance(Input::KillRequested, list);
+            }
+            JobCommand::Halt => {
+                self.stop_reason = Some(StopReason::Halted);
+                self.advance(Input::HaltRequested, list);
+            }
+            JobCommand::Start => self.by_hand(now, Input::StartRequested, list),
+            JobCommand::Restart => {
+                self.stop_reason = Some(StopReason::Restarted);
+                self.by_hand(now, Input::RestartRequested, list);
+            }
+            JobCommand::Signal(signal) => self.signal(signal, list),
+            JobCommand::Maintain(on) => {
+                list.extend(self.checks.maintain(on).map(Action::Check));
+                self.settle(list);
+            }
+            JobCommand::Retire => {
+                self.retired = true;
+                list.extend([Action::Check(CheckCommand::Retire), Action::Stop]);
+            }
+        }
+    }
+
+    /// Says why a job will not run; one that has run, or could only run at the end, needs no words.
+    fn note_loss(&mut self, in_shutdown: bool, list: &mut Actions) {
+        if self.life.phase == Phase::Waiting && self.runs == 0 && !in_shutdown {
+            let reason = format!("{} can no longer come", self.listener.missing());
+            self.log(Severity::Warning, format!("will not run: {reason}"), list);
+            self.never_ran = Some(reason);
+        }
+    }
+
+    /// Starts by hand; the ticks of an interval that had ended begin anew.
+    fn by_hand(&mut self, now: Moment, input: Input, list: &mut Actions) {
+        self.occasion = None;
+        self.advance(input, list);
+        self.resume_ticks(now, list);
+    }
+}

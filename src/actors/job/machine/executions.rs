@@ -1,0 +1,151 @@
+//! The job's process: when it is started, and what its start and its end mean.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::lifecycle::{Cadence, Ended, Input, Policy};
+use super::{Action, Actions, State, reasons};
+use crate::actors::machine::Severity;
+use crate::messages::job::Phase;
+use crate::messages::moment::Moment;
+use crate::messages::process::{ExecutionId, Pid, ProcessEnded, ProcessStarted, Unstarted};
+use crate::messages::signal::Signal;
+
+/// Starts and successes of a job with a shorter interval are logged at DEBUG.
+const ROUTINE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// One execution of the job's program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Execution {
+    pub id: ExecutionId,
+    /// Its process and when that became its program; `None` while it is being started.
+    pub process: Option<(Pid, Moment)>,
+}
+
+impl State {
+    /// The execution under way, or the last one.
+    pub fn execution(&self) -> Option<ExecutionId> {
+        self.execution.map(|execution| execution.id)
+    }
+
+    /// The process of that execution.
+    pub fn pid(&self) -> Option<i32> {
+        let (pid, _) = self.execution?.process?;
+        Some(pid.number())
+    }
+
+    pub(super) fn is_current(&self, id: ExecutionId) -> bool {
+        self.execution() == Some(id)
+    }
+
+    /// Starts the process, if the log has room for its output.
+    pub(super) fn spawn(&mut self, list: &mut Actions) {
+        (self.kill, self.stop_reason, self.execution) = (None, None, None);
+        self.awaits_log = !self.spec.raw_output;
+        list.push(if self.awaits_log { Action::CheckLog } else { self.launch() });
+    }
+
+    pub(super) fn log_checked(&mut self, is_flooded: bool, list: &mut Actions) {
+        if !self.awaits_log {
+            return;
+        }
+        if is_flooded {
+            self.log(Severity::Debug, "waits for the log, which is not read fast enough", list);
+            list.push(Action::AwaitLog);
+        } else {
+            self.awaits_log = false;
+            list.extend([self.launch(), Action::Show]);
+        }
+    }
+
+    fn launch(&mut self) -> Action {
+        self.runs += 1;
+        Action::Launch(self.occasion.clone())
+    }
+
+    pub(super) fn started(&mut self, now: Moment, started: ProcessStarted, list: &mut Actions) {
+        let Some(execution) = self.execution.as_mut().filter(|execution| execution.id == started.execution)
+        else {
+            return;
+        };
+        execution.process = Some((started.pid, now));
+        self.log(if self.is_routine() { Severity::Debug } else { Severity::Info }, "started", list);
+        if self.life.phase == Phase::Running {
+            list.extend(self.checks.begin().map(Action::Check));
+        }
+        list.push(Action::Show);
+    }
+
+    pub(super) fn process_ended(&mut self, now: Moment, ended: &ProcessEnded, list: &mut Actions) {
+        let Some(execution) = self.execution.filter(|execution| execution.id == ended.execution) else {
+            return;
+        };
+        list.extend(ended.pid.map(Action::ForgetProcess));
+        list.push(Action::Check(self.checks.pause()));
+        if !self.life.pending {
+            self.release_hold(list);
+        }
+        let reason = reasons::end(ended, self.kill);
+        self.ended = Some(reasons::of_end(ended, &reason));
+        match &ended.unstarted {
+            Some(Unstarted::Failed(reason)) => {
+                self.log(Severity::Error, reason.as_str(), list);
+                self.last_exit = Some((ended.status.shell_code(), reason.clone()));
+                return self.advance(Input::SpawnFailed, list);
+            }
+            Some(Unstarted::Cancelled) => {
+                self.runs = self.runs.saturating_sub(1);
+                return self.advance(Input::SpawnFailed, list);
+            }
+            None => {}
+        }
+        self.log_end(ended, list);
+        self.last_exit = Some((ended.status.shell_code(), reason));
+        let lasted = execution.process.map_or(Duration::ZERO, |(_, started)| now.since(started));
+        self.advance(Input::Exited(Ended { success: ended.status.is_success(), lasted }), list);
+        if !ended.leftover {
+            self.advance(Input::GroupGone, list);
+        }
+    }
+
+    fn log_end(&self, ended: &ProcessEnded, list: &mut Actions) {
+        let pid = ended.pid.map(Pid::number);
+        let asked = self.life.phase.is_stopping() || self.life.phase == Phase::TimedOut;
+        let severity =
+            if ended.for_memory || !ended.daemons.is_empty() || !(ended.status.is_success() || asked) {
+                Severity::Warning
+            } else if asked || self.is_routine() {
+                Severity::Debug
+            } else {
+                Severity::Info
+            };
+        list.push(Action::Log(severity, ended.to_string(), pid));
+        if !ended.daemons.is_empty() {
+            let text = "must stay in the foreground: what it put into the background ends with it";
+            list.push(Action::Log(Severity::Warning, text.to_owned(), pid));
+        }
+    }
+
+    /// Whether it runs so often that a line for each start and success would drown all others.
+    fn is_routine(&self) -> bool {
+        let cadence = Policy::from(&*self.spec).cadence;
+        matches!(cadence, Cadence::Interval(interval) if interval < ROUTINE_INTERVAL)
+    }
+
+    /// Asks the process to end. It is not checked any more: that it does not answer is no news.
+    pub(super) fn end(&mut self, signal: Signal, list: &mut Actions) {
+        list.push(Action::Check(self.checks.pause()));
+        if let Some(execution) = self.execution() {
+            self.log(Severity::Debug, format!("sends {signal}"), list);
+            list.push(Action::End(execution, signal));
+        }
+    }
+
+    pub(super) fn signal(&self, signal: Signal, list: &mut Actions) {
+        if let Some(execution) = self.execution() {
+            self.log(Severity::Debug, format!("sends {signal}"), list);
+            list.push(Action::Signal(execution, signal));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The timer of a job's phase: how long it lasts, and what its end means.
+
+use std::time::Duration;
+
+use super::lifecycle::{Input, Timer};
+use super::{Action, Actions, State, backoff};
+use crate::actors::machine::Severity;
+
+/// How long Consul may take to forget a job that stops.
+const DEREGISTRATION_LIMIT: Duration = Duration::from_secs(2);
+/// How long a step of a stop may take outside a shutdown, unless configured.
+const STEP_LIMIT: Duration = Duration::from_secs(5);
+
+impl State {
+    pub(super) fn start_timer(&mut self, timer: Timer, list: &mut Actions) {
+        self.cancel_timer(list);
+        let Some(limit) = self.limit(timer) else { return };
+        self.timer = Some((timer, limit));
+        list.push(match timer {
+            Timer::Delay(_) => Action::DrawJitter,
+            Timer::RunTimeout | Timer::Hold | Timer::Deregistration | Timer::Drain | Timer::KillTimeout => {
+                Action::StartTimer(limit)
+            }
+        });
+    }
+
+    /// How long a timer lasts, if it is not endless. In a shutdown its budget is what bounds the waits.
+    fn limit(&self, timer: Timer) -> Option<Duration> {
+        let step_limit = (!self.in_shutdown).then_some(STEP_LIMIT);
+        match timer {
+            Timer::RunTimeout => self.spec.timeout,
+            Timer::Delay(delay) => Some(delay),
+            Timer::Hold => self.spec.stop.wait.or(step_limit),
+            Timer::Deregistration => Some(DEREGISTRATION_LIMIT),
+            Timer::Drain => Some(self.spec.stop.drain),
+            Timer::KillTimeout => self.spec.stop.kill_timeout.or(step_limit),
+        }
+    }
+
+    /// Starts the delay before a restart, spread by chance.
+    pub(super) fn start_delay(&mut self, random: f64, list: &mut Actions) {
+        if let Some((Timer::Delay(_), delay)) = &mut self.timer {
+            *delay = backoff::jittered(&self.spec.backoff, *delay, random);
+            let delay = *delay;
+            self.log(Severity::Info, format!("restarts in {}", text(delay)), list);
+            list.push(Action::StartTimer(delay));
+        }
+    }
+
+    pub(super) fn cancel_timer(&mut self, list: &mut Actions) {
+        list.extend(self.timer.take().map(|_| Action::CancelTimer));
+    }
+
+    pub(super) fn timer_elapsed(&mut self, list: &mut Actions) {
+        let Some((timer, limit)) = self.timer.take() else { return };
+        let limit = text(limit);
+        let input = match timer {
+            Timer::RunTimeout => {
+                let verb = if self.pid().is_some() { "ran" } else { "was being started" };
+                let text = format!("{verb} longer than its timeout of {limit}: it is killed");
+                self.log(Severity::Warning, text, list);
+                Input::RunTimeoutElapsed
+            }
+            Timer::KillTimeout => {
+                let text = format!("did not end within {limit} of {}: it is killed", self.spec.stop.signal);
+                self.log(Severity::Warning, text, list);
+                Input::KillTimeoutElapsed
+            }
+            Timer::Delay(_) => Input::DelayElapsed,
+            Timer::Hold => Input::HoldEnded,
+            Timer::Deregistration => Input::DeregistrationEnded,
+            Timer::Drain => Input::DrainElapsed,
+        };
+        self.advance(input, list);
+    }
+}
+
+/// A time as the log has it.
+pub(super) fn text(duration: Duration) -> String {
+    let milliseconds = duration.as_millis();
+    if milliseconds < 1000 { format!("{milliseconds}ms") } else { format!("{:.1}s", duration.as_secs_f64()) }
+}
