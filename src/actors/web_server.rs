@@ -14,6 +14,7 @@ pub mod telemetry;
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -26,8 +27,9 @@ use tokio::time::Instant;
 
 use connection::{ConnectionState, ConnectionTracker, Connections};
 use event_log::EventLog;
-use places::Places;
+use places::{Places, Prepared};
 
+use crate::config::spec::Spec;
 use crate::messages::bus::Notice;
 use crate::messages::control::{ChangeEnvironment, ControlJob, Reload, SetMaintenance};
 use crate::messages::status::Board;
@@ -123,12 +125,13 @@ pub fn application(
 pub struct WebServer {
     shared: Data<Shared>,
     places: Rc<Places>,
+    prepared: Option<Prepared>,
 }
 
 impl WebServer {
     /// A server of these places.
     pub fn new(places: Rc<Places>) -> Self {
-        Self { shared: places.shared().clone(), places }
+        Self { shared: places.shared().clone(), places, prepared: None }
     }
 }
 
@@ -142,6 +145,52 @@ impl Handler<Notice> for WebServer {
     fn handle(&mut self, notice: Notice, _: &mut Context<Self>) {
         self.shared.recorder.metrics().event_published(&notice.event.key);
         self.shared.events.push(notice.event);
+    }
+}
+
+/// Command of a reload: bind the listeners that this configuration asks for and that are not served yet. They are kept
+/// until one of the next two commands, or replaced by the next `PrepareListeners`. An error changes nothing and closes
+/// what was bound.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), String>")]
+pub struct PrepareListeners(pub Arc<Spec>);
+
+/// Command of a reload: from now on serve the configuration that was prepared, and nothing else.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct AdoptListeners;
+
+/// Command of a reload that was given up: close the listeners that were prepared.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct DiscardListeners;
+
+impl Handler<PrepareListeners> for WebServer {
+    type Result = Result<(), String>;
+
+    fn handle(&mut self, PrepareListeners(spec): PrepareListeners, _: &mut Context<Self>) -> Self::Result {
+        // First, since the new ones may be in the way of the next ones.
+        self.prepared = None;
+        self.prepared = Some(self.places.prepare(&spec).map_err(|error| error.to_string())?);
+        Ok(())
+    }
+}
+
+impl Handler<AdoptListeners> for WebServer {
+    type Result = ();
+
+    fn handle(&mut self, _: AdoptListeners, _: &mut Context<Self>) {
+        if let Some(prepared) = self.prepared.take() {
+            self.places.adopt(prepared);
+        }
+    }
+}
+
+impl Handler<DiscardListeners> for WebServer {
+    type Result = ();
+
+    fn handle(&mut self, _: DiscardListeners, _: &mut Context<Self>) {
+        self.prepared = None;
     }
 }
 
