@@ -20,12 +20,12 @@ use super::job::{Job, Surroundings};
 use super::machine::Clock;
 use super::pilot::crew::Hand;
 use super::pilot::view::JobView;
-use super::pilot::{Load, Pilot, Prepare, SignalArrived, Tools, configure_environment};
+use super::pilot::{Load, Pilot, SignalArrived, Tools, configure_environment};
 use super::reaper::Reaper;
 use super::registry::{Overseer, Registry};
+use super::web_server::endpoints::Listeners;
 use super::web_server::event_log::EventLog;
-use super::web_server::places::{Listeners, Places};
-use super::web_server::{Leave, PilotLink, Shared, WebServer};
+use super::web_server::{AppState, Leave, PilotLink, WebServer};
 use crate::config::spec::{CheckSpec, JobSpec, Spec};
 use crate::logging::Log;
 use crate::messages::bus::{Bus, Interest, Notice, Subscribe, Unsubscribe};
@@ -129,20 +129,16 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         recorder: recorder.clone(),
         log: log.logger().clone(),
     });
-    let places = listeners.map(|listeners| {
+    let web_server = listeners.map(|listeners| {
         let pilot = PilotLink {
             reload: pilot.clone().recipient(),
             job: pilot.clone().recipient(),
             maintenance: pilot.clone().recipient(),
             environment: pilot.clone().recipient(),
         };
-        let board = board.clone();
-        let shared =
-            Shared { pilot, board, recorder, events: EventLog::default(), queued, started: Instant::now() };
-        Rc::new(Places::new(listeners, shared, log.logger().clone()))
-    });
-    let web_server = places.clone().map(|places| {
-        let web_server = WebServer::new(places).start();
+        let (board, events, started) = (board.clone(), EventLog::default(), Instant::now());
+        let state = AppState { pilot, board, recorder, events, queued, started };
+        let web_server = WebServer::new(listeners, &spec, state, log.logger().clone()).start();
         let recipient = web_server.clone().recipient();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient });
         web_server
@@ -162,7 +158,11 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
             let registry = registry.clone();
             move |hand| registry.do_send(Unsubscribe(hand.notices.clone()))
         }),
-        prepare: preparing(places, Rc::clone(&discovering)),
+        check: {
+            let discovery = Rc::clone(&discovering);
+            Box::new(move |old, new| discovery.check(old, new).map_err(|error| error.to_string()))
+        },
+        web_server: web_server.clone(),
         reconfigured: {
             let discovery = Rc::clone(&discovering);
             vec![
@@ -171,20 +171,10 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
             ]
         },
     };
-    let spec = Rc::new(spec);
-    pilot_context.run(Pilot::new(Rc::clone(&spec), tools, exit));
+    let spec = Arc::new(spec);
+    pilot_context.run(Pilot::new(Arc::clone(&spec), tools, exit));
     discovering.observe_all(&spec);
     Ok(Program { pilot, registry, consul, board, web_server, exited })
-}
-
-/// What can fail of a new configuration: the places that it wants served, and the way to Consul.
-fn preparing(places: Option<Rc<Places>>, discovering: Rc<Discovering>) -> Box<Prepare> {
-    Box::new(move |old, new| {
-        discovering.check(old, new).map_err(|error| error.to_string())?;
-        let Some(places) = places.clone() else { return Ok(Box::new(|| {})) };
-        let prepared = places.prepare(new).map_err(|error| error.to_string())?;
-        Ok(Box::new(move || places.adopt(prepared)))
-    })
 }
 
 /// Starts a job's actors and subscribes it to what it listens for.

@@ -11,6 +11,7 @@ use slog::warn;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::web_server::WebServer;
 use crate::config::spec::{JobSpec, Spec};
 use crate::logging::Log;
 use crate::messages::bus::{Bus, Marked};
@@ -49,12 +50,8 @@ pub type Hire = dyn Fn(&Arc<JobSpec>, u64) -> Hand;
 /// Hears of a new configuration: the old one and the new.
 pub type Reconfigured = dyn Fn(&Spec, &Spec, &HashSet<EventKey>);
 
-/// Gets hold of what a new configuration (after the old one) needs, before anything is changed. What it returns puts that
-/// to use, or gives it back when it is dropped.
-pub type Prepare = dyn Fn(&Spec, &Spec) -> Result<Adopt, String>;
-
-/// Puts what was prepared to use.
-pub type Adopt = Box<dyn FnOnce()>;
+/// Says whether a new configuration, after the old one, can be used; an error says why not.
+pub type Check = dyn Fn(&Spec, &Spec) -> Result<(), String>;
 
 /// What the Pilot needs of the program around it.
 pub struct Tools {
@@ -74,8 +71,10 @@ pub struct Tools {
     pub hire: Box<Hire>,
     /// Ends a job's subscriptions.
     pub dismiss: Box<dyn Fn(&Hand)>,
-    /// Gets hold of what a configuration needs.
-    pub prepare: Box<Prepare>,
+    /// Says whether a new configuration can be used.
+    pub check: Box<Check>,
+    /// Serves the control socket and telemetry.
+    pub web_server: Option<Addr<WebServer>>,
     /// Told of every new configuration.
     pub reconfigured: Vec<Box<Reconfigured>>,
 }
@@ -108,7 +107,7 @@ pub fn configure_environment(environ: &mut Environ, spec: &Spec) {
 
 /// The root actor.
 pub struct Pilot {
-    spec: Rc<Spec>,
+    spec: Arc<Spec>,
     tools: Tools,
     crew: Crew,
     stage: Stage,
@@ -147,7 +146,7 @@ struct Decide;
 
 impl Pilot {
     /// A pilot for that configuration; `exit` hears the exit status when all is over.
-    pub fn new(spec: Rc<Spec>, tools: Tools, exit: oneshot::Sender<u8>) -> Self {
+    pub fn new(spec: Arc<Spec>, tools: Tools, exit: oneshot::Sender<u8>) -> Self {
         Self {
             spec,
             tools,

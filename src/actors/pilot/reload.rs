@@ -2,7 +2,6 @@
 //! meanwhile are answered together by one more reload.
 
 use std::collections::HashSet;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -10,8 +9,10 @@ use slog::{info, warn};
 use tokio::sync::oneshot;
 
 use super::plan::{Plan, next_to_stop, plan};
-use super::{Adopt, Pilot, Stage, configure_environment, facts};
+use super::{Pilot, Stage, configure_environment, facts};
+use crate::actors::web_server::{AdoptListeners, DiscardListeners, PrepareListeners, WebServer};
 use crate::config::spec::{JobSpec, Spec};
+use crate::logging::PreparedLog;
 use crate::messages::control::{Refusal, Reload, ReloadSummary};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::JobCommand;
@@ -33,12 +34,11 @@ pub struct Requests {
 
 /// A reload under way: the old jobs are stopping.
 pub struct Reloading {
-    spec: Rc<Spec>,
+    spec: Arc<Spec>,
     jobs: Vec<Arc<JobSpec>>,
     plan: Plan,
     told: Vec<bool>,
-    /// Puts what was prepared to use.
-    adopt: Adopt,
+    log: PreparedLog,
     answers: Vec<Answer>,
 }
 
@@ -76,9 +76,35 @@ impl Pilot {
             if reload.dry_run {
                 pilot.answer_dry_run(answers, outcome, reload);
             } else {
-                pilot.requests.loading = false;
-                pilot.begin_reload(answers, outcome, reload, ctx);
+                pilot.prepare(answers, outcome, reload, ctx);
             }
+        }));
+    }
+
+    /// Lets the WebServer bind the listeners that the configuration needs, before anything changes.
+    fn prepare(
+        &self,
+        answers: Vec<Answer>,
+        outcome: Result<Spec, String>,
+        reload: Reload,
+        ctx: &mut Context<Self>,
+    ) {
+        if !matches!(self.stage, Stage::Running) {
+            return answer_all(answers, &Err(not_now()));
+        }
+        let checked = outcome.and_then(|spec| (self.tools.check)(&self.spec, &spec).map(|()| Arc::new(spec)));
+        let web_server = self.tools.web_server.clone();
+        let prepared = async move {
+            let spec = checked?;
+            if let Some(web_server) = web_server {
+                let reply = web_server.send(PrepareListeners(Arc::clone(&spec))).await;
+                reply.map_err(|error| format!("cannot prepare the listeners: {error}"))??;
+            }
+            Ok(spec)
+        };
+        ctx.spawn(fut::wrap_future(prepared).map(move |outcome, pilot: &mut Self, ctx| {
+            pilot.requests.loading = false;
+            pilot.begin_reload(answers, outcome, reload, ctx);
         }));
     }
 
@@ -92,16 +118,21 @@ impl Pilot {
     fn begin_reload(
         &mut self,
         answers: Vec<Answer>,
-        outcome: Result<Spec, String>,
+        outcome: Result<Arc<Spec>, String>,
         reload: Reload,
         ctx: &mut Context<Self>,
     ) {
         if !matches!(self.stage, Stage::Running) {
             return answer_all(answers, &Err(not_now()));
         }
-        let (spec, adopt) = match outcome.and_then(|spec| self.make_ready(spec)) {
-            Ok(ready) => ready,
+        let prepare_log = |spec: Arc<Spec>| match self.tools.log.prepare(&spec.logging) {
+            Ok(log) => Ok((spec, log)),
+            Err(error) => Err(error.to_string()),
+        };
+        let (spec, log) = match outcome.and_then(prepare_log) {
+            Ok(prepared) => prepared,
             Err(report) => {
+                self.tell_web_server(DiscardListeners);
                 warn!(
                     self.tools.log.logger(),
                     "the configuration was not reloaded, everything goes on as it was:\n{report}"
@@ -114,22 +145,18 @@ impl Pilot {
         self.crew.resolve_needs();
         let plan = plan(&self.crew.specs(), &jobs, &self.crew.halted(), reload.restart_all);
         let told = vec![false; plan.stop.len()];
-        self.stage = Stage::Reloading(Reloading { spec: Rc::new(spec), jobs, plan, told, adopt, answers });
+        self.stage = Stage::Reloading(Reloading { spec, jobs, plan, told, log, answers });
         self.go_on_reloading(ctx);
     }
 
-    /// What can fail, before anything changes.
-    fn make_ready(&self, spec: Spec) -> Result<(Spec, Adopt), String> {
-        let adopt = (self.tools.prepare)(&self.spec, &spec)?;
-        let prepared = self.tools.log.prepare(&spec.logging).map_err(|error| error.to_string())?;
-        let log = self.tools.log.clone();
-        Ok((
-            spec,
-            Box::new(move || {
-                log.adopt(prepared);
-                adopt();
-            }),
-        ))
+    fn tell_web_server<M>(&self, message: M)
+    where
+        M: Message<Result = ()> + Send + 'static,
+        WebServer: Handler<M>,
+    {
+        if let Some(web_server) = &self.tools.web_server {
+            web_server.do_send(message);
+        }
     }
 
     /// Tells the next of the old jobs to stop; when all are gone, the new ones begin.
@@ -164,9 +191,10 @@ impl Pilot {
     }
 
     fn finish_reload(&mut self, reloading: Reloading, ctx: &mut Context<Self>) {
-        let Reloading { spec, jobs, plan, adopt, answers, .. } = reloading;
-        let old = std::mem::replace(&mut self.spec, Rc::clone(&spec));
-        adopt();
+        let Reloading { spec, jobs, plan, log, answers, .. } = reloading;
+        let old = std::mem::replace(&mut self.spec, Arc::clone(&spec));
+        self.tools.log.adopt(log);
+        self.tell_web_server(AdoptListeners);
         configure_environment(&mut self.tools.environ.borrow_mut(), &spec);
         let started: HashSet<&str> = plan.start.iter().map(|name| &**name).collect();
         let stopped: HashSet<&str> = plan.stop.iter().map(|name| &**name).collect();
@@ -218,6 +246,8 @@ impl Pilot {
 
     /// No reload will be carried out any more.
     pub(super) fn refuse_reloads(&mut self) {
+        // Also right if the WebServer is still preparing: it handles messages in order.
+        self.tell_web_server(DiscardListeners);
         let waiting = std::mem::take(&mut self.requests.waiting);
         answer_all(waiting, &Err(not_now()));
         if let Stage::Reloading(reloading) = &mut self.stage {

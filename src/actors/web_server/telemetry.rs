@@ -7,7 +7,7 @@ use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
-use super::Shared;
+use super::AppState;
 use super::reply::{json, wrong_method};
 use super::status;
 use crate::metrics::Scene;
@@ -34,30 +34,30 @@ pub fn routes(config: &mut ServiceConfig) {
     resource!("/readyz", ready);
 }
 
-async fn metrics(shared: Data<Shared>, request: HttpRequest) -> HttpResponse {
+async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
     let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::preferred(accept.unwrap_or_default());
-    let overview = shared.board.read();
+    let overview = state.board.read();
     let scene = Scene {
         overview: &overview,
-        queued: shared.queued.get(),
+        queued: state.queued.get(),
         process: ProcessUse::read(),
         now: Instant::now(),
     };
-    let text = shared.recorder.metrics().expose(format, &scene);
+    let text = state.recorder.metrics().expose(format, &scene);
     HttpResponse::Ok().content_type(format.content_type()).body(text)
 }
 
-async fn containerpilots_status(shared: Data<Shared>) -> HttpResponse {
-    json(StatusCode::OK, &status::in_containerpilots_form(&shared.board.read()))
+async fn containerpilots_status(state: Data<AppState>) -> HttpResponse {
+    json(StatusCode::OK, &status::in_containerpilots_form(&state.board.read()))
 }
 
 async fn alive() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
 }
 
-async fn ready(shared: Data<Shared>) -> HttpResponse {
-    let overview = shared.board.read();
+async fn ready(state: Data<AppState>) -> HttpResponse {
+    let overview = state.board.read();
     let waiting = status::not_ready(&overview, SystemTime::now());
     let is_ready = waiting.is_empty() && !overview.shutting_down;
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
