@@ -98,7 +98,7 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
     Ok(HttpResponse::Ok()
         .content_type("text/event-stream")
         .insert_header((header::CACHE_CONTROL, "no-store"))
-        .body(state.events.stream(since, follow).over(request.conn_data())))
+        .streaming(state.events.stream(since, follow).over(request.conn_data()).chunks()))
 }
 
 async fn change_environment(state: Data<AppState>, request: HttpRequest, payload: Payload) -> Reply {
