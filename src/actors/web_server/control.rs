@@ -3,67 +3,42 @@
 use std::time::Instant;
 
 use actix_web::http::{Method, StatusCode, header};
-use actix_web::web::{self, Data, Path, Payload, ServiceConfig};
+use actix_web::web::{Data, Path, Payload, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 
 use super::AppState;
-use super::reply::{Failure, Reply, done, json, kind, object, wrong_method};
+use super::reply::{Failure, Reply, done, json, kind, object, resource};
 use super::status;
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
 use crate::messages::signal::Signal;
 
-/// What a job's name in a path looks like.
+/// The pattern of a job's name in a path. A job without a name of its own has the path of its program, with slashes.
 pub const ANY: &str = ":.+";
 
-const ORDERS: &[Method] = &[Method::PUT, Method::POST];
-const QUESTIONS: &[Method] = &[Method::GET];
+const COMMAND: &[Method] = &[Method::PUT, Method::POST];
+const QUERY: &[Method] = &[Method::GET];
 /// ContainerPilot answered a ping of any method.
-const PINGS: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
+const PING: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
 
 /// Every route of the control socket.
 pub fn routes(config: &mut ServiceConfig) {
-    // Each handler is another type, so a function that takes them all would need boxes.
-    macro_rules! resource {
-        ($path:literal, orders $handler:expr) => {
-            config.service(
-                web::resource($path)
-                    .route(web::put().to($handler))
-                    .route(web::post().to($handler))
-                    .default_service(web::to(|request| wrong_method(ORDERS, request))),
-            )
-        };
-        ($path:literal, pings $handler:expr) => {
-            config.service(
-                web::resource($path)
-                    .route(web::get().to($handler))
-                    .route(web::head().to($handler))
-                    .route(web::post().to($handler))
-                    .default_service(web::to(|request| wrong_method(PINGS, request))),
-            )
-        };
-        ($path:literal, questions $handler:expr) => {
-            config.service(
-                web::resource($path)
-                    .route(web::get().to($handler))
-                    .default_service(web::to(|request| wrong_method(QUESTIONS, request))),
-            )
-        };
-    }
-    resource!("/v3/ping", pings ping);
-    resource!("/v3/status", questions whole_status);
-    resource!("/v3/events", questions events);
-    resource!("/v3/environ", orders change_environment);
-    resource!("/v3/env", orders change_environment);
-    resource!("/v3/metric", orders record_metrics);
-    resource!("/v3/reload", orders reload);
-    resource!("/v3/maintenance/enable", orders | state | set_maintenance(state, true));
-    resource!("/v3/maintenance/disable", orders | state | set_maintenance(state, false));
-    // A job without a name of its own is called by its executable, slashes included.
-    resource!("/v3/jobs/{name:.+}/start", orders | state, name | control(state, name, JobOrder::Start));
-    resource!("/v3/jobs/{name:.+}/stop", orders | state, name | control(state, name, JobOrder::Stop));
-    resource!("/v3/jobs/{name:.+}/restart", orders | state, name | control(state, name, JobOrder::Restart));
-    resource!("/v3/jobs/{name:.+}/signal", orders signal);
+    let job = |order| move |state, name| control(state, name, order);
+    let maintenance = |on| move |state| set_maintenance(state, on);
+    config
+        .service(resource("/v3/ping", PING, ping))
+        .service(resource("/v3/status", QUERY, whole_status))
+        .service(resource("/v3/events", QUERY, events))
+        .service(resource("/v3/environ", COMMAND, change_environment))
+        .service(resource("/v3/env", COMMAND, change_environment))
+        .service(resource("/v3/metric", COMMAND, record_metrics))
+        .service(resource("/v3/reload", COMMAND, reload))
+        .service(resource("/v3/maintenance/enable", COMMAND, maintenance(true)))
+        .service(resource("/v3/maintenance/disable", COMMAND, maintenance(false)))
+        .service(resource("/v3/jobs/{name:.+}/start", COMMAND, job(JobOrder::Start)))
+        .service(resource("/v3/jobs/{name:.+}/stop", COMMAND, job(JobOrder::Stop)))
+        .service(resource("/v3/jobs/{name:.+}/restart", COMMAND, job(JobOrder::Restart)))
+        .service(resource("/v3/jobs/{name:.+}/signal", COMMAND, signal));
 }
 
 async fn ping() -> HttpResponse {
@@ -92,7 +67,7 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
             }
         }
     }
-    // A browser that lost its connection says how far it came.
+    // A browser that connects again sends the id of the last event that it has received.
     let resumed = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let since = since.or(resumed).or(if follow { None } else { Some(0) });
     Ok(HttpResponse::Ok()
@@ -104,7 +79,7 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
 async fn change_environment(state: Data<AppState>, request: HttpRequest, payload: Payload) -> Reply {
     let object = object(&request, payload, false, r#"{"NAME": "value", "GONE": null}"#).await?;
     let changes = object.into_iter().map(|(name, value)| change(name, value)).collect::<Result<_, _>>()?;
-    state.pilot.environment.send(ChangeEnvironment(changes)).await.map_err(|_| Failure::leaving())??;
+    state.pilot.environment.send(ChangeEnvironment(changes)).await??;
     Ok(done())
 }
 
@@ -171,7 +146,7 @@ async fn reload(state: Data<AppState>, request: HttpRequest, payload: Payload) -
             }
         }
     }
-    let summary = state.pilot.reload.send(reload).await.map_err(|_| Failure::leaving())??;
+    let summary = state.pilot.reload.send(reload).await??;
     Ok(json(
         StatusCode::OK,
         &json!({ "started": summary.started, "stopped": summary.stopped, "kept": summary.kept }),
@@ -179,13 +154,13 @@ async fn reload(state: Data<AppState>, request: HttpRequest, payload: Payload) -
 }
 
 async fn set_maintenance(state: Data<AppState>, on: bool) -> Reply {
-    let updated = state.pilot.maintenance.send(SetMaintenance(on)).await.map_err(|_| Failure::leaving())?;
+    let updated = state.pilot.maintenance.send(SetMaintenance(on)).await?;
     Ok(json(StatusCode::OK, &json!({ "updated": updated })))
 }
 
 async fn control(state: Data<AppState>, name: Path<String>, order: JobOrder) -> Reply {
     let control = ControlJob { name: name.into_inner(), order };
-    state.pilot.job.send(control).await.map_err(|_| Failure::leaving())??;
+    state.pilot.job.send(control).await??;
     Ok(done())
 }
 

@@ -61,7 +61,7 @@ impl Listeners {
 /// A listener that is served, and its connections.
 #[derive(Debug)]
 struct Endpoint {
-    /// The accept loop only borrows it: whoever drops the endpoint closes the listener at once.
+    /// Owned here and not by the task that accepts: an aborted task ends later, and the address must be free at once.
     _listener: Rc<Listener>,
     accepting: JoinHandle<()>,
     connections: Connections,

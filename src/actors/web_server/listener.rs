@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Weak;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -75,16 +75,16 @@ pub enum Listener {
 }
 
 impl Listener {
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Socket>> {
-        match self {
-            Self::Unix(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| Socket::Unix(stream)),
-            Self::Tcp(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| Socket::Tcp(stream)),
-        }
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Socket>>> {
+        Poll::Ready(match self {
+            Self::Unix(listener) => Ok(Box::new(ready!(listener.poll_accept(cx))?.0)),
+            Self::Tcp(listener) => Ok(Box::new(ready!(listener.poll_accept(cx))?.0)),
+        })
     }
 }
 
 /// The next connection; `None` when the listener has been dropped.
-async fn accept(listener: &Weak<Listener>) -> Option<Socket> {
+async fn accept(listener: &Weak<Listener>) -> Option<Box<dyn Socket>> {
     loop {
         let accepted = poll_fn(|cx| match listener.upgrade() {
             Some(listener) => listener.poll_accept(cx).map(Some),
@@ -97,8 +97,8 @@ async fn accept(listener: &Weak<Listener>) -> Option<Socket> {
     }
 }
 
-/// Serves every connection with the function that `serve` resolves to, which is awaited at the first one. It ends when the
-/// listener has been dropped and the task is woken or aborted.
+/// Serves every connection with the function that `serve` resolves to; that is awaited at the first connection. The
+/// listener is borrowed for each accept(2) only, so its owner closes it by dropping it, and then aborts this task.
 pub async fn accept_loop(
     listener: Weak<Listener>,
     serve: impl Future<Output = Option<Serve>>,

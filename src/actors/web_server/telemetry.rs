@@ -1,37 +1,29 @@
-//! The routes of the telemetry port: for Prometheus, for ContainerPilot's users, and for orchestrators.
+//! The routes of the telemetry port: metrics for Prometheus, ContainerPilot's status, and probes for orchestrators.
 
 use std::time::{Instant, SystemTime};
 
 use actix_web::http::{Method, StatusCode, header};
-use actix_web::web::{self, Data, ServiceConfig};
+use actix_web::web::{Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
 use super::AppState;
-use super::reply::{json, wrong_method};
+use super::reply::{json, resource};
 use super::status;
 use crate::metrics::Scene;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::ProcessUse;
 
-const METHODS: &[Method] = &[Method::GET, Method::HEAD];
+/// Some load balancers send HEAD.
+const QUERY: &[Method] = &[Method::GET, Method::HEAD];
 
 /// Every route of the telemetry port.
 pub fn routes(config: &mut ServiceConfig) {
-    macro_rules! resource {
-        ($path:literal, $handler:expr) => {
-            config.service(
-                web::resource($path)
-                    .route(web::get().to($handler))
-                    .route(web::head().to($handler)) // as some load balancers ask
-                    .default_service(web::to(|request| wrong_method(METHODS, request))),
-            )
-        };
-    }
-    resource!("/metrics", metrics);
-    resource!("/status", containerpilots_status);
-    resource!("/healthz", alive);
-    resource!("/readyz", ready);
+    config
+        .service(resource("/metrics", QUERY, metrics))
+        .service(resource("/status", QUERY, containerpilots_status))
+        .service(resource("/healthz", QUERY, alive))
+        .service(resource("/readyz", QUERY, ready));
 }
 
 async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
