@@ -9,11 +9,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::argv::{self, Flag, Normalised};
-use super::request::{
-    CheckOptions, ClientRequest, Color, Destination, Format, JobAction, Maintenance, Request,
-};
+use super::request::{CheckOptions, ClientRequest, Color, Destination, Format, Maintenance, Request};
 use crate::config::spec::CommandLine;
 use crate::config::suggest::nearest;
+use crate::messages::control::{ControlJob, JobOrder, Reload};
 use crate::messages::signal::Signal;
 use value::{measurement, signal, variable};
 
@@ -322,7 +321,7 @@ fn flag_request(
         return Some(Request::Render { config: config.clone(), destination: destination(rendering.out) });
     }
     let request = if client.reload {
-        ClientRequest::Reload { all: client.all, dry_run: client.dry_run }
+        ClientRequest::Reload(Reload { restart_all: client.all, dry_run: client.dry_run })
     } else if client.ping {
         ClientRequest::Ping
     } else if let Some(direction) = client.maintenance {
@@ -342,7 +341,7 @@ fn destination(out: Option<PathBuf>) -> Destination {
 }
 
 fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request, clap::Error> {
-    let job = |OneJob { job: name }, action| ClientRequest::Job { name, action };
+    let job = |OneJob { job: name }, order| ClientRequest::Job(ControlJob { name, order });
     let request = match command {
         Command::Check { strict, format, color } => {
             return Ok(Request::Check { config, options: CheckOptions { strict, format, color } });
@@ -354,10 +353,10 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request,
         }
         Command::Status { format } => ClientRequest::Status { format },
         Command::Events { since, follow } => ClientRequest::Events { since, follow },
-        Command::Start(name) => job(name, JobAction::Start),
-        Command::Stop(name) => job(name, JobAction::Stop),
-        Command::Restart(name) => job(name, JobAction::Restart),
-        Command::Signal { job: name, signal } => job(name, JobAction::Signal(signal)),
+        Command::Start(name) => job(name, JobOrder::Start),
+        Command::Stop(name) => job(name, JobOrder::Stop),
+        Command::Restart(name) => job(name, JobOrder::Restart),
+        Command::Signal { job: name, signal } => job(name, JobOrder::Signal(signal)),
     };
     Ok(Request::Client { config, socket: None, request })
 }

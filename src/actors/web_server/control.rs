@@ -147,10 +147,7 @@ async fn reload(state: Data<AppState>, request: HttpRequest, payload: Payload) -
         }
     }
     let summary = state.pilot.reload.send(reload).await??;
-    Ok(json(
-        StatusCode::OK,
-        &json!({ "started": summary.started, "stopped": summary.stopped, "kept": summary.kept }),
-    ))
+    Ok(json(StatusCode::OK, &json!(summary)))
 }
 
 async fn set_maintenance(state: Data<AppState>, on: bool) -> Reply {
