@@ -1,8 +1,8 @@
 //! Connections of clients, unix or TCP. Each has a task of its own on the program's one thread. Their number is limited: an
 //! idle connection is closed for a new one. No client can delay a reload or a shutdown.
 //!
-//! actix-http speaks HTTP. Written by hand are the limit on what it reads ([`Connection`]) and the list of connections; why
-//! actix-web's `HttpServer` does neither here is said in `listener`.
+//! actix-http speaks HTTP. Two things are written by hand: the limit on what it reads ([`Connection`]), and the list of
+//! connections, since actix-web's `HttpServer` is not used (`listener` says why).
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
@@ -87,7 +87,7 @@ impl ConnectionTracker {
     }
 }
 
-/// A connected socket: a unix socket's or a TCP socket's.
+/// A connected socket, unix or TCP.
 pub trait Socket: AsyncRead + AsyncWrite + AsFd + Debug + Unpin {}
 
 impl Socket for UnixStream {}

@@ -16,7 +16,7 @@ use super::{Api, AppState, application};
 use crate::config::spec::{ControlSpec, Spec, TelemetrySpec};
 
 /// Listeners that are bound and not served yet. If they are dropped, they are closed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Listeners {
     control: Option<(Listener, SocketFile)>,
     telemetry: Option<(Listener, SocketAddr)>,
