@@ -238,7 +238,7 @@ impl Handler<DiscardListeners> for WebServer {
 }
 
 /// Command: the program ends. No more connections are accepted. It is done when clients have read their last responses,
-/// or after [`LAST_RESPONSES`].
+/// or after 250 ms.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Leave;

@@ -222,20 +222,11 @@ pub fn parse(
 /// The call of an image of ContainerPilot: its ENTRYPOINT names a configuration, directly or through the environment, and
 /// Docker appends its CMD, which ContainerPilot ignores. `None` for any other call, and for a misspelt command.
 fn with_leftover(request: Request, rest: &[OsString], is_configured: bool) -> Option<Request> {
+    let Request::Supervise { config, main, .. } = request else { return None };
     let leftover: Vec<String> = rest.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let is_misspelt = leftover.first().is_some_and(|word| nearest_command(&definition(), word).is_some());
-    match request {
-        Request::Supervise { config, main, .. } if !is_misspelt && (config.is_some() || is_configured) => {
-            Some(Request::Supervise { config, main, leftover })
-        }
-        Request::Supervise { .. }
-        | Request::Render { .. }
-        | Request::Check { .. }
-        | Request::Schema
-        | Request::Client { .. }
-        | Request::Migrate { .. }
-        | Request::Version => None,
-    }
+    let is_image_call = !is_misspelt && (config.is_some() || is_configured);
+    is_image_call.then_some(Request::Supervise { config, main, leftover })
 }
 
 fn is_command(command: &clap::Command, word: &str) -> bool {
@@ -253,8 +244,8 @@ fn flag(command: &clap::Command, name: &str) -> Flag {
         Some(arg) if arg.get_action().takes_values() => Flag::TakesValue,
         Some(_) => Flag::Switch,
         None => {
-            let flags = command.get_subcommands().map(|subcommand| flag(subcommand, name));
-            flags.into_iter().find(|flag| *flag != Flag::Unknown).unwrap_or(Flag::Unknown)
+            let mut flags = command.get_subcommands().map(|subcommand| flag(subcommand, name));
+            flags.find(|flag| *flag != Flag::Unknown).unwrap_or(Flag::Unknown)
         }
     }
 }
