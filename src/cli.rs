@@ -54,12 +54,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let is_configured = std::env::var_os(locate::VARIABLE).is_some_and(|path| !path.is_empty());
     let request = match args::parse(arguments, is_configured) {
         Ok(request) => request,
-        Err(answer) => return print_answer(&answer),
+        Err(error) => return print_help_or_error(&error),
     };
     match perform(request) {
         Ok(status) => status,
         Err(error) => {
-            output::complain(&format!("containerpilot: {error}\n"));
+            output::print_error(&format!("containerpilot: {error}\n"));
             ExitCode::FAILURE
         }
     }
@@ -68,8 +68,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn perform(request: Request) -> Result<ExitCode, CommandError> {
     match request {
         Request::Supervise { config, main, leftover } => supervise::run(config.as_deref(), main, &leftover),
-        Request::Render { config, destination } => render::run(&found(config.as_deref())?, &destination),
-        Request::Check { config, options } => check::run(&found(config.as_deref())?, options),
+        Request::Render { config, destination } => {
+            render::run(&config_path(config.as_deref())?, &destination)
+        }
+        Request::Check { config, options } => check::run(&config_path(config.as_deref())?, options),
         Request::Schema => check::print_schema(),
         Request::Client { config, socket, request } => client::run(config.as_deref(), socket, &request),
         Request::Migrate { old, destination, main } => migrate::run(&old, &destination, main.as_ref()),
@@ -77,11 +79,11 @@ fn perform(request: Request) -> Result<ExitCode, CommandError> {
     }
 }
 
-/// Help that was asked for is an answer; everything else that clap says is a usage error, status 2.
-fn print_answer(answer: &clap::Error) -> ExitCode {
-    let text = answer.render().to_string();
-    if answer.use_stderr() {
-        output::complain(&text);
+/// clap reports help that was asked for as an error, too. All others are usage errors: status 2.
+fn print_help_or_error(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        output::print_error(&text);
         return ExitCode::from(2);
     }
     match output::print(&text) {
@@ -90,22 +92,22 @@ fn print_answer(answer: &clap::Error) -> ExitCode {
     }
 }
 
-/// Where the configuration is, by this process's environment and files.
-fn found(flag: Option<&Path>) -> Result<PathBuf, CommandError> {
+/// The path of the configuration: from the flag, this process's environment, or the default paths.
+fn config_path(flag: Option<&Path>) -> Result<PathBuf, CommandError> {
     let variable = std::env::var_os(locate::VARIABLE);
     locate::locate(flag, variable.as_deref(), Path::exists)
         .ok_or_else(|| CommandError::new(format!("no configuration: {} (see --help)", locate::NOT_FOUND)))
 }
 
-/// This process's environment, for templates. What is not UTF-8 cannot be put into JSON5 as it is.
+/// This process's environment, for templates. Bytes that are not UTF-8 are replaced: JSON5 cannot hold them.
 fn environment() -> BTreeMap<String, String> {
     let text = |value: OsString| value.to_string_lossy().into_owned();
     std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
 }
 
-/// Prints what is wrong with a configuration; the error is the last line.
-fn refused(path: &Path, report: &Report) -> CommandError {
+/// Prints the report about a bad configuration. The returned error sums it up, and is printed last.
+fn print_report(path: &Path, report: &Report) -> CommandError {
     let coloured = check::is_coloured(Color::Auto, &io::stderr());
-    output::complain(&format!("{}\n", report.render(coloured)));
+    output::print_error(&format!("{}\n", report.render(coloured)));
     CommandError::new(format!("cannot use {}: {}", path.display(), report.summary()))
 }

@@ -24,9 +24,9 @@ use super::pilot::{
 };
 use super::reaper::Reaper;
 use super::registry::{Overseer, Registry};
+use super::web_server::endpoints::Listeners;
 use super::web_server::event_log::EventLog;
-use super::web_server::places::{Listeners, Places};
-use super::web_server::{Leave, PilotLink, Shared, WebServer};
+use super::web_server::{AppState, Leave, PilotLink, WebServer};
 use crate::config::spec::Spec;
 use crate::logging::Log;
 use crate::messages::bus::{Bus, Interest, Subscribe};
@@ -126,20 +126,16 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         clock,
         log: log.logger().clone(),
     });
-    let places = listeners.map(|listeners| {
+    let web_server = listeners.map(|listeners| {
         let pilot = PilotLink {
             reload: pilot.clone().recipient(),
             job: pilot.clone().recipient(),
             maintenance: pilot.clone().recipient(),
             environment: pilot.clone().recipient(),
         };
-        let board = board.clone();
-        let shared =
-            Shared { pilot, board, recorder, events: EventLog::default(), queued, started: Instant::now() };
-        Rc::new(Places::new(listeners, shared, log.logger().clone()))
-    });
-    let web_server = places.map(|places| {
-        let web_server = WebServer::new(places).start();
+        let (board, events, started) = (board.clone(), EventLog::default(), Instant::now());
+        let state = AppState { pilot, board, recorder, events, queued, started };
+        let web_server = WebServer::new(listeners, &spec, state, log.logger().clone()).start();
         let recipient = web_server.clone().recipient();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient });
         web_server

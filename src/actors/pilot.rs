@@ -178,29 +178,28 @@ impl Pilot {
         }));
     }
 
-    /// Gets hold of what can fail of a new configuration, before anything changes: the way to Consul, the log, and the
-    /// sockets to listen on.
-    fn prepare(&mut self, spec: Arc<Spec>, ctx: &mut Context<Self>) {
-        let log = self
-            .check_consul(&spec)
-            .and_then(|()| self.resources.log.prepare(&spec.logging).map_err(|error| error.to_string()));
-        let (log, ready) = match log {
-            Ok(log) => (Some(log), Ok(())),
-            Err(report) => (None, Err(report)),
-        };
-        self.prepared_log = log;
-        let web_server = self.resources.web_server.clone().filter(|_| ready.is_ok());
-        let listeners = async move {
-            match web_server {
-                Some(server) => {
-                    server.send(PrepareListeners(spec)).await.unwrap_or_else(|e| Err(e.to_string()))
-                }
-                None => ready,
+    /// Gets hold of what can fail of a new configuration, before anything changes: the way to Consul, the sockets to
+    /// listen on and the log, whose file is created last.
+    fn prepare(&self, spec: Arc<Spec>, ctx: &mut Context<Self>) {
+        let (consul, web_server) = (self.check_consul(&spec), self.resources.web_server.clone());
+        let prepared = async move {
+            consul?;
+            if let Some(server) = web_server {
+                let bound = server.send(PrepareListeners(Arc::clone(&spec))).await;
+                bound.map_err(|error| error.to_string())??;
             }
+            Ok(spec)
         };
-        ctx.spawn(fut::wrap_future(listeners).map(|outcome, pilot: &mut Self, ctx| {
+        ctx.spawn(fut::wrap_future(prepared).map(|outcome, pilot: &mut Self, ctx| {
+            let outcome = outcome.and_then(|spec| pilot.prepare_log(&spec));
             pilot.advance(Input::Prepared(outcome), ctx);
         }));
+    }
+
+    fn prepare_log(&mut self, spec: &Spec) -> Result<(), String> {
+        self.prepared_log =
+            Some(self.resources.log.prepare(&spec.logging).map_err(|error| error.to_string())?);
+        Ok(())
     }
 
     /// Whether the new configuration's Consul can be spoken to at all, if it is another one.

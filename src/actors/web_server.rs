@@ -1,18 +1,19 @@
-//! The WebServer: serves the control socket and the telemetry port on the program's one thread. It decides
-//! nothing: what clients ask is passed on to the Pilot, what they see is read from the board.
+//! The WebServer actor: owns the listeners and connections of the control socket and of the telemetry port, all on the
+//! program's one thread. It decides nothing: it passes on to the Pilot what clients ask for, and shows them the board.
 
 pub mod connection;
 pub mod control;
+pub mod endpoints;
 pub mod event_log;
 mod head_end;
 pub mod listener;
-pub mod places;
 mod readiness;
 pub mod reply;
 pub mod status;
 pub mod telemetry;
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,24 +24,26 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::web::{self, Data};
 use actix_web::{App, Error};
+use slog::{Logger, warn};
 use tokio::time::Instant;
 
 use connection::{ConnectionState, ConnectionTracker, Connections};
+use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
-use places::{Places, Prepared};
 
 use crate::config::spec::Spec;
 use crate::messages::bus::Notice;
 use crate::messages::control::{ChangeEnvironment, ControlJob, Reload, SetMaintenance};
-use crate::messages::status::Board;
+use crate::messages::event::Source;
+use crate::messages::status::{Board, Layout};
 use crate::metrics::Recorder;
 
-/// How long clients may take to read their last answers before we exit.
-const LAST_ANSWERS: Duration = Duration::from_millis(250);
+/// How long clients may take to read their last responses before we exit.
+const LAST_RESPONSES: Duration = Duration::from_millis(250);
 /// How often we look whether they have.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Where the Pilot takes what clients ask for.
+/// The Pilot, who carries out the commands of clients.
 pub struct PilotLink {
     /// Load the configuration again.
     pub reload: Recipient<Reload>,
@@ -52,35 +55,35 @@ pub struct PilotLink {
     pub environment: Recipient<ChangeEnvironment>,
 }
 
-/// What the routes work with.
-pub struct Shared {
-    /// Who carries out what clients ask for.
+/// The application state of actix-web, which every route can use.
+pub struct AppState {
+    /// Carries out commands.
     pub pilot: PilotLink,
-    /// What there is to see.
+    /// The state of jobs and watches.
     pub board: Board,
-    /// What is counted.
+    /// The metrics.
     pub recorder: Recorder,
     /// The last events.
     pub events: EventLog,
     /// How many events wait for their delivery.
     pub queued: Rc<Cell<usize>>,
-    /// Since when we run.
+    /// When the program started.
     pub started: Instant,
 }
 
-/// The two things that we serve.
+/// The two sets of routes, each with its own listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plane {
+pub enum Api {
     /// The control socket.
     Control,
     /// The telemetry port.
     Telemetry,
 }
 
-/// The routes of one plane as an application, to be served or tested.
+/// The routes of one of them as an application, to be served or tested.
 pub fn application(
-    plane: Plane,
-    shared: Data<Shared>,
+    api: Api,
+    state: Data<AppState>,
 ) -> App<
     impl ServiceFactory<
         ServiceRequest,
@@ -90,49 +93,84 @@ pub fn application(
         InitError = (),
     >,
 > {
-    let counting = shared.clone();
     App::new()
-        .app_data(shared)
+        .app_data(state.clone())
         .wrap_fn(move |request, service| {
             let tracker = request.conn_data::<ConnectionTracker>().cloned();
             if let Some(tracker) = &tracker {
                 tracker.begin_request();
             }
-            let (answer, counting) = (service.call(request), counting.clone());
+            let (response, state) = (service.call(request), state.clone());
             async move {
-                let answer = answer.await?;
-                if plane == Plane::Control {
-                    // The pattern, not the path: what clients make up must not become a label.
-                    let path = answer.request().match_pattern().unwrap_or_else(|| "unknown".to_owned());
+                let response = response.await?;
+                if api == Api::Control {
+                    // The pattern, not the path: labels of metrics must not be made up by clients.
+                    let path = response.request().match_pattern().unwrap_or_else(|| "unknown".to_owned());
                     let path = path.replace(control::ANY, "");
-                    counting.recorder.metrics().control_answered(&path, answer.status().as_u16());
+                    state.recorder.metrics().control_answered(&path, response.status().as_u16());
                 }
                 if let Some(tracker) = tracker.filter(|tracker| tracker.state() == ConnectionState::Answering)
                 {
                     tracker.set_state(ConnectionState::Idle);
                 }
-                Ok(answer)
+                Ok(response)
             }
         })
-        .configure(match plane {
-            Plane::Control => control::routes,
-            Plane::Telemetry => telemetry::routes,
+        .configure(match api {
+            Api::Control => control::routes,
+            Api::Telemetry => telemetry::routes,
         })
         .default_service(web::to(reply::not_found))
 }
 
 /// The web server.
 pub struct WebServer {
-    shared: Data<Shared>,
-    places: Rc<Places>,
-    prepared: Option<Prepared>,
+    state: Data<AppState>,
+    /// What is served now.
+    endpoints: Endpoints,
+    /// What a reload has prepared: its configuration, and the endpoints that are new in it.
+    prepared: Option<(Arc<Spec>, Endpoints)>,
+    log: Logger,
 }
 
 impl WebServer {
-    /// A server of these places.
-    pub fn new(places: Rc<Places>) -> Self {
-        Self { shared: places.shared().clone(), places, prepared: None }
+    /// Serves the first configuration on the listeners that were bound for it.
+    pub fn new(listeners: Listeners, spec: &Spec, state: AppState, log: Logger) -> Self {
+        let state = Data::new(state);
+        let new = listeners.serve(&state);
+        let mut server = Self { state, endpoints: Endpoints::default(), prepared: None, log };
+        server.adopt(spec, new);
+        server
     }
+
+    /// Changes to a configuration, whose new endpoints are given. Metrics that both configurations have keep their values.
+    fn adopt(&mut self, spec: &Spec, new: Endpoints) {
+        self.state.board.write().layout = layout(spec);
+        let custom = spec.telemetry.as_ref().map(|telemetry| telemetry.metrics.as_slice());
+        let mut metrics = self.state.recorder.metrics();
+        for name in metrics.reconfigure(custom.unwrap_or_default()) {
+            warn!(self.log, "telemetry.metrics: {name} is a metric of our own; yours is left out");
+        }
+        metrics.forget_all_but(&sources(spec));
+        self.endpoints.adopt(spec, new, &self.log);
+    }
+}
+
+/// The order in which jobs and watches are shown.
+fn layout(spec: &Spec) -> Layout {
+    Layout {
+        jobs: spec.jobs.iter().map(|job| job.name.clone()).collect(),
+        watches: spec.watches.iter().map(|watch| watch.name.clone()).collect(),
+        telemetry: spec.telemetry.as_ref().map(|telemetry| (telemetry.address.to_string(), telemetry.port)),
+    }
+}
+
+/// Every job and watch as a source of events.
+fn sources(spec: &Spec) -> HashSet<Source> {
+    let jobs = spec.jobs.iter().map(|job| Source::Job(job.name.clone()));
+    let checks = spec.jobs.iter().map(|job| Source::Check(job.name.clone()));
+    let watches = spec.watches.iter().map(|watch| Source::Watch(watch.name.clone()));
+    jobs.chain(checks).chain(watches).collect()
 }
 
 impl Actor for WebServer {
@@ -143,14 +181,14 @@ impl Handler<Notice> for WebServer {
     type Result = ();
 
     fn handle(&mut self, notice: Notice, _: &mut Context<Self>) {
-        self.shared.recorder.metrics().event_published(&notice.event.key);
-        self.shared.events.push(notice.event);
+        self.state.recorder.metrics().event_published(&notice.event.key);
+        self.state.events.push(notice.event);
     }
 }
 
-/// Command of a reload: bind the listeners that this configuration asks for and that are not served yet. They are kept
-/// until one of the next two commands, or replaced by the next `PrepareListeners`. An error changes nothing and closes
-/// what was bound.
+/// Command of a reload: bind the listeners that this configuration needs and that are not served yet. They are kept,
+/// and accept connections, until [`AdoptListeners`] or [`DiscardListeners`]; a second `PrepareListeners` replaces the
+/// first. An error changes nothing that is served.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), String>")]
 pub struct PrepareListeners(pub Arc<Spec>);
@@ -169,9 +207,14 @@ impl Handler<PrepareListeners> for WebServer {
     type Result = Result<(), String>;
 
     fn handle(&mut self, PrepareListeners(spec): PrepareListeners, _: &mut Context<Self>) -> Self::Result {
-        // First, since the new ones may be in the way of the next ones.
+        // Before the bind: the next configuration may need the same addresses.
         self.prepared = None;
-        self.prepared = Some(self.places.prepare(&spec).map_err(|error| error.to_string())?);
+        // A program that began without a control socket can go on without one.
+        let needs_control = self.endpoints.has_control();
+        let bound = Listeners::bind_missing(&spec, &self.endpoints, needs_control, &self.log);
+        let new = bound.map_err(|error| error.to_string())?.serve(&self.state);
+        new.log(&self.log);
+        self.prepared = Some((spec, new));
         Ok(())
     }
 }
@@ -180,8 +223,8 @@ impl Handler<AdoptListeners> for WebServer {
     type Result = ();
 
     fn handle(&mut self, _: AdoptListeners, _: &mut Context<Self>) {
-        if let Some(prepared) = self.prepared.take() {
-            self.places.adopt(prepared);
+        if let Some((spec, new)) = self.prepared.take() {
+            self.adopt(&spec, new);
         }
     }
 }
@@ -194,7 +237,8 @@ impl Handler<DiscardListeners> for WebServer {
     }
 }
 
-/// Command: the program ends. Nobody new is served; answers once clients have read their last answers, or soon.
+/// Command: the program ends. No more connections are accepted. It is done when clients have read their last responses,
+/// or after 250 ms.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Leave;
@@ -203,12 +247,13 @@ impl Handler<Leave> for WebServer {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, _: Leave, _: &mut Context<Self>) -> Self::Result {
-        self.shared.events.close();
-        let connections = self.places.close();
-        let deadline = Instant::now() + LAST_ANSWERS;
+        self.state.events.close();
+        self.prepared = None;
+        let connections = std::mem::take(&mut self.endpoints).connections();
+        let deadline = Instant::now() + LAST_RESPONSES;
         Box::pin(async move {
             while connections.iter().any(Connections::end_idle) && Instant::now() < deadline {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         })
     }

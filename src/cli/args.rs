@@ -9,11 +9,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::argv::{self, Flag, Normalised};
-use super::request::{
-    CheckOptions, ClientRequest, Color, Destination, Format, JobAction, Maintenance, Request,
-};
+use super::request::{CheckOptions, ClientRequest, Color, Destination, Format, Maintenance, Request};
 use crate::config::spec::CommandLine;
 use crate::config::suggest::nearest;
+use crate::messages::control::{ControlJob, JobOrder, Reload};
 use crate::messages::signal::Signal;
 use value::{measurement, signal, variable};
 
@@ -223,20 +222,11 @@ pub fn parse(
 /// The call of an image of ContainerPilot: its ENTRYPOINT names a configuration, directly or through the environment, and
 /// Docker appends its CMD, which ContainerPilot ignores. `None` for any other call, and for a misspelt command.
 fn with_leftover(request: Request, rest: &[OsString], is_configured: bool) -> Option<Request> {
+    let Request::Supervise { config, main, .. } = request else { return None };
     let leftover: Vec<String> = rest.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let is_misspelt = leftover.first().is_some_and(|word| nearest_command(&definition(), word).is_some());
-    match request {
-        Request::Supervise { config, main, .. } if !is_misspelt && (config.is_some() || is_configured) => {
-            Some(Request::Supervise { config, main, leftover })
-        }
-        Request::Supervise { .. }
-        | Request::Render { .. }
-        | Request::Check { .. }
-        | Request::Schema
-        | Request::Client { .. }
-        | Request::Migrate { .. }
-        | Request::Version => None,
-    }
+    let is_image_call = !is_misspelt && (config.is_some() || is_configured);
+    is_image_call.then_some(Request::Supervise { config, main, leftover })
 }
 
 fn is_command(command: &clap::Command, word: &str) -> bool {
@@ -254,8 +244,8 @@ fn flag(command: &clap::Command, name: &str) -> Flag {
         Some(arg) if arg.get_action().takes_values() => Flag::TakesValue,
         Some(_) => Flag::Switch,
         None => {
-            let flags = command.get_subcommands().map(|subcommand| flag(subcommand, name));
-            flags.into_iter().find(|flag| *flag != Flag::Unknown).unwrap_or(Flag::Unknown)
+            let mut flags = command.get_subcommands().map(|subcommand| flag(subcommand, name));
+            flags.find(|flag| *flag != Flag::Unknown).unwrap_or(Flag::Unknown)
         }
     }
 }
@@ -322,7 +312,7 @@ fn flag_request(
         return Some(Request::Render { config: config.clone(), destination: destination(rendering.out) });
     }
     let request = if client.reload {
-        ClientRequest::Reload { all: client.all, dry_run: client.dry_run }
+        ClientRequest::Reload(Reload { restart_all: client.all, dry_run: client.dry_run })
     } else if client.ping {
         ClientRequest::Ping
     } else if let Some(direction) = client.maintenance {
@@ -342,7 +332,7 @@ fn destination(out: Option<PathBuf>) -> Destination {
 }
 
 fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request, clap::Error> {
-    let job = |OneJob { job: name }, action| ClientRequest::Job { name, action };
+    let job = |OneJob { job: name }, order| ClientRequest::Job(ControlJob { name, order });
     let request = match command {
         Command::Check { strict, format, color } => {
             return Ok(Request::Check { config, options: CheckOptions { strict, format, color } });
@@ -354,10 +344,10 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request,
         }
         Command::Status { format } => ClientRequest::Status { format },
         Command::Events { since, follow } => ClientRequest::Events { since, follow },
-        Command::Start(name) => job(name, JobAction::Start),
-        Command::Stop(name) => job(name, JobAction::Stop),
-        Command::Restart(name) => job(name, JobAction::Restart),
-        Command::Signal { job: name, signal } => job(name, JobAction::Signal(signal)),
+        Command::Start(name) => job(name, JobOrder::Start),
+        Command::Stop(name) => job(name, JobOrder::Stop),
+        Command::Restart(name) => job(name, JobOrder::Restart),
+        Command::Signal { job: name, signal } => job(name, JobOrder::Signal(signal)),
     };
     Ok(Request::Client { config, socket: None, request })
 }

@@ -11,19 +11,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use exchange::{Answer, Call};
+use exchange::{TimedRequest, TimedResponse};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Number, Value, json};
 
-use super::request::{ClientRequest, Format, JobAction, Maintenance};
-use super::{CommandError, environment, found, output};
+use super::request::{ClientRequest, Format, Maintenance};
+use super::{CommandError, config_path, environment, output};
 use crate::config;
 use crate::config::spec::Spec;
 use crate::http_client::Request;
+use crate::messages::control::{ControlJob, JobOrder, Reload};
 use crate::printable::{printable, printable_lines};
 use crate::reason::reason;
 
-/// A healthy containerpilot answers within milliseconds.
+/// How long each step of a request may take; a healthy containerpilot needs milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Characters of a job's name that are percent-encoded in a path: all but the unreserved ones (RFC 3986, section 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -31,10 +32,10 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// Sends the request to a control socket, by default the one that the configuration names, and prints the response.
 pub fn run(
     config: Option<&Path>,
-    named: Option<PathBuf>,
+    socket: Option<PathBuf>,
     request: &ClientRequest,
 ) -> Result<ExitCode, CommandError> {
-    let socket = named.unwrap_or_else(|| socket(config));
+    let socket = socket.unwrap_or_else(|| configured_socket(config));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|error| CommandError::new(format!("cannot ask {}: {}", socket.display(), reason(&error))))?;
@@ -42,13 +43,13 @@ pub fn run(
 }
 
 async fn ask(socket: &Path, request: &ClientRequest) -> Result<ExitCode, CommandError> {
-    let sent = exchange::send(socket, &call(request)).await;
-    let mut answer = sent.map_err(|error| unreachable(socket, &error))?;
-    let status = answer.status();
+    let sent = exchange::send(socket, &to_http(request)).await;
+    let mut response = sent.map_err(|error| unreachable(socket, &error))?;
+    let status = response.status();
     if (200..300).contains(&status) {
-        return print(request, answer).await;
+        return print(request, response).await;
     }
-    let text = text(&mut answer).await?;
+    let text = text(&mut response).await?;
     let json = serde_json::from_str::<Value>(&text).ok();
     let message = json.as_ref().and_then(|json| json.get("error")?.as_str());
     Err(CommandError::new(match message {
@@ -62,8 +63,8 @@ async fn ask(socket: &Path, request: &ClientRequest) -> Result<ExitCode, Command
 
 /// The configured path of the socket, which is found also if the rest of the configuration is wrong; without any
 /// configuration, the default path.
-fn socket(config: Option<&Path>) -> PathBuf {
-    let configured = found(config).ok().and_then(|path| config::control_socket(&path, &environment()));
+fn configured_socket(config: Option<&Path>) -> PathBuf {
+    let configured = config_path(config).ok().and_then(|path| config::control_socket(&path, &environment()));
     configured.unwrap_or_else(|| Spec::default().control.socket)
 }
 
@@ -95,9 +96,10 @@ fn hint(live: &[PathBuf]) -> String {
     }
 }
 
-fn call(request: &ClientRequest) -> Call {
-    let get = |target: String, timeout| Call { request: http_request("GET", target, None), timeout };
-    let put = |target: &str, body: Option<Value>| Call {
+/// The HTTP request that asks for this.
+fn to_http(request: &ClientRequest) -> TimedRequest {
+    let get = |target: String, timeout| TimedRequest { request: http_request("GET", target, None), timeout };
+    let put = |target: &str, body: Option<Value>| TimedRequest {
         request: http_request("PUT", target.to_owned(), body),
         timeout: Some(TIMEOUT),
     };
@@ -110,8 +112,8 @@ fn call(request: &ClientRequest) -> Call {
             get(format!("/v3/events?wait={}{since}", u8::from(*follow)), timeout)
         }
         // Old processes may take as long to stop as they are configured to.
-        ClientRequest::Reload { all, dry_run } => {
-            Call { timeout: None, ..put("/v3/reload", reload(*all, *dry_run)) }
+        ClientRequest::Reload(reload) => {
+            TimedRequest { timeout: None, ..put("/v3/reload", reload_body(*reload)) }
         }
         ClientRequest::Maintenance(Maintenance::Enable) => put("/v3/maintenance/enable", None),
         ClientRequest::Maintenance(Maintenance::Disable) => put("/v3/maintenance/disable", None),
@@ -125,12 +127,12 @@ fn call(request: &ClientRequest) -> Call {
                 values.iter().map(|(name, value)| (name.clone(), number(*value))).collect();
             put("/v3/metric", Some(Value::Object(values)))
         }
-        ClientRequest::Job { name, action } => {
-            let (verb, body) = match action {
-                JobAction::Start => ("start", None),
-                JobAction::Stop => ("stop", None),
-                JobAction::Restart => ("restart", None),
-                JobAction::Signal(signal) => ("signal", Some(json!({ "signal": signal.to_string() }))),
+        ClientRequest::Job(ControlJob { name, order }) => {
+            let (verb, body) = match order {
+                JobOrder::Start => ("start", None),
+                JobOrder::Stop => ("stop", None),
+                JobOrder::Restart => ("restart", None),
+                JobOrder::Signal(signal) => ("signal", Some(json!({ "signal": signal.to_string() }))),
             };
             put(&format!("/v3/jobs/{}/{verb}", utf8_percent_encode(name, RESERVED)), body)
         }
@@ -147,8 +149,8 @@ fn http_request(method: &str, target: String, body: Option<Value>) -> Request {
     }
 }
 
-fn reload(all: bool, dry_run: bool) -> Option<Value> {
-    match (all, dry_run) {
+fn reload_body(Reload { restart_all, dry_run }: Reload) -> Option<Value> {
+    match (restart_all, dry_run) {
         (false, false) => None,
         (true, false) => Some(json!({ "restart": "all" })),
         (false, true) => Some(json!({ "dryRun": true })),
@@ -156,23 +158,23 @@ fn reload(all: bool, dry_run: bool) -> Option<Value> {
     }
 }
 
-async fn print(request: &ClientRequest, mut answer: Answer) -> Result<ExitCode, CommandError> {
+async fn print(request: &ClientRequest, mut response: TimedResponse) -> Result<ExitCode, CommandError> {
     match request {
-        ClientRequest::Events { .. } => events::print(&mut answer).await?,
-        ClientRequest::Ping => output::print(&printable_lines(&text(&mut answer).await?))?,
+        ClientRequest::Events { .. } => events::print(&mut response).await?,
+        ClientRequest::Ping => output::print(&printable_lines(&text(&mut response).await?))?,
         ClientRequest::Status { format: Format::Json } => {
-            output::print(&format!("{:#}\n", value(&mut answer).await?))?;
+            output::print(&format!("{:#}\n", value(&mut response).await?))?;
         }
         ClientRequest::Status { format: Format::Human } => {
-            output::print(&table::render(&value(&mut answer).await?, output::width()))?;
+            output::print(&table::render(&value(&mut response).await?, output::width()))?;
         }
-        ClientRequest::Reload { dry_run, .. } => {
-            output::print(&reload_summary(&value(&mut answer).await?, *dry_run))?;
+        ClientRequest::Reload(Reload { dry_run, .. }) => {
+            output::print(&reload_summary(&value(&mut response).await?, *dry_run))?;
         }
         ClientRequest::Maintenance(_)
         | ClientRequest::PutEnvironment(_)
         | ClientRequest::PutMetrics(_)
-        | ClientRequest::Job { .. } => {}
+        | ClientRequest::Job(_) => {}
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -188,12 +190,12 @@ fn reload_summary(summary: &Value, dry_run: bool) -> String {
     ["stopped", "started", "kept"].into_iter().filter_map(line).collect()
 }
 
-async fn value(answer: &mut Answer) -> Result<Value, CommandError> {
-    serde_json::from_str(&text(answer).await?).map_err(|error| unreadable(&error))
+async fn value(response: &mut TimedResponse) -> Result<Value, CommandError> {
+    serde_json::from_str(&text(response).await?).map_err(|error| unreadable(&error))
 }
 
-async fn text(answer: &mut Answer) -> Result<String, CommandError> {
-    answer.text().await.map_err(|error| unreadable(&error))
+async fn text(response: &mut TimedResponse) -> Result<String, CommandError> {
+    response.text().await.map_err(|error| unreadable(&error))
 }
 
 fn unreadable(error: &dyn Display) -> CommandError {
@@ -207,17 +209,13 @@ mod tests {
 
     #[test]
     fn every_request_has_its_method_path_and_body() {
-        let job = |action| ClientRequest::Job { name: "/bin/my app?".to_owned(), action };
+        let job = |order| ClientRequest::Job(ControlJob { name: "/bin/my app?".to_owned(), order });
+        let reload = |restart_all, dry_run| ClientRequest::Reload(Reload { restart_all, dry_run });
         for (request, method, target, body) in [
             (ClientRequest::Ping, "GET", "/v3/ping", ""),
-            (ClientRequest::Reload { all: false, dry_run: false }, "PUT", "/v3/reload", ""),
-            (
-                ClientRequest::Reload { all: true, dry_run: false },
-                "PUT",
-                "/v3/reload",
-                r#"{"restart":"all"}"#,
-            ),
-            (ClientRequest::Reload { all: false, dry_run: true }, "PUT", "/v3/reload", r#"{"dryRun":true}"#),
+            (reload(false, false), "PUT", "/v3/reload", ""),
+            (reload(true, false), "PUT", "/v3/reload", r#"{"restart":"all"}"#),
+            (reload(false, true), "PUT", "/v3/reload", r#"{"dryRun":true}"#),
             (ClientRequest::Maintenance(Maintenance::Enable), "PUT", "/v3/maintenance/enable", ""),
             (
                 ClientRequest::PutEnvironment(vec![("A".into(), Some("b=c".into())), ("D".into(), None)]),
@@ -228,15 +226,15 @@ mod tests {
             (ClientRequest::PutMetrics(vec![("m".into(), 1.5)]), "PUT", "/v3/metric", r#"{"m":1.5}"#),
             (ClientRequest::Events { since: Some(7), follow: false }, "GET", "/v3/events?wait=0&since=7", ""),
             (ClientRequest::Events { since: None, follow: true }, "GET", "/v3/events?wait=1", ""),
-            (job(JobAction::Stop), "PUT", "/v3/jobs/%2Fbin%2Fmy%20app%3F/stop", ""),
+            (job(JobOrder::Stop), "PUT", "/v3/jobs/%2Fbin%2Fmy%20app%3F/stop", ""),
             (
-                job(JobAction::Signal(Signal::HUP)),
+                job(JobOrder::Signal(Signal::HUP)),
                 "PUT",
                 "/v3/jobs/%2Fbin%2Fmy%20app%3F/signal",
                 r#"{"signal":"SIGHUP"}"#,
             ),
         ] {
-            let sent = call(&request).request;
+            let sent = to_http(&request).request;
             assert_eq!(
                 (sent.method.as_str(), sent.target.as_str(), sent.body.as_str()),
                 (method, target, body)

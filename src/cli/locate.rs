@@ -1,4 +1,4 @@
-//! Where the configuration is: the flag, then the environment, then the default places. Pure: the caller says
+//! Where the configuration is: the flag, then the environment, then the default paths. Pure: the caller says
 //! what the environment holds and which files exist.
 
 use std::ffi::{OsStr, OsString};
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 /// The environment variable that names the configuration.
 pub const VARIABLE: &str = "CONTAINERPILOT";
 
-/// Looked at in this order when neither flag nor variable says otherwise.
-pub const DEFAULT_PLACES: [&str; 2] = ["/etc/containerpilot.json5", "/etc/containerpilot.d"];
+/// The default paths, in this order.
+pub const DEFAULT_PATHS: [&str; 2] = ["/etc/containerpilot.json5", "/etc/containerpilot.d"];
 
 /// Why there is no configuration.
 pub const NOT_FOUND: &str = "-config is not given, $CONTAINERPILOT is not set, and neither \
 /etc/containerpilot.json5 nor /etc/containerpilot.d exists";
 
 /// The path of the configuration. What a user named is taken as it is, so that a file that does not exist is
-/// an error and not a reason to look elsewhere; `None` if nobody named one and no default place exists.
+/// an error and not a reason to look elsewhere; `None` if nobody named one and no default path exists.
 pub fn locate(
     flag: Option<&Path>,
     variable: Option<&OsStr>,
@@ -25,7 +25,7 @@ pub fn locate(
     flag.map(Path::as_os_str)
         .or_else(|| variable.filter(|value| !value.is_empty()))
         .map(without_scheme)
-        .or_else(|| DEFAULT_PLACES.into_iter().map(PathBuf::from).find(|place| exists(place)))
+        .or_else(|| DEFAULT_PATHS.into_iter().map(PathBuf::from).find(|path| exists(path)))
 }
 
 /// The path that a user wrote: ContainerPilot 2 wrote paths as `file:///etc/containerpilot.json5`.
@@ -47,8 +47,8 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_wins_over_the_variable_and_the_variable_over_the_default_places() {
-        let [file, directory] = DEFAULT_PLACES;
+    fn the_flag_wins_over_the_variable_and_the_variable_over_the_default_paths() {
+        let [file, directory] = DEFAULT_PATHS;
         for (flag, variable, existing, expected) in [
             (Some("F"), Some("V"), &[file, directory][..], Some("F")),
             (None, Some("V"), &[file, directory], Some("V")),
@@ -69,8 +69,8 @@ mod tests {
     }
 
     #[test]
-    fn the_complaint_names_every_place() {
-        for place in DEFAULT_PLACES.into_iter().chain(["-config", "$CONTAINERPILOT"]) {
+    fn the_error_names_every_path() {
+        for place in DEFAULT_PATHS.into_iter().chain(["-config", "$CONTAINERPILOT"]) {
             assert!(NOT_FOUND.contains(place), "{place}");
         }
         assert!(NOT_FOUND.contains(VARIABLE));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::request::Destination;
-use super::{CommandError, locate, output, refused, render};
+use super::{CommandError, locate, output, print_report, render};
 use crate::config::migrate::{Migration, Remark, migrate};
 use crate::config::spec::CommandLine;
 use crate::reason::reason;
@@ -21,17 +21,17 @@ pub fn run(
     let name = path.display().to_string();
     let text = fs::read_to_string(&path)
         .map_err(|error| CommandError::new(format!("cannot read {name}: {}", reason(&error))))?;
-    match migrate(&name, &text, main).map_err(|report| refused(&path, &report))? {
+    match migrate(&name, &text, main).map_err(|report| print_report(&path, &report))? {
         Migration::Current => {
             render::deliver(&text, destination)?;
-            output::complain(&format!(
+            output::print_error(&format!(
                 "{name}: needs no migration: its keys are those of ContainerPilot 3, which are ours too; handed on \
                  as it is\n"
             ));
         }
         Migration::Migrated { text, remarks } => {
             render::deliver(&text, destination)?;
-            output::complain(&summary(&name, &remarks, destination));
+            output::print_error(&summary(&name, &remarks, destination));
         }
     }
     Ok(ExitCode::SUCCESS)

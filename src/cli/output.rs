@@ -1,5 +1,5 @@
-//! What commands print and write. A reader that went away (`containerpilot schema | head`) is no error, and a
-//! file is replaced as a whole or not at all.
+//! Output of commands. A closed pipe (`containerpilot schema | head`) is no error, and a file is replaced as a whole or not
+//! at all.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -17,14 +17,14 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// The width of the terminal that stdout is, in characters; `None` if it is none.
+/// The width of the terminal in characters; `None` if stdout is no terminal.
 pub fn width() -> Option<usize> {
     let (Width(columns), _) = terminal_size_of(io::stdout())?;
     Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 
-/// Prints to stderr; if even that fails there is nobody left to tell.
-pub fn complain(text: &str) {
+/// Prints to stderr; there is nothing left to do if that fails.
+pub fn print_error(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::request::Destination;
-use super::{CommandError, environment, output, refused};
+use super::{CommandError, environment, output, print_report};
 use crate::config;
 use crate::reason::reason;
 
 /// Prints or writes the rendered configuration; a template with an error leaves the destination untouched.
 pub fn run(path: &Path, destination: &Destination) -> Result<ExitCode, CommandError> {
-    let text = config::render(path, &environment()).map_err(|report| refused(path, &report))?;
+    let text = config::render(path, &environment()).map_err(|report| print_report(path, &report))?;
     deliver(&text, destination)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,14 +1,14 @@
-//! What a command line asks for: the outcome of parsing it. Types only.
+//! The request that a command line makes. Types only.
 
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 
 use crate::config::spec::CommandLine;
-use crate::messages::signal::Signal;
+use crate::messages::control::{ControlJob, Reload};
 
 /// What the program was called to do. `config` is the flag's value; where it is absent, the
-/// environment and the default places decide ([`super::locate`]).
+/// environment and the default paths decide ([`super::locate`]).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
     /// Run the configuration's jobs, and `main` as one more.
@@ -17,7 +17,7 @@ pub enum Request {
         config: Option<PathBuf>,
         /// The command after `--`.
         main: Option<CommandLine>,
-        /// Words that mean nothing here: the CMD of an old image.
+        /// Arguments that are ignored: the CMD of an image of ContainerPilot.
         leftover: Vec<String>,
     },
     /// Print or write the rendered configuration.
@@ -98,16 +98,11 @@ pub enum Color {
     Never,
 }
 
-/// One question or order to a running containerpilot.
+/// One request to a running containerpilot.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientRequest {
     /// Load the configuration again.
-    Reload {
-        /// Restart unchanged jobs too.
-        all: bool,
-        /// Only tell what would start, stop and stay.
-        dry_run: bool,
-    },
+    Reload(Reload),
     /// Is it alive?
     Ping,
     /// Enter or leave maintenance.
@@ -129,12 +124,7 @@ pub enum ClientRequest {
         follow: bool,
     },
     /// Act on one job by hand.
-    Job {
-        /// Its name.
-        name: String,
-        /// What to do with it.
-        action: JobAction,
-    },
+    Job(ControlJob),
 }
 
 /// The two directions of maintenance mode.
@@ -144,17 +134,4 @@ pub enum Maintenance {
     Enable,
     /// Back to normal.
     Disable,
-}
-
-/// What can be done to one job by hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobAction {
-    /// Run it now.
-    Start,
-    /// Stop it until it is started again.
-    Stop,
-    /// Stop it, then start it.
-    Restart,
-    /// Signal its process group.
-    Signal(Signal),
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommandError, environment, found, locate, refused};
+use super::{CommandError, config_path, environment, locate, print_report};
 use crate::actors::assembly::{self, Parts};
 use crate::actors::pilot::Load;
 use crate::config::diagnostic::Report;
@@ -16,10 +16,10 @@ use crate::config::{self, Loaded, System};
 use crate::logging::Log;
 use crate::process::{Environ, Linux, become_subreaper, hold_signals, is_pid_one, reset_signals};
 
-/// How long we wait for a log that takes none of its last records.
+/// How long we wait for a log whose destination takes none of the last records.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Supervises the configuration's jobs, and `main` as one more. `leftover` is told to be ignored.
+/// Supervises the configuration's jobs, and `main` as one more. A warning says that `leftover` is ignored.
 pub fn run(
     path: Option<&Path>,
     main: Option<CommandLine>,
@@ -27,7 +27,7 @@ pub fn run(
 ) -> Result<ExitCode, CommandError> {
     let adoption = prepare()?;
     let Loaded { spec, warnings } =
-        configuration(path, main.clone(), &environment()).map_err(Failure::complain)?;
+        configuration(path, main.clone(), &environment()).map_err(Failure::print)?;
     let log = Log::open(&spec.logging).map_err(|error| CommandError::new(error.to_string()))?;
     for (_, line) in warnings.lines() {
         slog::warn!(log.logger(), "{line}");
@@ -47,7 +47,7 @@ pub fn run(
     }
     let outcome = assembly::run(Parts {
         spec,
-        needs_control: found(path).is_ok(),
+        needs_control: config_path(path).is_ok(),
         load: loader(path, main),
         log: log.clone(),
         kernel: Box::new(Linux::default()),
@@ -69,12 +69,12 @@ fn prepare() -> Result<io::Result<()>, CommandError> {
     Ok(if is_pid_one() { Ok(()) } else { become_subreaper() })
 }
 
-/// Loads the configuration again, from wherever it is then. If there is none, that is an error, also where the command
-/// of the command line was enough to start with: a reload that changes nothing would only look like one.
+/// Loads the configuration again, from the path where it is by then. No configuration is an error, even if the program was
+/// started with a command alone: a reload that changes nothing must not look like a success.
 fn loader(path: Option<&Path>, main: Option<CommandLine>) -> Arc<Load> {
     let path = path.map(Path::to_path_buf);
     Arc::new(move |environment| {
-        if main.is_some() && found(path.as_deref()).is_err() {
+        if main.is_some() && config_path(path.as_deref()).is_err() {
             return Err(nothing_to_reload());
         }
         let loaded = configuration(path.as_deref(), main.clone(), environment);
@@ -91,15 +91,15 @@ fn nothing_to_reload() -> String {
 enum Failure {
     /// It is wrong.
     Refused(PathBuf, Report),
-    /// It is nowhere, or does not go with the command line.
+    /// There is none.
     Other(CommandError),
 }
 
 impl Failure {
-    /// Prints the report, in colour where there is somebody to see it.
-    fn complain(self) -> CommandError {
+    /// Prints the report, if there is one.
+    fn print(self) -> CommandError {
         match self {
-            Self::Refused(path, report) => refused(&path, &report),
+            Self::Refused(path, report) => print_report(&path, &report),
             Self::Other(error) => error,
         }
     }
@@ -112,13 +112,13 @@ impl Failure {
     }
 }
 
-/// The whole configuration, `main` included; with `main`, it is no error if there is none but that.
+/// The whole configuration, with `main` as one more job. If there is `main`, there need not be a file.
 fn configuration(
     path: Option<&Path>,
     main: Option<CommandLine>,
     environment: &BTreeMap<String, String>,
 ) -> Result<Loaded, Failure> {
-    match (found(path), main) {
+    match (config_path(path), main) {
         (Ok(path), main) => config::load_beside(main, &path, environment, &System::current())
             .map_err(|report| Failure::Refused(path, report)),
         (Err(_), Some(main)) => Ok(config::load_command(main)),

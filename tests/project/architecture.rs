@@ -1,5 +1,5 @@
 //! Holds the direction of imports: `main, cli → actors → process → {consul, metrics, logging} → config → messages`.
-//! Actors meet in `messages`; their pure files see no library, no system and no other actor.
+//! Actors meet in `messages`, except the root; their pure files see no library, no system and no other actor.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -225,10 +225,10 @@ fn found_in(path: &str, before: &str, after: char) -> Vec<String> {
 #[test]
 fn every_endpoint_is_documented() {
     let plain = |path: String| path.replace("{name:.+}", "NAME");
-    let control = found_in("src/actors/web_server/control.rs", "resource!(\"", '"');
+    let control = found_in("src/actors/web_server/control.rs", "resource(\"", '"');
     assert!(control.len() >= 13, "{control:?}");
     assert_documented("docs/control-api.md", control.into_iter().map(plain));
-    let telemetry = found_in("src/actors/web_server/telemetry.rs", "resource!(\"", '"');
+    let telemetry = found_in("src/actors/web_server/telemetry.rs", "resource(\"", '"');
     assert!(telemetry.len() >= 4, "{telemetry:?}");
     assert_documented("docs/telemetry.md", telemetry);
 }

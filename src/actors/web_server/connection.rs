@@ -1,8 +1,11 @@
-//! Connections of clients, unix or TCP. Each has a task of its own on the program's one thread, and there is a limit on
-//! their number: an idle connection is closed for a new one. No client can delay a reload or a shutdown. Requests are
-//! read one by one: the next one when the kernel has taken the whole response to the last one.
+//! Connections of clients, unix or TCP. Each has a task of its own on the program's one thread. Their number is limited: an
+//! idle connection is closed for a new one. No client can delay a reload or a shutdown.
+//!
+//! actix-http speaks HTTP. Two things are written by hand: the limit on what it reads ([`Connection`]), and the list of
+//! connections, since actix-web's `HttpServer` is not used (`listener` says why).
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Debug;
 use std::future;
 use std::io;
 use std::os::fd::AsFd;
@@ -35,6 +38,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const MOST_RECEIVED: usize = 16 << 20;
 /// How long a client may go on sending after the last response before its connection is closed.
 const DISCONNECT_TIME: Duration = Duration::from_secs(1);
+/// The size of the kernel's buffers of a connection (SO_SNDBUF, SO_RCVBUF; the kernel doubles it). By default TCP buffers
+/// up to 4 MiB for a client that reads nothing, which counts as memory of the container.
+const KERNEL_BUFFER: usize = 64 << 10;
 
 /// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,74 +87,38 @@ impl ConnectionTracker {
     }
 }
 
-/// The size of the kernel's buffers of a connection (SO_SNDBUF, SO_RCVBUF; the kernel doubles it). By default TCP buffers
-/// up to 4 MiB for a client that reads nothing, which counts as memory of the container.
-const KERNEL_BUFFER: usize = 64 << 10;
+/// A connected socket, unix or TCP.
+pub trait Socket: AsyncRead + AsyncWrite + AsFd + Debug + Unpin {}
 
-/// A byte stream of either kind: one HTTP implementation serves both.
-#[derive(Debug)]
-pub enum Socket {
-    /// From the control socket.
-    Unix(UnixStream),
-    /// From the telemetry port.
-    Tcp(TcpStream),
-}
+impl Socket for UnixStream {}
+impl Socket for TcpStream {}
 
-impl Socket {
-    /// Limits the kernel's buffers for this connection.
-    fn limit_buffers(&self) {
-        let socket = match self {
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Tcp(stream) => stream.as_fd(),
-        };
-        // If the kernel refuses, its buffers only stay larger.
-        let _ = setsockopt(&socket, SndBuf, &KERNEL_BUFFER);
-        let _ = setsockopt(&socket, RcvBuf, &KERNEL_BUFFER);
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self {
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    /// Closes the direction in which we write.
-    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
+/// Limits the kernel's buffers of a connection. If the kernel refuses, they only stay larger.
+fn limit_buffers(socket: &dyn Socket) {
+    let _ = setsockopt(&socket.as_fd(), SndBuf, &KERNEL_BUFFER);
+    let _ = setsockopt(&socket.as_fd(), RcvBuf, &KERNEL_BUFFER);
 }
 
 /// A client's connection.
 ///
-/// actix-http decodes every request that it can read, up to 128 KiB of them, before it answers the first: thousands of
-/// requests of a few KiB each. So it gets to read no further than the end of a head, and then nothing more until that
-/// request is answered and the kernel has taken the whole answer.
+/// actix-http has no limit on pipelined requests: it decodes all that it can read, up to 128 KiB, before it answers the
+/// first; that is thousands of requests, and each takes some KiB. So we let it read up to the end of a head, and then
+/// nothing until that request is answered and the kernel has taken the whole response.
 #[derive(Debug)]
 pub struct Connection {
-    socket: Socket,
+    socket: Box<dyn Socket>,
     tracker: ConnectionTracker,
     search: HeadEnd,
     /// Bytes that were read from the socket after the end of a head; actix-http gets them after the response.
     unread: Vec<u8>,
-    /// actix-http has got a whole head, and its response is not sent yet.
-    holds_back: bool,
+    /// actix-http has read a whole head, and its response is not sent yet.
+    is_paused: bool,
 }
 
 impl Connection {
     /// A connection that was accepted.
-    pub fn new(socket: Socket, tracker: ConnectionTracker) -> Self {
-        Self { socket, tracker, search: HeadEnd::default(), unread: Vec::new(), holds_back: false }
+    pub fn new(socket: Box<dyn Socket>, tracker: ConnectionTracker) -> Self {
+        Self { socket, tracker, search: HeadEnd::default(), unread: Vec::new(), is_paused: false }
     }
 
     /// Reads from the socket, unless something is left over from the last read.
@@ -156,14 +126,14 @@ impl Connection {
         if self.unread.is_empty() {
             let mut bytes = [0; 4096];
             let mut buffer = ReadBuf::new(&mut bytes);
-            ready!(self.socket.poll_read(cx, &mut buffer))?;
+            ready!(Pin::new(&mut *self.socket).poll_read(cx, &mut buffer))?;
             self.unread.extend_from_slice(buffer.filled());
         }
         Poll::Ready(Ok(()))
     }
 
     /// Gives actix-http the bytes up to the end of a head. Returns whether a head ended, and the number of bytes.
-    fn hand_on(&mut self, buffer: &mut ReadBuf<'_>) -> (bool, usize) {
+    fn give(&mut self, buffer: &mut ReadBuf<'_>) -> (bool, usize) {
         let fitting = self.unread.len().min(buffer.remaining());
         let bytes = self.unread.get(..fitting).unwrap_or_default();
         let end = self.search.find(bytes);
@@ -180,14 +150,14 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // `poll_flush` wakes the task when there is something to read again.
-        if self.holds_back {
+        // `poll_flush` wakes the task when it may read again.
+        if self.is_paused {
             return Poll::Pending;
         }
         ready!(self.poll_fill(cx))?;
-        let (is_head, count) = self.hand_on(buffer);
+        let (is_head, count) = self.give(buffer);
         if is_head {
-            self.holds_back = true;
+            self.is_paused = true;
             // While actix-http discards a refused body it flushes only if the task runs once more.
             cx.waker().wake_by_ref();
         }
@@ -201,22 +171,22 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.socket.poll_write(cx, bytes)
+        Pin::new(&mut *self.socket).poll_write(cx, bytes)
     }
 
     /// actix-http flushes when the kernel has taken everything that it had to write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // A connection whose request waits for its body is idle: the body must be read.
-        if self.holds_back && self.tracker.state() == ConnectionState::Idle {
-            self.holds_back = false;
+        if self.is_paused && self.tracker.state() == ConnectionState::Idle {
+            self.is_paused = false;
             // Through the scheduler, so that other tasks run before the next request.
             cx.waker().wake_by_ref();
         }
-        Poll::Ready(Ok(())) // sockets have no buffer of ours
+        Poll::Ready(Ok(())) // a socket has no buffer in this process
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_finish(cx)
+        Pin::new(&mut *self.socket).poll_shutdown(cx)
     }
 }
 
@@ -254,7 +224,7 @@ where
                 .h1(fn_factory(move || future::ready(Ok::<_, ()>(Rc::clone(&application)))))
                 .new_service(())
                 .await;
-            // An error of a connection concerns its client only, who sees the connection end.
+            // An error concerns only the client, who sees that the connection ends.
             if let Ok(service) = service {
                 let _ = service.call((connection, None)).await;
             }
@@ -276,7 +246,7 @@ struct Client {
 impl Connections {
     /// Serves a connection. If there are too many, closes the oldest idle one, else the oldest stream of events; if all
     /// others are answering, closes the new one.
-    pub fn add(&self, socket: Socket, serve: &Serve) {
+    pub fn add(&self, socket: Box<dyn Socket>, serve: &Serve) {
         let mut list = self.0.borrow_mut();
         list.retain(|client| !client.task.is_finished());
         if list.len() >= MOST_CONNECTIONS {
@@ -287,7 +257,7 @@ impl Connections {
                 None => return,
             }
         }
-        socket.limit_buffers();
+        limit_buffers(&*socket);
         let tracker = ConnectionTracker::default();
         let task = actix_rt::spawn(serve(Connection::new(socket, tracker.clone())));
         list.push(Client { tracker, task });

@@ -3,78 +3,53 @@
 use std::time::Instant;
 
 use actix_web::http::{Method, StatusCode, header};
-use actix_web::web::{self, Data, Path, Payload, ServiceConfig};
+use actix_web::web::{Data, Path, Payload, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 
-use super::Shared;
-use super::reply::{Failure, Reply, done, json, kind, object, wrong_method};
+use super::AppState;
+use super::reply::{Failure, Reply, done, json, kind, object, resource};
 use super::status;
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
 use crate::messages::signal::Signal;
 
-/// What a job's name in a path looks like.
+/// The pattern of a job's name in a path. A job without a name of its own has the path of its program, with slashes.
 pub const ANY: &str = ":.+";
 
-const ORDERS: &[Method] = &[Method::PUT, Method::POST];
-const QUESTIONS: &[Method] = &[Method::GET];
+const COMMAND: &[Method] = &[Method::PUT, Method::POST];
+const QUERY: &[Method] = &[Method::GET];
 /// ContainerPilot answered a ping of any method.
-const PINGS: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
+const PING: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
 
 /// Every route of the control socket.
 pub fn routes(config: &mut ServiceConfig) {
-    // Each handler is another type, so a function that takes them all would need boxes.
-    macro_rules! resource {
-        ($path:literal, orders $handler:expr) => {
-            config.service(
-                web::resource($path)
-                    .route(web::put().to($handler))
-                    .route(web::post().to($handler))
-                    .default_service(web::to(|request| wrong_method(ORDERS, request))),
-            )
-        };
-        ($path:literal, pings $handler:expr) => {
-            config.service(
-                web::resource($path)
-                    .route(web::get().to($handler))
-                    .route(web::head().to($handler))
-                    .route(web::post().to($handler))
-                    .default_service(web::to(|request| wrong_method(PINGS, request))),
-            )
-        };
-        ($path:literal, questions $handler:expr) => {
-            config.service(
-                web::resource($path)
-                    .route(web::get().to($handler))
-                    .default_service(web::to(|request| wrong_method(QUESTIONS, request))),
-            )
-        };
-    }
-    resource!("/v3/ping", pings ping);
-    resource!("/v3/status", questions whole_status);
-    resource!("/v3/events", questions events);
-    resource!("/v3/environ", orders change_environment);
-    resource!("/v3/env", orders change_environment);
-    resource!("/v3/metric", orders record_metrics);
-    resource!("/v3/reload", orders reload);
-    resource!("/v3/maintenance/enable", orders | shared | set_maintenance(shared, true));
-    resource!("/v3/maintenance/disable", orders | shared | set_maintenance(shared, false));
-    // A job without a name of its own is called by its executable, slashes included.
-    resource!("/v3/jobs/{name:.+}/start", orders | shared, name | control(shared, name, JobOrder::Start));
-    resource!("/v3/jobs/{name:.+}/stop", orders | shared, name | control(shared, name, JobOrder::Stop));
-    resource!("/v3/jobs/{name:.+}/restart", orders | shared, name | control(shared, name, JobOrder::Restart));
-    resource!("/v3/jobs/{name:.+}/signal", orders signal);
+    let job = |order| move |state, name| control(state, name, order);
+    let maintenance = |on| move |state| set_maintenance(state, on);
+    config
+        .service(resource("/v3/ping", PING, ping))
+        .service(resource("/v3/status", QUERY, whole_status))
+        .service(resource("/v3/events", QUERY, events))
+        .service(resource("/v3/environ", COMMAND, change_environment))
+        .service(resource("/v3/env", COMMAND, change_environment))
+        .service(resource("/v3/metric", COMMAND, record_metrics))
+        .service(resource("/v3/reload", COMMAND, reload))
+        .service(resource("/v3/maintenance/enable", COMMAND, maintenance(true)))
+        .service(resource("/v3/maintenance/disable", COMMAND, maintenance(false)))
+        .service(resource("/v3/jobs/{name:.+}/start", COMMAND, job(JobOrder::Start)))
+        .service(resource("/v3/jobs/{name:.+}/stop", COMMAND, job(JobOrder::Stop)))
+        .service(resource("/v3/jobs/{name:.+}/restart", COMMAND, job(JobOrder::Restart)))
+        .service(resource("/v3/jobs/{name:.+}/signal", COMMAND, signal));
 }
 
 async fn ping() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
 }
 
-async fn whole_status(shared: Data<Shared>) -> HttpResponse {
-    json(StatusCode::OK, &status::whole(&shared.board.read(), shared.started.elapsed()))
+async fn whole_status(state: Data<AppState>) -> HttpResponse {
+    json(StatusCode::OK, &status::whole(&state.board.read(), state.started.elapsed()))
 }
 
-async fn events(shared: Data<Shared>, request: HttpRequest) -> Reply {
+async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
     let (mut since, mut follow) = (None, true);
     for pair in request.query_string().split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=').unwrap_or((pair, "")) {
@@ -92,19 +67,19 @@ async fn events(shared: Data<Shared>, request: HttpRequest) -> Reply {
             }
         }
     }
-    // A browser that lost its connection says how far it came.
+    // A browser that connects again sends the id of the last event that it has received.
     let resumed = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let since = since.or(resumed).or(if follow { None } else { Some(0) });
     Ok(HttpResponse::Ok()
         .content_type("text/event-stream")
         .insert_header((header::CACHE_CONTROL, "no-store"))
-        .body(shared.events.stream(since, follow).over(request.conn_data())))
+        .streaming(state.events.stream(since, follow).over(request.conn_data()).chunks()))
 }
 
-async fn change_environment(shared: Data<Shared>, request: HttpRequest, payload: Payload) -> Reply {
+async fn change_environment(state: Data<AppState>, request: HttpRequest, payload: Payload) -> Reply {
     let object = object(&request, payload, false, r#"{"NAME": "value", "GONE": null}"#).await?;
     let changes = object.into_iter().map(|(name, value)| change(name, value)).collect::<Result<_, _>>()?;
-    shared.pilot.environment.send(ChangeEnvironment(changes)).await.map_err(|_| Failure::leaving())??;
+    state.pilot.environment.send(ChangeEnvironment(changes)).await??;
     Ok(done())
 }
 
@@ -130,10 +105,10 @@ fn change(name: String, value: Value) -> Result<(String, Option<String>), Failur
     }
 }
 
-async fn record_metrics(shared: Data<Shared>, request: HttpRequest, payload: Payload) -> Reply {
+async fn record_metrics(state: Data<AppState>, request: HttpRequest, payload: Payload) -> Reply {
     let object = object(&request, payload, false, r#"{"name": 1.5}"#).await?;
     let values = object.into_iter().map(measurement).collect::<Result<Vec<_>, _>>()?;
-    shared.recorder.metrics().record(&values, Instant::now()).map_err(Failure::bad_value)?;
+    state.recorder.metrics().record(&values, Instant::now()).map_err(Failure::bad_value)?;
     Ok(done())
 }
 
@@ -149,7 +124,7 @@ fn measurement((name, value): (String, Value)) -> Result<(String, f64), Failure>
     }
 }
 
-async fn reload(shared: Data<Shared>, request: HttpRequest, payload: Payload) -> Reply {
+async fn reload(state: Data<AppState>, request: HttpRequest, payload: Payload) -> Reply {
     let object = object(&request, payload, true, r#"{"restart": "all"} or {"dryRun": true}"#).await?;
     let mut reload = Reload { restart_all: false, dry_run: false };
     for (key, value) in object {
@@ -171,25 +146,22 @@ async fn reload(shared: Data<Shared>, request: HttpRequest, payload: Payload) ->
             }
         }
     }
-    let summary = shared.pilot.reload.send(reload).await.map_err(|_| Failure::leaving())??;
-    Ok(json(
-        StatusCode::OK,
-        &json!({ "started": summary.started, "stopped": summary.stopped, "kept": summary.kept }),
-    ))
+    let summary = state.pilot.reload.send(reload).await??;
+    Ok(json(StatusCode::OK, &json!(summary)))
 }
 
-async fn set_maintenance(shared: Data<Shared>, on: bool) -> Reply {
-    let updated = shared.pilot.maintenance.send(SetMaintenance(on)).await.map_err(|_| Failure::leaving())?;
+async fn set_maintenance(state: Data<AppState>, on: bool) -> Reply {
+    let updated = state.pilot.maintenance.send(SetMaintenance(on)).await?;
     Ok(json(StatusCode::OK, &json!({ "updated": updated })))
 }
 
-async fn control(shared: Data<Shared>, name: Path<String>, order: JobOrder) -> Reply {
+async fn control(state: Data<AppState>, name: Path<String>, order: JobOrder) -> Reply {
     let control = ControlJob { name: name.into_inner(), order };
-    shared.pilot.job.send(control).await.map_err(|_| Failure::leaving())??;
+    state.pilot.job.send(control).await??;
     Ok(done())
 }
 
-async fn signal(shared: Data<Shared>, name: Path<String>, request: HttpRequest, payload: Payload) -> Reply {
+async fn signal(state: Data<AppState>, name: Path<String>, request: HttpRequest, payload: Payload) -> Reply {
     let example = r#"{"signal": "SIGHUP"}"#;
     let object = object(&request, payload, false, example).await?;
     let signal = match object.get("signal") {
@@ -202,5 +174,5 @@ async fn signal(shared: Data<Shared>, name: Path<String>, request: HttpRequest, 
         let message = format!("signal: expected a name or number as in {example}, found {found}");
         return Err(Failure::malformed(message));
     };
-    control(shared, name, JobOrder::Signal(signal)).await
+    control(state, name, JobOrder::Signal(signal)).await
 }

@@ -1,54 +1,52 @@
-//! The last events, and streams of them to clients. A client that reads slowly keeps nothing in memory but its
-//! place: what it missed for too long is gone, and it is told so.
+//! The last events, and streams of them to clients (server-sent events). A stream keeps only the number of the last event
+//! that it has sent. A client that reads too slowly loses the events that are no longer kept, and is told so.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt::Write;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
-use actix_web::body::{BodySize, MessageBody};
 use actix_web::web::Bytes;
+use futures_util::stream::{self, Stream};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::connection::{ConnectionState, ConnectionTracker};
 use super::status::time;
 use crate::messages::event::{Detail, Event};
 
-/// How many events can be replayed.
+/// The number of events that are kept.
 const KEPT: usize = 1000;
-/// More than there are connections: whoever waits beyond that number has gone.
-const MOST_WAITING: usize = 256;
-/// How many are written at once.
+/// The number of events in one chunk of a response.
 const PER_CHUNK: usize = 100;
 
 /// The last events.
 #[derive(Debug, Clone, Default)]
-pub struct EventLog(Rc<RefCell<Kept>>);
+pub struct EventLog(Rc<Log>);
+
+#[derive(Debug, Default)]
+struct Log {
+    kept: RefCell<Kept>,
+    /// Wakes the streams.
+    changed: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
     events: VecDeque<Arc<Event>>,
-    /// The last event that was published, and the last one that is no longer kept.
+    /// The sequence number of the last event that was published.
     newest: u64,
+    /// The sequence number of the last event that is no longer kept.
     forgotten: u64,
     closed: bool,
-    waiting: Vec<Waker>,
-}
-
-impl Kept {
-    fn wake(&mut self) {
-        self.waiting.drain(..).for_each(Waker::wake);
-    }
 }
 
 impl EventLog {
-    /// Adds an event and wakes those who follow.
+    /// Adds an event.
     pub fn push(&self, event: Arc<Event>) {
-        let mut kept = self.0.borrow_mut();
+        let mut kept = self.0.kept.borrow_mut();
         kept.newest = event.sequence;
         kept.events.push_back(event);
         if kept.events.len() > KEPT
@@ -56,28 +54,28 @@ impl EventLog {
         {
             kept.forgotten = oldest.sequence;
         }
-        kept.wake();
+        self.0.changed.notify_waiters();
     }
 
-    /// No more events will come: every stream ends once it has told all.
+    /// There will be no more events: every stream ends after the last one.
     pub fn close(&self) {
-        let mut kept = self.0.borrow_mut();
-        kept.closed = true;
-        kept.wake();
+        self.0.kept.borrow_mut().closed = true;
+        self.0.changed.notify_waiters();
     }
 
-    /// The events after a sequence number, or only those to come; `follow` waits for more.
+    /// The events after a sequence number, or after now; with `follow`, also those that are still to come.
     pub fn stream(&self, since: Option<u64>, follow: bool) -> EventStream {
-        let told = since.unwrap_or_else(|| self.0.borrow().newest);
-        EventStream { log: self.clone(), told, follow, tracker: None }
+        let sent = since.unwrap_or_else(|| self.0.kept.borrow().newest);
+        EventStream { log: self.clone(), sent, follow, tracker: None }
     }
 }
 
-/// Events as a response's body, in the form of server-sent events.
+/// Events for one client.
 #[derive(Debug)]
 pub struct EventStream {
     log: EventLog,
-    told: u64,
+    /// The sequence number of the last event that was sent.
+    sent: u64,
     follow: bool,
     tracker: Option<ConnectionTracker>,
 }
@@ -92,20 +90,42 @@ impl EventStream {
         self
     }
 
-    /// The next piece of text; `None` if there is nothing to tell at the moment.
-    fn next_text(&mut self) -> Option<String> {
-        let kept = self.log.0.borrow();
+    /// The chunks of the response.
+    pub fn chunks(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
+        stream::unfold(self, |mut stream| async move {
+            let text = stream.next().await?;
+            Some((Ok(text.into()), stream))
+        })
+    }
+
+    /// The next events as text; waits for them if the stream follows. `None` at its end.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            let text = self.unsent();
+            if !text.is_empty() {
+                return Some(text);
+            }
+            if !self.follow || self.log.0.kept.borrow().closed {
+                return None;
+            }
+            self.log.0.changed.notified().await;
+        }
+    }
+
+    /// The events that are kept and have not been sent; empty if there are none.
+    fn unsent(&mut self) -> String {
+        let kept = self.log.0.kept.borrow();
         let mut text = String::new();
-        if self.told < kept.forgotten {
+        if self.sent < kept.forgotten {
             let _ = write!(text, ": the events up to {} are no longer known\n\n", kept.forgotten);
-            self.told = kept.forgotten;
+            self.sent = kept.forgotten;
         }
-        let first = kept.events.partition_point(|event| event.sequence <= self.told);
+        let first = kept.events.partition_point(|event| event.sequence <= self.sent);
         for event in kept.events.iter().skip(first).take(PER_CHUNK) {
-            let _ = write!(text, "id: {}\ndata: {}\n\n", event.sequence, described(event));
-            self.told = event.sequence;
+            let _ = write!(text, "id: {}\ndata: {}\n\n", event.sequence, to_json(event));
+            self.sent = event.sequence;
         }
-        (!text.is_empty()).then_some(text)
+        text
     }
 }
 
@@ -117,9 +137,8 @@ impl Drop for EventStream {
     }
 }
 
-/// An event as JSON.
-fn described(event: &Event) -> Value {
-    let mut described = json!({
+fn to_json(event: &Event) -> Value {
+    let mut json = json!({
         "sequence": event.sequence,
         "time": time(event.time),
         "code": event.key.code.config_name(),
@@ -133,42 +152,17 @@ fn described(event: &Event) -> Value {
         ("signal", signal.map(|signal| signal.to_string().into())),
         ("reason", reason.as_deref().map(Value::from)),
     ];
-    if let Some(object) = described.as_object_mut() {
+    if let Some(object) = json.as_object_mut() {
         object.extend(known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
     }
-    described
-}
-
-impl MessageBody for EventStream {
-    type Error = Infallible;
-
-    fn size(&self) -> BodySize {
-        BodySize::Stream
-    }
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
-        let stream = self.get_mut();
-        if let Some(text) = stream.next_text() {
-            return Poll::Ready(Some(Ok(text.into())));
-        }
-        let mut kept = stream.log.0.borrow_mut();
-        if !stream.follow || kept.closed {
-            return Poll::Ready(None);
-        }
-        if kept.waiting.len() >= MOST_WAITING {
-            kept.wake(); // those of streams that are gone do not come back
-        }
-        if !kept.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-            kept.waiting.push(cx.waker().clone());
-        }
-        Poll::Pending
-    }
+    json
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::Wake;
     use std::time::SystemTime;
+
+    use futures_util::FutureExt;
 
     use super::*;
     use crate::messages::event::{EventCode, EventKey, Source};
@@ -188,20 +182,10 @@ mod tests {
 
     fn text(mut stream: EventStream) -> String {
         let mut text = String::new();
-        while let Some(part) = stream.next_text() {
+        while let Some(Some(part)) = stream.next().now_or_never() {
             text.push_str(&part);
         }
         text
-    }
-
-    struct Sleeper;
-
-    impl Wake for Sleeper {
-        fn wake(self: Arc<Self>) {}
-    }
-
-    fn poll(stream: &mut EventStream, waker: &Waker) -> Poll<Option<Result<Bytes, Infallible>>> {
-        Pin::new(stream).poll_next(&mut Context::from_waker(waker))
     }
 
     #[test]
@@ -223,7 +207,7 @@ mod tests {
             reason: Some("killed by SIGKILL after killTimeout".to_owned()),
         };
         let end = ",\"pid\":7,\"status\":137,\"signal\":\"SIGKILL\",\"reason\":\"killed by SIGKILL after killTimeout\"}";
-        assert!(described(&ended).to_string().ends_with(end), "{}", described(&ended));
+        assert!(to_json(&ended).to_string().ends_with(end), "{}", to_json(&ended));
     }
 
     #[test]
@@ -243,28 +227,25 @@ mod tests {
         assert!(text(log.stream(Some(500), false)).starts_with("id: 501\n"));
     }
 
-    #[test]
-    fn a_stream_waits_for_more_and_ends_with_the_log() {
+    #[tokio::test]
+    async fn a_stream_waits_for_more_and_ends_with_the_log() {
         let log = log(1);
-        let waker = Waker::from(Arc::new(Sleeper));
         let mut stream = log.stream(None, true);
-        assert!(poll(&mut stream, &waker).is_pending());
-        log.push(event(2));
-        assert!(matches!(poll(&mut stream, &waker), Poll::Ready(Some(Ok(_)))));
-        assert!(poll(&mut stream, &waker).is_pending());
-        assert!(poll(&mut stream, &waker).is_pending());
-        assert_eq!(log.0.borrow().waiting.len(), 1);
-        log.close();
-        assert!(matches!(poll(&mut stream, &waker), Poll::Ready(None)));
-        assert!(matches!(poll(&mut log.stream(Some(2), false), &waker), Poll::Ready(None)));
+        assert_eq!(stream.next().now_or_never(), None);
+        let (text, ()) = tokio::join!(stream.next(), async { log.push(event(2)) });
+        assert!(text.unwrap().starts_with("id: 2\n"));
+        assert_eq!(stream.next().now_or_never(), None);
+        let (end, ()) = tokio::join!(stream.next(), async { log.close() });
+        assert_eq!(end, None);
+        assert_eq!(log.stream(Some(2), false).next().now_or_never(), Some(None));
     }
+
     #[test]
-    fn streams_that_have_gone_leave_nothing_behind() {
-        let log = log(1);
-        for _ in 0..1000 {
-            let waker = Waker::from(Arc::new(Sleeper));
-            assert!(poll(&mut log.stream(None, true), &waker).is_pending());
-        }
-        assert!(log.0.borrow().waiting.len() <= MOST_WAITING);
+    fn a_connection_streams_for_as_long_as_its_stream_lasts() {
+        let tracker = ConnectionTracker::default();
+        let stream = log(1).stream(Some(0), true).over(Some(&tracker));
+        assert_eq!(tracker.state(), ConnectionState::Streaming);
+        drop(stream);
+        assert_eq!(tracker.state(), ConnectionState::Idle);
     }
 }

@@ -1,10 +1,11 @@
-//! Finds where the head of a request ends in the bytes of a connection, so that requests are handed to actix-http one
-//! by one. It reads no further than that: which bytes belong to a body is not known here.
+//! Finds the empty line that ends the head of a request, so that actix-http gets requests one by one (see `connection`).
+//! It knows nothing of bodies. httparse, which actix-http uses, was weighed: it would parse every head a second time, and
+//! from its beginning after each read.
 
 /// Looks for the empty line that ends a head, across reads.
 #[derive(Debug, Default)]
 pub struct HeadEnd {
-    /// The last byte that is not a carriage return was a newline.
+    /// The last byte, carriage returns aside, was a newline.
     after_newline: bool,
 }
 
@@ -19,7 +20,7 @@ impl HeadEnd {
                     return Some(index + 1);
                 }
                 b'\n' => self.after_newline = true,
-                // httparse takes a newline for the end of a line with a carriage return and without.
+                // httparse accepts lines that end with "\n" as well as with "\r\n".
                 b'\r' => {}
                 _ => self.after_newline = false,
             }

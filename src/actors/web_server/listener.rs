@@ -1,52 +1,58 @@
-//! The places where we listen. The control socket appears with its final permissions and already listening, in
-//! one step; one that another process serves is never taken away, one that nobody serves is replaced.
+//! The listeners of the control socket and of the telemetry port, and the loop that accepts connections.
+//!
+//! actix-web's `HttpServer` was weighed: it starts two threads for each server, deletes any file at the path of a unix
+//! socket, and leaves the socket with mode 0755. Here the control socket appears with its final mode and already
+//! listening, in one step (bind to another name, then rename(2)). A socket that another process listens on is never
+//! replaced; one that nobody listens on is.
 
 use std::fs;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::rc::Weak;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use actix_rt::task::JoinHandle;
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use nix::sys::stat::{Mode, fchmod};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::connection::{Connections, Serve, Socket};
-use crate::config::spec::{ControlSpec, TelemetrySpec};
+use crate::config::spec::ControlSpec;
 use crate::reason::reason;
 
-/// How long we wait after the system refused to accept, for lack of file descriptors perhaps.
+/// How long we wait after accept(2) has failed, for lack of file descriptors perhaps.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A control socket's file. It is ours as long as it is the one that we made.
+/// The file of a control socket. It is removed when this is dropped, unless another process has put its own there.
 #[derive(Debug)]
 pub struct SocketFile {
     spec: ControlSpec,
+    /// Device and inode.
     identity: (u64, u64),
 }
 
 impl SocketFile {
-    /// What was asked for.
-    pub fn spec(&self) -> &ControlSpec {
-        &self.spec
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.spec.socket
     }
 
-    /// Whether nobody has removed it.
+    /// Is there still a socket at the path?
     pub fn exists(&self) -> bool {
         is_socket(&self.spec.socket)
     }
 
-    /// Gives it other permissions, if it has others.
+    /// Changes the mode of the file.
     pub fn set_mode(&mut self, mode: u32) -> io::Result<()> {
-        if mode == self.spec.mode {
-            return Ok(());
+        if mode != self.spec.mode {
+            fs::set_permissions(&self.spec.socket, fs::Permissions::from_mode(mode))?;
+            self.spec.mode = mode;
         }
-        fs::set_permissions(&self.spec.socket, fs::Permissions::from_mode(mode))?;
-        self.spec.mode = mode;
         Ok(())
     }
 }
@@ -59,7 +65,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Something that accepts connections.
+/// A socket that accepts connections.
 #[derive(Debug)]
 pub enum Listener {
     /// The control socket.
@@ -69,44 +75,46 @@ pub enum Listener {
 }
 
 impl Listener {
-    async fn accept(&self) -> io::Result<Socket> {
-        match self {
-            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Socket::Unix(stream)),
-            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| Socket::Tcp(stream)),
-        }
-    }
-
-    /// The next who comes.
-    async fn next(&self) -> Socket {
-        loop {
-            match self.accept().await {
-                Ok(socket) => return socket,
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-            }
-        }
-    }
-
-    /// Serves whoever comes, with what `serve` resolves to, until the returned task is aborted. That is asked for when
-    /// the first one comes: often nobody does, and jobs would wait for it.
-    pub fn serve(
-        self,
-        serve: impl Future<Output = Option<Serve>> + 'static,
-        connections: Connections,
-    ) -> JoinHandle<()> {
-        actix_rt::spawn(async move {
-            let first = self.next().await;
-            let Some(serve) = serve.await else { return };
-            connections.add(first, &serve);
-            loop {
-                connections.add(self.next().await, &serve);
-            }
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Socket>>> {
+        Poll::Ready(match self {
+            Self::Unix(listener) => Ok(Box::new(ready!(listener.poll_accept(cx))?.0)),
+            Self::Tcp(listener) => Ok(Box::new(ready!(listener.poll_accept(cx))?.0)),
         })
     }
 }
 
+/// The next connection; `None` when the listener has been dropped.
+async fn accept(listener: &Weak<Listener>) -> Option<Box<dyn Socket>> {
+    loop {
+        let accepted = poll_fn(|cx| match listener.upgrade() {
+            Some(listener) => listener.poll_accept(cx).map(Some),
+            None => Poll::Ready(None),
+        });
+        match accepted.await? {
+            Ok(socket) => return Some(socket),
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// Serves every connection with the function that `serve` resolves to; that is awaited at the first connection. The
+/// listener is borrowed for each accept(2) only, so its owner closes it by dropping it, and then aborts this task.
+pub async fn accept_loop(
+    listener: Weak<Listener>,
+    serve: impl Future<Output = Option<Serve>>,
+    connections: Connections,
+) {
+    let Some(mut socket) = accept(&listener).await else { return };
+    let Some(serve) = serve.await else { return };
+    loop {
+        connections.add(socket, &serve);
+        let Some(next) = accept(&listener).await else { return };
+        socket = next;
+    }
+}
+
 /// Listens on the telemetry port.
-pub fn bind_telemetry(spec: &TelemetrySpec) -> io::Result<Listener> {
-    let address = SocketAddr::new(spec.address, spec.port);
+pub fn bind_telemetry(address: SocketAddr) -> io::Result<Listener> {
     let listen = || {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -135,23 +143,24 @@ pub fn bind_control(spec: &ControlSpec) -> io::Result<(Listener, SocketFile)> {
 
 fn create(spec: &ControlSpec) -> io::Result<(Listener, SocketFile)> {
     refuse_if_in_use(&spec.socket)?;
-    // Beside it, since a rename works only within one file system, and longer by one byte only: paths are short.
+    // In the same directory, since rename(2) works within one file system only; and one byte longer only, since the path
+    // of a unix socket has at most 108 bytes.
     let mut temporary = spec.socket.clone().into_os_string();
     temporary.push("~");
     let temporary = PathBuf::from(temporary);
     if is_socket(&temporary) {
-        fs::remove_file(&temporary)?; // of a start that did not get this far
+        fs::remove_file(&temporary)?; // left by a start that failed before the rename
     }
     let socket = listening_socket(&temporary, spec.mode)?;
-    let made = || {
-        // The mask of the process may have taken bits away at the bind.
+    let finish = || {
+        // The umask may have removed bits at the bind.
         fs::set_permissions(&temporary, fs::Permissions::from_mode(spec.mode))?;
         let identity = identity(&temporary)?;
         let listener = UnixListener::from_std(socket.into())?;
         fs::rename(&temporary, &spec.socket)?;
         Ok((Listener::Unix(listener), SocketFile { spec: spec.clone(), identity }))
     };
-    made().inspect_err(|_| {
+    finish().inspect_err(|_| {
         // The first error is the one to report.
         let _ = fs::remove_file(&temporary);
     })
@@ -171,7 +180,7 @@ fn unix_socket() -> io::Result<OwnedFd> {
     Ok(socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?)
 }
 
-/// Only what nobody listens on may be replaced.
+/// Refuses to replace a socket that a process listens on, or a file that is no socket.
 fn refuse_if_in_use(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -185,7 +194,7 @@ fn refuse_if_in_use(path: &Path) -> io::Result<()> {
     }
     match socket::connect(unix_socket()?.as_raw_fd(), &UnixAddr::new(path)?) {
         Err(Errno::ECONNREFUSED | Errno::ENOENT) => Ok(()),
-        // A full queue of connections is a sign of life, too.
+        // EAGAIN: its queue of connections is full, so there is a listener.
         Ok(()) | Err(Errno::EAGAIN) => Err(io::Error::new(
             io::ErrorKind::AddrInUse,
             "another process listens on it; is a containerpilot running already? If so, set control.socket",
@@ -235,13 +244,13 @@ mod tests {
                 made.send(()).unwrap();
                 Some(serve)
             };
-            let task = listener.serve(serving, Connections::default());
+            let listener = Rc::new(listener);
+            actix_rt::spawn(accept_loop(Rc::downgrade(&listener), serving, Connections::default()));
             tokio::task::yield_now().await;
             assert!(is_made.try_recv().is_err());
             let mut client = tokio::net::UnixStream::connect(directory.path().join("s")).await.unwrap();
             is_made.await.unwrap();
             assert_eq!(client.read(&mut [0]).await.unwrap(), 0, "served to its end");
-            task.abort();
         });
     }
 

@@ -1,5 +1,5 @@
-//! Decides whether an orchestrator should send traffic: every required job must run and be healthy. Pure: from what is
-//! shown of the jobs to the reasons against it.
+//! Decides whether an orchestrator should send traffic: every required job must run and be healthy. Pure: from the status
+//! of a job to the reason why it is not ready.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,11 +7,11 @@ use crate::messages::health::{Health, Verdict};
 use crate::messages::job::Phase;
 use crate::messages::status::JobStatus;
 
-/// One quick end may be an accident, a second one begins a crash loop.
+/// From this number of early ends in a row on, a job is in a crash loop; one may be an accident.
 const EARLY_ENDS_OF_A_LOOP: u32 = 2;
 
 /// Why a job keeps the container from being ready at that time; `None` if it does not.
-pub fn reason_against(job: &JobStatus, now: SystemTime) -> Option<String> {
+pub fn reason_not_ready(job: &JobStatus, now: SystemTime) -> Option<String> {
     if !job.required {
         return None;
     }
@@ -60,7 +60,7 @@ fn crash_loop(job: &JobStatus, now: SystemTime) -> Option<String> {
     ))
 }
 
-/// A job that need not run all the time has done its work if its last run succeeded.
+/// A job that ran and does not run now is ready if its last run succeeded.
 fn reason_after_runs(job: &JobStatus) -> Option<String> {
     match &job.last_exit {
         Some((0, _)) => None,
@@ -91,7 +91,7 @@ mod tests {
     /// The reason nine seconds after the job came where it is.
     fn reason(job: &JobStatus) -> String {
         let now = job.since + Duration::from_secs(9);
-        reason_against(job, now).unwrap_or_else(|| "ready".to_owned())
+        reason_not_ready(job, now).unwrap_or_else(|| "ready".to_owned())
     }
 
     #[test]

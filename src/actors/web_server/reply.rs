@@ -1,11 +1,14 @@
-//! Answers and refusals: every error is `{"error": "…"}` with a message that its reader can act on.
+//! What all routes share: their methods, how they read a body, and how they respond. Every error is `{"error": "…"}` with a
+//! message that its reader can act on.
 
 use std::fmt;
 use std::time::Duration;
 
+use actix::MailboxError;
+use actix_web::guard::fn_guard;
 use actix_web::http::{Method, StatusCode, header};
-use actix_web::web::{Bytes, Payload};
-use actix_web::{HttpRequest, HttpResponse, ResponseError};
+use actix_web::web::{self, Bytes, Payload};
+use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, ResponseError};
 use serde_json::{Map, Value, json};
 
 use super::connection::{ConnectionState, ConnectionTracker};
@@ -16,7 +19,7 @@ const LARGEST_BODY: usize = 1 << 20;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// An answer, or why there is none.
+/// The response of a route.
 pub type Reply = Result<HttpResponse, Failure>;
 
 /// Why a request is not carried out.
@@ -27,12 +30,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A refusal with that status.
+    /// A failure with that status.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 
-    /// The body has not the form that it must have.
+    /// The body does not have the expected form.
     pub fn malformed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     }
@@ -40,11 +43,6 @@ impl Failure {
     /// One of the values in the body cannot be used.
     pub fn bad_value(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
-    }
-
-    /// Nobody is left to carry it out.
-    pub fn leaving() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the program is about to exit")
     }
 }
 
@@ -76,23 +74,41 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// A JSON answer.
+impl From<MailboxError> for Failure {
+    fn from(_: MailboxError) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the program is about to exit")
+    }
+}
+
+/// A response in JSON.
 pub fn json(status: StatusCode, value: &Value) -> HttpResponse {
     HttpResponse::build(status).content_type("application/json").body(format!("{value}\n"))
 }
 
-/// It was done, and there is nothing else to say.
+/// The response to a command that was carried out.
 pub fn done() -> HttpResponse {
     json(StatusCode::OK, &json!({}))
 }
 
-/// For every path that does not exist.
+/// The response for every path that does not exist.
 pub async fn not_found(request: HttpRequest) -> Reply {
     Err(Failure::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", request.path())))
 }
 
-/// For paths that exist and take other methods.
-pub async fn wrong_method(allowed: &'static [Method], request: HttpRequest) -> HttpResponse {
+/// A path, and its handler for requests with one of these methods. Other methods are refused.
+pub fn resource<F, Args>(path: &str, methods: &'static [Method], handler: F) -> Resource
+where
+    F: Handler<Args>,
+    F::Output: Responder + 'static,
+    Args: FromRequest + 'static,
+{
+    let is_allowed = fn_guard(move |request| methods.contains(&request.head().method));
+    web::resource(path)
+        .route(web::route().guard(is_allowed).to(handler))
+        .default_service(web::to(move |request| wrong_method(methods, request)))
+}
+
+async fn wrong_method(allowed: &'static [Method], request: HttpRequest) -> HttpResponse {
     let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
     let message = format!("{} takes {allowed}, not {}", request.path(), request.method());
     let mut response = Failure::new(StatusCode::METHOD_NOT_ALLOWED, message).error_response();
@@ -123,7 +139,7 @@ pub async fn object(
     }
 }
 
-/// What a value is, in a user's words.
+/// A JSON value as an error message shows it.
 pub fn kind(value: &Value) -> String {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),

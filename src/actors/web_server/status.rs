@@ -1,11 +1,11 @@
-//! What the program shows of itself as JSON. Pure: from the board to values.
+//! The status of the program as JSON. Pure: from the board to JSON values.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::readiness::reason_against;
+use super::readiness::reason_not_ready;
 use crate::logging::time::TimeText;
 use crate::messages::health::Verdict;
 use crate::messages::status::{JobStatus, Overview, WatchStatus};
@@ -18,7 +18,7 @@ pub fn time(time: SystemTime) -> String {
     String::from_utf8_lossy(TimeText::new(time).as_bytes()).into_owned()
 }
 
-/// Everything, for the control socket.
+/// The whole status, for the control socket.
 pub fn whole(overview: &Overview, uptime: Duration) -> Value {
     let jobs: Vec<Value> =
         overview.jobs_in_order().into_iter().map(|(name, status)| job(name, status)).collect();
@@ -72,8 +72,8 @@ fn verdict_name(verdict: Verdict) -> &'static str {
     }
 }
 
-/// As ContainerPilot shows itself: jobs without and with a port apart, our own service last and always healthy. What
-/// nothing checks is `unknown`.
+/// The status in the form of ContainerPilot: jobs with a port are services, our own service is the last of them and always
+/// healthy, and a job without checks is `unknown`.
 pub fn in_containerpilots_form(overview: &Overview) -> Value {
     let (mut jobs, mut services) = (Vec::new(), Vec::new());
     for (name, job) in overview.jobs_in_order() {
@@ -92,10 +92,10 @@ pub fn in_containerpilots_form(overview: &Overview) -> Value {
     json!({ "Version": VERSION, "Jobs": jobs, "Services": services, "Watches": watches })
 }
 
-/// The jobs for whose sake an orchestrator should send no traffic, each with its reason.
+/// The jobs that are not ready, each with the reason. An orchestrator should send no traffic while there are any.
 pub fn not_ready(overview: &Overview, now: SystemTime) -> Vec<Value> {
     let entry = |(name, job): (&Arc<str>, &JobStatus)| {
-        let reason = reason_against(job, now)?;
+        let reason = reason_not_ready(job, now)?;
         let (state, health) = (job.state(), job.health.to_string());
         Some(json!({ "name": &**name, "state": state, "health": health, "reason": reason }))
     };

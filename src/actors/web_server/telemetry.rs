@@ -1,63 +1,55 @@
-//! The routes of the telemetry port: for Prometheus, for ContainerPilot's users, and for orchestrators.
+//! The routes of the telemetry port: metrics for Prometheus, ContainerPilot's status, and probes for orchestrators.
 
 use std::time::{Instant, SystemTime};
 
 use actix_web::http::{Method, StatusCode, header};
-use actix_web::web::{self, Data, ServiceConfig};
+use actix_web::web::{Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
-use super::Shared;
-use super::reply::{json, wrong_method};
+use super::AppState;
+use super::reply::{json, resource};
 use super::status;
 use crate::metrics::Scene;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::ProcessUse;
 
-const METHODS: &[Method] = &[Method::GET, Method::HEAD];
+/// Some load balancers send HEAD.
+const QUERY: &[Method] = &[Method::GET, Method::HEAD];
 
 /// Every route of the telemetry port.
 pub fn routes(config: &mut ServiceConfig) {
-    macro_rules! resource {
-        ($path:literal, $handler:expr) => {
-            config.service(
-                web::resource($path)
-                    .route(web::get().to($handler))
-                    .route(web::head().to($handler)) // as some load balancers ask
-                    .default_service(web::to(|request| wrong_method(METHODS, request))),
-            )
-        };
-    }
-    resource!("/metrics", metrics);
-    resource!("/status", containerpilots_status);
-    resource!("/healthz", alive);
-    resource!("/readyz", ready);
+    config
+        .service(resource("/metrics", QUERY, metrics))
+        .service(resource("/status", QUERY, containerpilots_status))
+        .service(resource("/healthz", QUERY, alive))
+        .service(resource("/readyz", QUERY, ready));
 }
 
-async fn metrics(shared: Data<Shared>, request: HttpRequest) -> HttpResponse {
+async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
     let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::preferred(accept.unwrap_or_default());
-    let overview = shared.board.read();
+    let overview = state.board.read();
     let scene = Scene {
         overview: &overview,
-        queued: shared.queued.get(),
+        queued: state.queued.get(),
         process: ProcessUse::read(),
         now: Instant::now(),
     };
-    let text = shared.recorder.metrics().expose(format, &scene);
+    let text = state.recorder.metrics().expose(format, &scene);
     HttpResponse::Ok().content_type(format.content_type()).body(text)
 }
 
-async fn containerpilots_status(shared: Data<Shared>) -> HttpResponse {
-    json(StatusCode::OK, &status::in_containerpilots_form(&shared.board.read()))
+async fn containerpilots_status(state: Data<AppState>) -> HttpResponse {
+    json(StatusCode::OK, &status::in_containerpilots_form(&state.board.read()))
 }
 
 async fn alive() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
 }
 
-async fn ready(shared: Data<Shared>) -> HttpResponse {
-    let overview = shared.board.read();
+async fn ready(state: Data<AppState>) -> HttpResponse {
+    let overview = state.board.read();
     let waiting = status::not_ready(&overview, SystemTime::now());
     let is_ready = waiting.is_empty() && !overview.shutting_down;
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

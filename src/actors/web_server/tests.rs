@@ -1,6 +1,7 @@
 //! The routes, without sockets: requests go straight into the application, orders to an actor that notes them.
 
 mod control;
+mod listeners;
 mod telemetry;
 
 use std::cell::RefCell;
@@ -77,7 +78,7 @@ impl Handler<ChangeEnvironment> for Stub {
 
 /// The web server's inside, and what the Pilot would have heard.
 struct Scenery {
-    shared: Data<Shared>,
+    state: Data<AppState>,
     orders: Rc<RefCell<Vec<String>>>,
 }
 
@@ -108,28 +109,31 @@ fn in_scene<F: Future<Output = ()>>(test: impl FnOnce(Scenery) -> F) {
     System::new().block_on(async {
         let stub = Stub::default();
         let orders = Rc::clone(&stub.0);
-        let pilot = stub.start();
-        let pilot = PilotLink {
+        test(Scenery { state: Data::new(state(stub)), orders }).await;
+    });
+}
+
+/// The state of a program whose Pilot is this one.
+fn state(pilot: Stub) -> AppState {
+    let pilot = pilot.start();
+    AppState {
+        pilot: PilotLink {
             reload: pilot.clone().recipient(),
             job: pilot.clone().recipient(),
             maintenance: pilot.clone().recipient(),
             environment: pilot.recipient(),
-        };
-        let shared = Shared {
-            pilot,
-            board: Board::default(),
-            recorder: Recorder::default(),
-            events: EventLog::default(),
-            queued: Rc::new(Cell::new(0)),
-            started: Instant::now(),
-        };
-        test(Scenery { shared: Data::new(shared), orders }).await;
-    });
+        },
+        board: Board::default(),
+        recorder: Recorder::default(),
+        events: EventLog::default(),
+        queued: Rc::new(Cell::new(0)),
+        started: Instant::now(),
+    }
 }
 
 impl Scenery {
-    async fn ask(&self, plane: Plane, request: TestRequest) -> Answer {
-        let service = test::init_service(application(plane, self.shared.clone())).await;
+    async fn ask(&self, api: Api, request: TestRequest) -> Answer {
+        let service = test::init_service(application(api, self.state.clone())).await;
         let response = test::call_service(&service, request.to_request()).await;
         let header = |name: header::HeaderName| {
             let value = response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -141,12 +145,12 @@ impl Scenery {
         Answer { status, content_type, allow, text }
     }
 
-    async fn get(&self, plane: Plane, path: &str) -> Answer {
-        self.ask(plane, TestRequest::get().uri(path)).await
+    async fn get(&self, api: Api, path: &str) -> Answer {
+        self.ask(api, TestRequest::get().uri(path)).await
     }
 
     async fn put(&self, path: &str, body: &str) -> Answer {
-        self.ask(Plane::Control, TestRequest::put().uri(path).set_payload(body.to_owned())).await
+        self.ask(Api::Control, TestRequest::put().uri(path).set_payload(body.to_owned())).await
     }
 
     fn orders(&self) -> Vec<String> {
@@ -162,32 +166,32 @@ impl Scenery {
             ..JobStatus::new(Phase::Running)
         };
         change(&mut status);
-        self.shared.board.write().jobs.insert(Arc::from(name), status);
+        self.state.board.write().jobs.insert(Arc::from(name), status);
     }
 
     fn publish(&self, sequence: u64) {
         let key = EventKey { code: EventCode::Healthy, source: Source::Job("app".into()) };
         let (time, detail) = (SystemTime::UNIX_EPOCH, Detail::default());
-        self.shared.events.push(Arc::new(Event { sequence, time, cause: None, key, detail }));
+        self.state.events.push(Arc::new(Event { sequence, time, cause: None, key, detail }));
     }
 }
 
 #[::core::prelude::v1::test]
 fn unknown_paths_and_wrong_methods_are_told_as_json() {
     in_scene(|scene| async move {
-        for plane in [Plane::Control, Plane::Telemetry] {
-            scene.get(plane, "/nope").await.assert_error(404, "/nope");
-            scene.get(plane, "/").await.assert_error(404, "/");
+        for api in [Api::Control, Api::Telemetry] {
+            scene.get(api, "/nope").await.assert_error(404, "/nope");
+            scene.get(api, "/").await.assert_error(404, "/");
         }
         for path in ["/v3/environ", "/v3/env", "/v3/metric", "/v3/reload", "/v3/jobs/app/start"] {
-            let answer = scene.get(Plane::Control, path).await;
+            let answer = scene.get(Api::Control, path).await;
             answer.assert_error(405, "takes PUT, POST, not GET");
             assert_eq!(answer.allow, "PUT, POST");
         }
-        for (plane, path) in [(Plane::Control, "/v3/ping"), (Plane::Telemetry, "/metrics")] {
+        for (api, path) in [(Api::Control, "/v3/ping"), (Api::Telemetry, "/metrics")] {
             let request = TestRequest::default().method(Method::DELETE).uri(path);
-            scene.ask(plane, request).await.assert_error(405, "takes GET");
+            scene.ask(api, request).await.assert_error(405, "takes GET");
         }
-        assert_eq!(StatusCode::OK, scene.get(Plane::Control, "/v3/ping").await.status);
+        assert_eq!(StatusCode::OK, scene.get(Api::Control, "/v3/ping").await.status);
     });
 }

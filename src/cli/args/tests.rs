@@ -19,6 +19,10 @@ fn usage_error(line: &str) -> String {
     error.render().to_string()
 }
 
+fn reload(restart_all: bool, dry_run: bool) -> ClientRequest {
+    ClientRequest::Reload(Reload { restart_all, dry_run })
+}
+
 fn supervise(config: Option<&str>, main: Option<(&str, &[&str])>) -> Request {
     let main = main.map(|(program, args)| CommandLine {
         program: program.to_owned(),
@@ -100,10 +104,10 @@ fn a_request_can_name_its_socket_and_nothing_else_can() {
 fn client_flags_become_requests() {
     let set = |key: &str, value: Option<&str>| (key.to_owned(), value.map(ToOwned::to_owned));
     for (line, expected) in [
-        ("cp -reload", ClientRequest::Reload { all: false, dry_run: false }),
-        ("cp -reload -all", ClientRequest::Reload { all: true, dry_run: false }),
-        ("cp -reload --dry-run", ClientRequest::Reload { all: false, dry_run: true }),
-        ("cp -reload --dry-run -all", ClientRequest::Reload { all: true, dry_run: true }),
+        ("cp -reload", reload(false, false)),
+        ("cp -reload -all", reload(true, false)),
+        ("cp -reload --dry-run", reload(false, true)),
+        ("cp -reload --dry-run -all", reload(true, true)),
         ("cp -ping", ClientRequest::Ping),
         ("cp -maintenance enable", ClientRequest::Maintenance(Maintenance::Enable)),
         ("cp --maintenance=disable", ClientRequest::Maintenance(Maintenance::Disable)),
@@ -127,17 +131,17 @@ fn client_flags_become_requests() {
 
 #[test]
 fn commands_become_requests() {
-    let job = |name: &str, action| ClientRequest::Job { name: name.to_owned(), action };
+    let job = |name: &str, order| ClientRequest::Job(ControlJob { name: name.to_owned(), order });
     for (line, expected) in [
         ("cp status", ClientRequest::Status { format: Format::Human }),
         ("cp status -format json", ClientRequest::Status { format: Format::Json }),
         ("cp events", ClientRequest::Events { since: None, follow: false }),
         ("cp events -f", ClientRequest::Events { since: None, follow: true }),
         ("cp events -since 7 -follow", ClientRequest::Events { since: Some(7), follow: true }),
-        ("cp start app", job("app", JobAction::Start)),
-        ("cp stop app", job("app", JobAction::Stop)),
-        ("cp restart app", job("app", JobAction::Restart)),
-        ("cp signal app hup", job("app", JobAction::Signal(Signal::HUP))),
+        ("cp start app", job("app", JobOrder::Start)),
+        ("cp stop app", job("app", JobOrder::Stop)),
+        ("cp restart app", job("app", JobOrder::Restart)),
+        ("cp signal app hup", job("app", JobOrder::Signal(Signal::HUP))),
     ] {
         assert_eq!(client(line), expected, "{line}");
     }
@@ -280,6 +284,6 @@ fn a_switch_may_be_given_a_truth_value_as_in_go() {
     assert_eq!(parsed("cp -version=true").unwrap(), Request::Version);
     assert_eq!(parsed("cp -config F -template=true -version=false").unwrap(), render);
     assert_eq!(parsed("cp -config F -template=false").unwrap(), supervise(Some("F"), None));
-    assert_eq!(client("cp -reload=1 -all=0"), ClientRequest::Reload { all: false, dry_run: false });
+    assert_eq!(client("cp -reload=1 -all=0"), reload(false, false));
     usage_error("cp -version=yes");
 }

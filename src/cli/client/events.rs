@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use serde_json::Value;
 
-use super::exchange::Answer;
+use super::exchange::TimedResponse;
 use super::unreadable;
 use crate::cli::{CommandError, output};
 use crate::printable::printable;
@@ -13,10 +13,10 @@ use crate::printable::printable;
 const LONGEST_LINE: usize = 1 << 20;
 
 /// Prints events as they come, until the stream ends.
-pub async fn print(answer: &mut Answer) -> Result<(), CommandError> {
+pub async fn print(response: &mut TimedResponse) -> Result<(), CommandError> {
     let mut text = Vec::new();
     loop {
-        match answer.chunk().await {
+        match response.chunk().await {
             Ok(Some(piece)) => text.extend(piece),
             Ok(None) => return Ok(()),
             // The program that we follow has ended, and the stream with it.

@@ -14,7 +14,7 @@ const LONGEST_BODY: usize = 64 << 20;
 
 /// A request, and how long its response may take to begin and then to go on. `None` waits without limit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Call {
+pub struct TimedRequest {
     /// The request.
     pub request: Request,
     /// The limit for each step.
@@ -22,22 +22,22 @@ pub struct Call {
 }
 
 /// A response whose body is still to be read.
-pub struct Answer {
+pub struct TimedResponse {
     response: Response<UnixStream>,
     timeout: Option<Duration>,
 }
 
 /// Sends a request and reads the head of its response.
-pub async fn send(socket: &Path, call: &Call) -> io::Result<Answer> {
+pub async fn send(socket: &Path, request: &TimedRequest) -> io::Result<TimedResponse> {
     // A blocking connect waits while the listener's queue is full; a non-blocking one fails with EAGAIN.
     let stream = StdStream::connect(socket)?;
     stream.set_nonblocking(true)?;
     let stream = UnixStream::from_std(stream)?;
-    let response = within(call.timeout, http_client::send(stream, &call.request)).await?;
-    Ok(Answer { response, timeout: call.timeout })
+    let response = within(request.timeout, http_client::send(stream, &request.request)).await?;
+    Ok(TimedResponse { response, timeout: request.timeout })
 }
 
-impl Answer {
+impl TimedResponse {
     /// The status code.
     pub fn status(&self) -> u16 {
         self.response.status

@@ -8,9 +8,9 @@ use crate::printable::printable;
 
 /// A column is not made narrower than this.
 const NARROWEST: usize = 8;
-/// Columns whose words are ours, and short.
+/// Columns whose words are short and not chosen by users.
 const NEVER_CUT: [&str; 4] = ["STATE", "PID", "RESTARTS", "SINCE"];
-/// Between two columns.
+/// The number of spaces between two columns.
 const GAP: usize = 2;
 
 /// The whole status, in lines of at most `width` characters; `None`: as long as they are.
@@ -48,20 +48,15 @@ fn rows(list: &Value, row: impl Fn(&Value) -> Vec<String>) -> Vec<Vec<String>> {
 }
 
 fn job(job: &Value) -> Vec<String> {
-    let failing = rows(&job["checks"], |check| vec![word(&check["name"]), word(&check["status"])]);
-    let failing: Vec<&str> = failing
-        .iter()
-        .filter_map(|check| match check.as_slice() {
-            [name, status] if status == "failing" => Some(name.as_str()),
-            _ => None,
-        })
-        .collect();
+    let checks = job["checks"].as_array().into_iter().flatten();
+    let failing = checks.filter(|check| check["status"] == "failing").map(|check| word(&check["name"]));
+    let failing = failing.collect::<Vec<_>>().join(", ");
     let health = word(&job["health"]);
-    let health = if failing.is_empty() { health } else { format!("{health} ({})", failing.join(", ")) };
-    // To the second: nobody reads nanoseconds in a table.
+    let health = if failing.is_empty() { health } else { format!("{health} ({failing})") };
+    // Without the fraction of the second.
     let since = word(&job["since"]);
     let since = since.split('.').next().map_or_else(String::new, |second| format!("{second}Z"));
-    // Complete is what a job is that has done its work; this one has not.
+    // A complete job has done its work; one that never ran has not.
     let (state, last_exit) = match job["neverRan"].as_str() {
         Some(reason) => ("never ran".to_owned(), printable(reason)),
         None => (word(&job["state"]), job.pointer("/lastExit/reason").map_or("-".to_owned(), word)),

@@ -7,7 +7,7 @@ use crate::config::spec::{MetricKind, MetricSpec};
 fn put_and_post_are_alike() {
     in_scene(|scene| async move {
         let request = TestRequest::post().uri("/v3/env").set_payload(r#"{"A":"1"}"#);
-        assert_eq!(scene.ask(Plane::Control, request).await.status, 200);
+        assert_eq!(scene.ask(Api::Control, request).await.status, 200);
         assert_eq!(scene.put("/v3/environ", r#"{"A":"1"}"#).await.status, 200);
         let orders = scene.orders();
         assert_eq!(orders.len(), 2);
@@ -64,7 +64,7 @@ fn metrics_take_numbers_and_numbers_in_strings() {
     in_scene(|scene| async move {
         let metric = |name: &str, kind| MetricSpec { full_name: name.to_owned(), help: String::new(), kind };
         let specs = [metric("orders", MetricKind::Counter), metric("temperature", MetricKind::Gauge)];
-        scene.shared.recorder.metrics().reconfigure(&specs);
+        scene.state.recorder.metrics().reconfigure(&specs);
         assert_eq!(scene.put("/v3/metric", r#"{"orders":2,"temperature":"-1.5"}"#).await.status, 200);
         for (body, words) in [
             (
@@ -78,7 +78,7 @@ fn metrics_take_numbers_and_numbers_in_strings() {
         ] {
             scene.put("/v3/metric", body).await.assert_error(400, words);
         }
-        let text = scene.get(Plane::Telemetry, "/metrics").await.text;
+        let text = scene.get(Api::Telemetry, "/metrics").await.text;
         assert!(text.contains("\ntemperature -1.5\n") && text.contains("orders 2\n"), "{text}");
     });
 }
@@ -150,14 +150,14 @@ fn jobs_are_controlled_by_name_whatever_it_is() {
 fn the_event_stream_replays_what_is_asked_for() {
     in_scene(|scene| async move {
         (1..=3).for_each(|sequence| scene.publish(sequence));
-        let answer = scene.get(Plane::Control, "/v3/events?since=1&wait=0").await;
+        let answer = scene.get(Api::Control, "/v3/events?since=1&wait=0").await;
         assert_eq!((answer.status, answer.content_type.as_str()), (200, "text/event-stream"));
         assert_eq!(answer.text.matches("data: ").count(), 2, "{}", answer.text);
-        assert_eq!(scene.get(Plane::Control, "/v3/events?wait=0").await.text.matches("data: ").count(), 3);
+        assert_eq!(scene.get(Api::Control, "/v3/events?wait=0").await.text.matches("data: ").count(), 3);
         let request = TestRequest::get().uri("/v3/events?wait=0").insert_header(("Last-Event-ID", "2"));
-        assert_eq!(scene.ask(Plane::Control, request).await.text.matches("data: ").count(), 1);
+        assert_eq!(scene.ask(Api::Control, request).await.text.matches("data: ").count(), 1);
         for (query, words) in [("since=x", "since"), ("wait=maybe", "wait"), ("sinc=1", "sinc")] {
-            scene.get(Plane::Control, &format!("/v3/events?{query}")).await.assert_error(400, words);
+            scene.get(Api::Control, &format!("/v3/events?{query}")).await.assert_error(400, words);
         }
     });
 }
@@ -169,7 +169,7 @@ fn the_status_shows_every_job() {
             job.essential = true;
             job.advertised = Some(("10.0.0.1".to_owned(), 80));
         });
-        let status = scene.get(Plane::Control, "/v3/status").await.json();
+        let status = scene.get(Api::Control, "/v3/status").await.json();
         let job = &status["jobs"][0];
         assert_eq!(job["name"], "app");
         assert_eq!(job["state"], "running");
@@ -188,11 +188,11 @@ fn requests_are_counted_by_pattern_and_never_by_what_a_client_made_up() {
     in_scene(|scene| async move {
         scene.put("/v3/jobs/ghost/start", "").await;
         scene.put("/v3/jobs/app/start", "").await;
-        scene.get(Plane::Control, "/v3/ping").await;
+        scene.get(Api::Control, "/v3/ping").await;
         for made_up in ["/x1", "/x2", "/v3/x3"] {
-            scene.get(Plane::Control, made_up).await;
+            scene.get(Api::Control, made_up).await;
         }
-        let text = scene.get(Plane::Telemetry, "/metrics").await.text;
+        let text = scene.get(Api::Telemetry, "/metrics").await.text;
         for line in [
             r#"containerpilot_control_http_requests{code="200",path="/v3/ping"} 1"#,
             r#"containerpilot_control_http_requests{code="200",path="/v3/jobs/{name}/start"} 1"#,
@@ -210,9 +210,9 @@ fn a_ping_is_answered_as_containerpilot_did_to_get_head_and_post() {
     in_scene(|scene| async move {
         for method in [Method::GET, Method::HEAD, Method::POST] {
             let request = TestRequest::default().method(method.clone()).uri("/v3/ping");
-            assert_eq!(scene.ask(Plane::Control, request).await.status, 200, "{method}");
+            assert_eq!(scene.ask(Api::Control, request).await.status, 200, "{method}");
         }
         let request = TestRequest::default().method(Method::DELETE).uri("/v3/ping");
-        scene.ask(Plane::Control, request).await.assert_error(405, "takes GET, HEAD, POST, not DELETE");
+        scene.ask(Api::Control, request).await.assert_error(405, "takes GET, HEAD, POST, not DELETE");
     });
 }

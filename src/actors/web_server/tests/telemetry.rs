@@ -6,13 +6,13 @@ use crate::messages::status::{Layout, WatchStatus};
 #[::core::prelude::v1::test]
 fn metrics_come_in_the_format_that_is_preferred() {
     in_scene(|scene| async move {
-        let text = scene.get(Plane::Telemetry, "/metrics").await;
+        let text = scene.get(Api::Telemetry, "/metrics").await;
         assert_eq!(text.content_type, "text/plain; version=0.0.4; charset=utf-8");
         assert!(text.text.contains("process_resident_memory_bytes"));
         let request = TestRequest::get()
             .uri("/metrics")
             .insert_header((header::ACCEPT, "application/openmetrics-text;version=1.0.0,*/*;q=0.1"));
-        let open = scene.ask(Plane::Telemetry, request).await;
+        let open = scene.ask(Api::Telemetry, request).await;
         assert_eq!(open.content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
         assert!(open.text.ends_with("# EOF\n"));
     });
@@ -22,11 +22,11 @@ fn metrics_come_in_the_format_that_is_preferred() {
 fn metrics_show_jobs_and_watches() {
     in_scene(|scene| async move {
         scene.show("app", |job| job.health = Health::Healthy);
-        scene.shared.board.write().watches.insert(
+        scene.state.board.write().watches.insert(
             Arc::from("db"),
             WatchStatus { instances: vec![("i".to_owned(), "10.0.0.2".to_owned(), 5432)], known: true },
         );
-        let text = scene.get(Plane::Telemetry, "/metrics").await.text;
+        let text = scene.get(Api::Telemetry, "/metrics").await.text;
         for line in [
             r#"containerpilot_job_up{name="app"} 1"#,
             r#"containerpilot_job_restarts_total{name="app"} 3"#,
@@ -47,19 +47,19 @@ fn the_status_has_containerpilots_form_and_order() {
         scene.show("plain", |_| {});
         scene.show("a-checked", |job| job.health = Health::Healthy);
         scene.show("a-removed", |_| {});
-        scene.shared.board.write().layout = Layout {
+        scene.state.board.write().layout = Layout {
             jobs: ["plain", "served", "a-checked", "not-yet"].map(Arc::from).into(),
             watches: ["mq", "db"].map(Arc::from).into(),
             telemetry: Some(("10.0.0.1".to_owned(), 9090)),
         };
-        scene.shared.board.write().watches.insert(Arc::from("mq"), WatchStatus::default());
+        scene.state.board.write().watches.insert(Arc::from("mq"), WatchStatus::default());
         scene.show("served", |job| {
             job.advertised = Some(("10.0.0.1".to_owned(), 80));
             job.health = Health::Unhealthy;
         });
-        scene.shared.board.write().watches.insert(Arc::from("db"), WatchStatus::default());
+        scene.state.board.write().watches.insert(Arc::from("db"), WatchStatus::default());
         assert_eq!(
-            scene.get(Plane::Telemetry, "/status").await.json(),
+            scene.get(Api::Telemetry, "/status").await.json(),
             serde_json::json!({
                 "Version": env!("CARGO_PKG_VERSION"),
                 "Jobs": [
@@ -80,8 +80,8 @@ fn the_status_has_containerpilots_form_and_order() {
 #[::core::prelude::v1::test]
 fn ready_means_that_nothing_speaks_against_any_required_job() {
     in_scene(|scene| async move {
-        let status = || async { scene.get(Plane::Telemetry, "/readyz").await.status };
-        assert_eq!(scene.get(Plane::Telemetry, "/healthz").await.status, 200);
+        let status = || async { scene.get(Api::Telemetry, "/readyz").await.status };
+        assert_eq!(scene.get(Api::Telemetry, "/healthz").await.status, 200);
         assert_eq!(status().await, 200);
         scene.show("helper", |job| job.health = Health::Unhealthy);
         assert_eq!(status().await, 200);
@@ -89,7 +89,7 @@ fn ready_means_that_nothing_speaks_against_any_required_job() {
             job.required = true;
             job.phase = Phase::Delayed;
         });
-        let answer = scene.get(Plane::Telemetry, "/readyz").await;
+        let answer = scene.get(Api::Telemetry, "/readyz").await;
         assert_eq!(answer.status, 503);
         let expected = serde_json::json!([{
             "name": "main", "state": "delayed", "health": "unknown",
@@ -98,7 +98,7 @@ fn ready_means_that_nothing_speaks_against_any_required_job() {
         assert_eq!(answer.json()["notReady"], expected);
         scene.show("main", |job| job.required = true);
         assert_eq!(status().await, 200, "unchecked, and it runs");
-        scene.shared.board.write().shutting_down = true;
+        scene.state.board.write().shutting_down = true;
         assert_eq!(status().await, 503);
     });
 }
