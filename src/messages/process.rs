@@ -2,6 +2,7 @@
 //! `crate::process`.
 
 use std::fmt;
+use std::time::Duration;
 
 use actix::prelude::Message;
 use serde::{Deserialize, Serialize};
@@ -145,6 +146,22 @@ impl fmt::Display for ProcessEnded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct GroupGone(pub ExecutionId);
+
+/// Command: end what jobs left behind. All processes that the kernel gave us get SIGTERM now and SIGKILL from `grace` on;
+/// they are given up `patience` after that. A second one can only shorten the grace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
+#[rtype(result = "()")]
+pub struct EndOrphans {
+    /// How long they have to end by themselves.
+    pub grace: Duration,
+    /// How long SIGKILL is repeated before they are given up.
+    pub patience: Duration,
+}
+
+/// What jobs left behind is gone, or given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
+#[rtype(result = "()")]
+pub struct OrphansGone;
 
 #[cfg(test)]
 mod tests {
