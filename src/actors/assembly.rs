@@ -33,7 +33,7 @@ use crate::messages::discovery::WithdrawAll;
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
-use crate::process::{Children, Environ, Kernel, Launcher, accept_signals};
+use crate::process::{Environ, Kernel, Launcher, accept_signals};
 
 mod discovery;
 
@@ -97,14 +97,15 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     configure_environment(&mut environ, &spec);
     let clock = Clock::start();
     let (exit, exited) = oneshot::channel();
-    let children = Children::new(kernel, log.clone());
-    Reaper::new(children.clone(), log.logger().clone())?.start();
-    let launcher = Launcher::new(children.clone(), environ);
     let board = Board::default();
     let recorder = Recorder::default();
     let queued = Rc::new(Cell::new(0));
     let pilot_context = Context::<Pilot>::new();
     let pilot = pilot_context.address();
+    let environ = Rc::new(RefCell::new(environ));
+    let orphans_gone = pilot.clone().recipient();
+    let reaper = Reaper::new(kernel, Rc::clone(&environ), orphans_gone, clock, log.clone())?.start();
+    let launcher = Launcher::new(reaper.clone().recipient());
     let overseer = Overseer { reports: pilot.clone().recipient(), marks: pilot.clone().recipient() };
     let registry = Registry::new(log.logger().clone(), overseer, Rc::clone(&queued)).start();
     let bus =
@@ -114,6 +115,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let consul = discovering.agent.clone();
     let resources = Rc::new(CheckResources {
         launcher: launcher.clone(),
+        sink: log.sink().clone(),
         http: Http::default(),
         recorder: recorder.clone(),
         clock,
@@ -123,11 +125,12 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     resources.configure(&spec);
     let around = Rc::new(Surroundings {
         bus: bus.clone(),
-        launcher: launcher.clone(),
+        launcher,
         discovery: Discovery { agent: consul.clone().recipient(), host: host_name() },
         board: board.clone(),
         recorder: recorder.clone(),
         log: log.logger().clone(),
+        sink: log.sink().clone(),
     });
     let places = listeners.map(|listeners| {
         let pilot = PilotLink {
@@ -149,8 +152,8 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     });
     let tools = Tools {
         log,
-        children,
-        environ: launcher.environ,
+        orphans: reaper.recipient(),
+        environ,
         bus,
         board: board.clone(),
         load,

@@ -1,16 +1,16 @@
 //! The Job actor: performs one job's life. What it does is decided in [`lifecycle`], [`trigger`], [`backoff`]
 //! and [`health`]; here messages become inputs and actions become effects.
 
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use actix::prelude::*;
-use slog::{Logger, debug, error, info, o, warn};
+use slog::{Logger, debug, info, o, warn};
 use tokio::time::Instant;
 
 use crate::config::spec::JobSpec;
+use crate::logging::LogSink;
 use crate::messages::bus::{Bus, Hold};
 use crate::messages::discovery::Withdrawn;
 use crate::messages::event::{Detail, EventCode, EventKey};
@@ -62,6 +62,8 @@ pub struct Surroundings {
     pub recorder: Recorder,
     /// Where it logs.
     pub log: Logger,
+    /// Where the output of its processes goes, if there is room.
+    pub sink: LogSink,
 }
 
 /// One job.
@@ -303,19 +305,13 @@ impl Job {
         self.checks.pause();
         let Some(execution) = &self.execution else { return };
         debug!(self.log, "sends {signal}"; "pid" => self.pid());
-        self.complain(signal, self.around.launcher.end(execution.id, signal));
+        self.around.launcher.end(execution.id, signal);
     }
 
     fn signal(&self, signal: Signal) {
         let Some(execution) = &self.execution else { return };
         debug!(self.log, "sends {signal}"; "pid" => self.pid());
-        self.complain(signal, self.around.launcher.signal(execution.id, signal));
-    }
-
-    fn complain(&self, signal: Signal, sent: io::Result<()>) {
-        if let Err(error) = sent {
-            error!(self.log, "cannot send {signal}: {error}"; "pid" => self.pid());
-        }
+        self.around.launcher.signal(execution.id, signal);
     }
 
     fn pid(&self) -> Option<i32> {

@@ -17,9 +17,10 @@ use crate::messages::bus::{Bus, Marked};
 use crate::messages::control::Reload;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::{JobChanged, Phase};
+use crate::messages::process::EndOrphans;
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
-use crate::process::{Children, Environ};
+use crate::process::Environ;
 
 mod control;
 pub mod crew;
@@ -60,8 +61,8 @@ pub type Adopt = Box<dyn FnOnce()>;
 pub struct Tools {
     /// Where it logs.
     pub log: Log,
-    /// Every live child.
-    pub children: Children,
+    /// Ends what jobs left behind.
+    pub orphans: Recipient<EndOrphans>,
     /// What processes start with.
     pub environ: Rc<RefCell<Environ>>,
     /// Where it publishes.
@@ -130,7 +131,6 @@ enum Stage {
     /// Jobs are over; what they left behind is being ended.
     Leaving {
         status: u8,
-        kill_from: Instant,
     },
     Gone,
 }
@@ -178,7 +178,7 @@ impl Pilot {
         match &self.stage {
             Stage::Running => self.keep_course(ctx),
             Stage::Reloading(_) => self.go_on_reloading(ctx),
-            Stage::ShuttingDown(_) => self.go_on_stopping(ctx),
+            Stage::ShuttingDown(_) => self.go_on_stopping(),
             Stage::Leaving { .. } | Stage::Gone => {}
         }
     }

@@ -48,9 +48,6 @@ impl Handler<ProcessEnded> for Job {
             return;
         };
         let lasted = execution.process.map_or(Duration::ZERO, |(_, started)| started.elapsed());
-        if let Some(process) = ended.pid {
-            self.around.launcher.forget_process(&self.spec.name, process);
-        }
         self.checks.pause();
         if !self.state.pending {
             self.hold = None;

@@ -14,7 +14,7 @@ impl Job {
     /// Asks for the process, now or as soon as there is room in the log.
     pub(super) fn spawn(&mut self, ctx: &mut Context<Self>) {
         let Some(command) = self.spec.exec.clone() else { return };
-        if !self.spec.raw_output && self.around.launcher.children.log_is_flooded() {
+        if !self.spec.raw_output && self.around.sink.is_flooded() {
             debug!(self.log, "waits for the log, which is not read fast enough");
             return self.spawn_when_log_has_room(ctx);
         }
@@ -45,7 +45,8 @@ impl Job {
 
     fn spawn_when_log_has_room(&mut self, ctx: &mut Context<Self>) {
         self.execution = None;
-        let room = fut::wrap_future(self.around.launcher.children.log_room());
+        let sink = self.around.sink.clone();
+        let room = fut::wrap_future(async move { sink.room().await });
         self.postponed = Some(ctx.spawn(room.map(|(), job: &mut Self, ctx| {
             job.postponed = None;
             job.spawn(ctx);

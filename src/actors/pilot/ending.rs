@@ -13,6 +13,7 @@ use super::{Pilot, Stage, global};
 use crate::config::spec::StopBudget;
 use crate::messages::event::EventCode;
 use crate::messages::job::{JobCommand, Phase};
+use crate::messages::process::{EndOrphans, OrphansGone};
 use crate::messages::signal::Signal;
 
 /// The share of the shutdown's budget after which everything left is told to stop.
@@ -23,10 +24,6 @@ const LEAVE_AFTER: Duration = Duration::from_secs(3);
 const REPEAT_AFTER: Duration = Duration::from_millis(250);
 /// How long processes that jobs left behind have to end.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
-/// How long we wait for children that `/proc` does not show, so that they cannot be signalled.
-const UNKNOWN_GRACE: Duration = Duration::from_millis(100);
-/// How often they are looked for, once everything else is over.
-const ORPHAN_POLL: Duration = Duration::from_millis(10);
 
 impl Pilot {
     pub(super) fn shut_down(&mut self, reason: Reason, ctx: &mut Context<Self>) {
@@ -80,26 +77,23 @@ impl Pilot {
 
     fn kill_all(&mut self, ctx: &mut Context<Self>) {
         self.crew.tell_all(JobCommand::Kill);
-        ctx.run_later(LEAVE_AFTER, |pilot, ctx| pilot.leave_regardless(ctx));
+        ctx.run_later(LEAVE_AFTER, |pilot, _| pilot.leave_regardless());
     }
 
     /// Some process does not even die of SIGKILL; whoever stops us must not wait for it.
-    fn leave_regardless(&mut self, ctx: &mut Context<Self>) {
+    fn leave_regardless(&mut self) {
         if let Stage::ShuttingDown(_) = self.stage {
             let log = self.tools.log.logger();
             error!(log, "leaving although not all processes are gone"; "jobs" => self.crew.living());
-            self.leave(ctx);
+            self.leave();
             // They had their time: nothing more is waited for.
-            if let Stage::Leaving { status, .. } = self.stage {
-                self.tools.children.signal_adopted(Signal::KILL);
-                self.exit_with(status);
-            }
+            self.end_orphans(Duration::ZERO, Duration::ZERO);
         }
     }
 
-    pub(super) fn go_on_stopping(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn go_on_stopping(&mut self) {
         if self.crew.views().iter().all(JobView::is_complete) {
-            return self.leave(ctx);
+            return self.leave();
         }
         let confirmed = self.crew.confirmed();
         let Stage::ShuttingDown(shutdown) = &mut self.stage else { return };
@@ -115,7 +109,7 @@ impl Pilot {
     }
 
     /// Every job is over. Processes that left their job's group may still live: they end before we do.
-    fn leave(&mut self, ctx: &mut Context<Self>) {
+    fn leave(&mut self) {
         let Stage::ShuttingDown(shutdown) = &self.stage else { return };
         let status = shutdown.status.unwrap_or_else(|| exit_status(self.crew.views(), &shutdown.reason));
         if shutdown.reason == Reason::Completed {
@@ -134,13 +128,9 @@ impl Pilot {
             StopBudget::Immediate => Some(shutdown.began),
             StopBudget::Within(budget) => shutdown.began.checked_add(budget),
         };
-        let now = Instant::now();
-        let grace_end = now + ORPHAN_GRACE;
-        let kill_from = budget_end.map_or(grace_end, |end| end.clamp(now, grace_end));
-        self.stage = Stage::Leaving { status, kill_from };
-        self.tools.children.signal_adopted(Signal::TERM);
-        self.tools.children.signal_adopted(Signal::CONT);
-        self.wait_for_orphans(ctx);
+        let budget_left = budget_end.map(|end| end.saturating_duration_since(Instant::now()));
+        self.stage = Stage::Leaving { status };
+        self.end_orphans(budget_left.map_or(ORPHAN_GRACE, |left| left.min(ORPHAN_GRACE)), LEAVE_AFTER);
     }
 
     fn exit_with(&mut self, status: u8) {
@@ -150,22 +140,8 @@ impl Pilot {
         }
     }
 
-    fn wait_for_orphans(&mut self, ctx: &mut Context<Self>) {
-        let Stage::Leaving { status, kill_from } = self.stage else { return };
-        let late = kill_from.elapsed() >= LEAVE_AFTER;
-        if late || !self.tools.children.has_adopted() {
-            return self.exit_with(status);
-        }
-        if Instant::now() >= kill_from {
-            // Again and again: each that dies may leave us its children.
-            let are_known = self.tools.children.signal_adopted(Signal::KILL);
-            if !are_known && kill_from.elapsed() >= UNKNOWN_GRACE {
-                let log = self.tools.log.logger();
-                warn!(log, "leaving a process behind that cannot be found: is /proc mounted?");
-                return self.exit_with(status);
-            }
-        }
-        ctx.run_later(ORPHAN_POLL, Self::wait_for_orphans);
+    fn end_orphans(&self, grace: Duration, patience: Duration) {
+        self.tools.orphans.do_send(EndOrphans { grace, patience });
     }
 
     pub(super) fn interrupt(&mut self, signal: Signal, ctx: &mut Context<Self>) {
@@ -184,8 +160,18 @@ impl Pilot {
             Stage::ShuttingDown(_) if first => {
                 info!(self.tools.log.logger(), "{signal} received: shutting down already");
             }
-            Stage::Leaving { kill_from, .. } if again => *kill_from = (*kill_from).min(Instant::now()),
+            Stage::Leaving { .. } if again => self.end_orphans(Duration::ZERO, LEAVE_AFTER),
             Stage::ShuttingDown(_) | Stage::Leaving { .. } | Stage::Gone => {}
+        }
+    }
+}
+
+impl Handler<OrphansGone> for Pilot {
+    type Result = ();
+
+    fn handle(&mut self, _: OrphansGone, _: &mut Context<Self>) {
+        if let Stage::Leaving { status } = self.stage {
+            self.exit_with(status);
         }
     }
 }
