@@ -70,10 +70,8 @@ fn signal(signal: Signal, leader_lives: bool) -> Action {
 }
 
 fn ended(actions: &[Action]) -> &ProcessEnded {
-    let end = actions.iter().find_map(|action| match action {
-        Action::TellEnded(ended) => Some(ended),
-        _ => None,
-    });
+    let end =
+        actions.iter().find_map(|action| if let Action::TellEnded(end) = action { Some(end) } else { None });
     end.unwrap_or_else(|| panic!("no end is told: {actions:?}"))
 }
 

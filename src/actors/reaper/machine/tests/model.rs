@@ -85,10 +85,10 @@ impl World {
         self.processes.iter().filter(|(_, process)| is_member(process)).map(|(pid, _)| *pid).collect()
     }
 
-    fn input(&mut self, input: Input) {
-        let text = serde_json::to_string(&(&self.state, &input)).unwrap();
+    fn input(&mut self, input: &Input) {
+        let text = serde_json::to_string(&(&self.state, input)).unwrap();
         let (read, input_read): (State, Input) = serde_json::from_str(&text).unwrap();
-        assert_eq!((&read, &input_read), (&self.state, &input));
+        assert_eq!((&read, &input_read), (&self.state, input));
         self.state = read;
         for action in self.state.step(self.now, input_read) {
             self.perform(action);
@@ -110,7 +110,7 @@ impl World {
                 let members = self.members(group);
                 members.iter().for_each(|pid| self.deliver(*pid, signal));
                 if members.is_empty() {
-                    self.input(Input::GroupIsEmpty(execution));
+                    self.input(&Input::GroupIsEmpty(execution));
                 }
             }
             Action::SignalGroup(group, signal) => {
@@ -170,7 +170,7 @@ impl World {
         let name = [job("a"), job("b"), job("c"), check("check.a")][self.below(4)].clone();
         self.names.insert(id(number), name.clone());
         self.told.insert(id(number), Told::default());
-        self.input(Input::LaunchAsked(id(number), name));
+        self.input(&Input::LaunchAsked(id(number), name));
     }
 
     fn fork(&mut self, group: Option<Pid>, execution: ExecutionId) -> Pid {
@@ -203,7 +203,7 @@ impl World {
             }
             Progress::Process(pid) => Settlement::Started(pid),
         };
-        self.input(Input::SpawnSettled(id, settlement));
+        self.input(&Input::SpawnSettled(id, settlement));
     }
 
     fn process_of_start(&self, id: ExecutionId) -> Option<Pid> {
@@ -214,7 +214,7 @@ impl World {
         let starts: Vec<ExecutionId> = self.starts.keys().copied().collect();
         if let Some(id) = self.pick(&starts) {
             self.slow.insert(id);
-            self.input(Input::StartIsSlow(id, self.process_of_start(id)));
+            self.input(&Input::StartIsSlow(id, self.process_of_start(id)));
         }
     }
 
@@ -224,7 +224,7 @@ impl World {
             self.starts.insert(id, Progress::Cancelled);
         }
         let pid = self.process_of_start(id);
-        self.input(Input::EndAsked { execution: id, signal, is_cancelled, pid });
+        self.input(&Input::EndAsked { execution: id, signal, is_cancelled, pid });
     }
 
     fn end_one(&mut self) {
@@ -233,7 +233,7 @@ impl World {
             match self.below(3) {
                 0 => self.end(id, Signal::TERM),
                 1 => self.end(id, Signal::KILL),
-                _ => self.input(Input::SignalAsked(id, Signal::USR1)),
+                _ => self.input(&Input::SignalAsked(id, Signal::USR1)),
             }
         }
     }
@@ -255,14 +255,14 @@ impl World {
         let is_starting = |pid: &Pid| self.starts.values().any(|start| *start == Progress::Process(*pid));
         let zombies = self.processes.iter().filter(|(_, process)| process.is_zombie).map(|(pid, _)| *pid);
         for pid in zombies.filter(|pid| !is_starting(pid)).collect::<Vec<Pid>>() {
-            self.input(Input::ChildExited(pid, ExitStatus::Code(0)));
+            self.input(&Input::ChildExited(pid, ExitStatus::Code(0)));
             self.processes.remove(&pid);
             self.freed.insert(pid);
         }
         for is_due in [State::has_exited, State::has_remains] {
             if is_due(&self.state) {
                 let survey = self.survey(|_| true);
-                self.input(Input::Looked(survey));
+                self.input(&Input::Looked(survey));
             }
         }
     }
@@ -270,7 +270,7 @@ impl World {
     fn sweep(&mut self) {
         if std::mem::take(&mut self.sweep_is_due) {
             let survey = self.survey(|process| !process.is_zombie);
-            self.input(Input::Swept(survey));
+            self.input(&Input::Swept(survey));
         }
     }
 

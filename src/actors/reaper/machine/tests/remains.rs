@@ -1,3 +1,5 @@
+use std::slice;
+
 use super::*;
 
 fn orphan(number: i32, job: Option<&str>, program: &str) -> Orphan {
@@ -55,7 +57,7 @@ fn its_owner_hears_once_that_a_group_is_gone() {
 fn what_is_left_is_killed_after_a_second_and_given_up_three_later() {
     let mut state = remaining();
     let again = Action::SweepAfter(Duration::from_millis(25));
-    assert_eq!(state.step(ms(999), Input::Swept(group_alive())), [again.clone()]);
+    assert_eq!(state.step(ms(999), Input::Swept(group_alive())), slice::from_ref(&again));
     let kill = Action::SignalGroup(pid(7), Signal::KILL);
     assert_eq!(state.step(ms(1000), Input::Swept(group_alive())), [kill, again.clone()]);
     assert_eq!(state.step(ms(3999), Input::Swept(group_alive())), [again]);

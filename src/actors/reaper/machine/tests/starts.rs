@@ -1,3 +1,5 @@
+use std::slice;
+
 use super::*;
 
 fn spawns(actions: &[Action]) -> Vec<u64> {
@@ -90,7 +92,7 @@ fn signals_are_kept_until_the_program_runs() {
 fn a_start_that_is_killed_never_ran_its_program_however_it_is_settled() {
     let kill = Action::SignalChild(pid(7), Signal::KILL);
     let mut at_once = starting();
-    assert_eq!(at_once.step(ms(1), end(Signal::KILL, false, Some(pid(7)))), [kill.clone()]);
+    assert_eq!(at_once.step(ms(1), end(Signal::KILL, false, Some(pid(7)))), slice::from_ref(&kill));
     let mut once_slow = starting();
     assert_eq!(once_slow.step(ms(1), end(Signal::TERM, false, Some(pid(7)))), []);
     let actions = once_slow.step(ms(100), Input::StartIsSlow(id(1), Some(pid(7))));
