@@ -7,7 +7,6 @@
 //! None of our descriptors reach it, those that were given to us by our parent do, as without us.
 
 mod adopted;
-mod children;
 mod diagnosis;
 mod environment;
 mod error;
@@ -35,17 +34,15 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use crate::config::spec::{CommandLine, ExecutionSpec};
-use crate::messages::process::{ExitStatus, Pid};
+use crate::messages::process::{ExitStatus, Orphan, Pid};
 use crate::messages::signal::Signal;
 
-pub use adopted::Orphan;
-pub use children::{Children, Owner};
 pub use environment::{Environ, Request};
 pub use error::SpawnError;
 pub use execution::login_environment;
 pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals};
 pub use jitter::random_share;
-pub use launcher::{Kind, Launcher, Order};
+pub use launcher::{ExecutionCommand, Kind, Launcher, Order, Owner};
 pub use running::RunningJobs;
 pub use spawner::{Progress, Spawner};
 pub use variables::{EnvironmentBlock, Layered, Variable, Variables};

@@ -35,7 +35,7 @@ use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
-use crate::process::{Children, Environ, Kernel, Launcher, accept_signals};
+use crate::process::{Environ, Kernel, Launcher, accept_signals};
 
 /// How long the last withdrawals may take once everything else is over.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
@@ -95,14 +95,15 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     configure_environment(&mut environ, &spec);
     let clock = Clock::start();
     let (exit, exited) = oneshot::channel();
-    let children = Children::new(kernel, log.clone());
-    let launcher = Launcher::new(children.clone(), environ);
     let board = Board::default();
     let recorder = Recorder::default();
     let queued = Rc::new(Cell::new(0));
     let pilot_context = Context::<Pilot>::new();
     let pilot = pilot_context.address();
-    let reaper = Reaper::new(children, log.logger().clone(), pilot.clone().recipient())?.start();
+    let environ = Rc::new(RefCell::new(environ));
+    let orphans_gone = pilot.clone().recipient();
+    let reaper = Reaper::new(kernel, Rc::clone(&environ), orphans_gone, clock, log.clone())?.start();
+    let launcher = Launcher::new(reaper.clone().recipient());
     let overseer = Overseer { reports: pilot.clone().recipient(), marks: pilot.clone().recipient() };
     let registry = Registry::new(log.logger().clone(), overseer, Rc::clone(&queued)).start();
     let bus =
@@ -110,6 +111,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let consul = start_consul_agent(&spec, (&board, &recorder), &registry, (clock, log.logger()))?;
     let checks = Rc::new(CheckResources {
         launcher: launcher.clone(),
+        sink: log.sink().clone(),
         http: Http::default(),
         recorder: recorder.clone(),
         clock,
@@ -119,12 +121,13 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     checks.configure(&spec);
     let jobs = Rc::new(JobResources {
         bus: bus.clone(),
-        launcher: launcher.clone(),
+        launcher,
         consul: consul.clone().recipient(),
         host: host_name(),
         board: board.clone(),
         clock,
         log: log.logger().clone(),
+        sink: log.sink().clone(),
     });
     let web_server = listeners.map(|listeners| {
         let pilot = PilotLink {
@@ -144,7 +147,7 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
         log,
         clock,
         load,
-        environ: launcher.environ,
+        environ,
         bus,
         board: board.clone(),
         jobs: JobFactory { jobs, checks, registry: registry.clone() },

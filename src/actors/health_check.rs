@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use slog::{Logger, error, o};
+use slog::{Logger, o};
 
 use super::machine::{Clock, Driver};
 use crate::config::spec::{CheckSpec, CommandLine, JobSpec, Spec};
 use crate::dial;
+use crate::logging::LogSink;
 use crate::messages::bus::Bus;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand};
-use crate::messages::process::{ExecutionId, GroupGone, ProcessEnded, ProcessStarted};
+use crate::messages::process::{GroupGone, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
 use crate::metrics::Recorder;
 use crate::process::{Kind, Launcher, Order, Owner};
@@ -31,6 +32,8 @@ use machine::{Action, Input, ProbeOutcome, State};
 pub struct CheckResources {
     /// Starts the processes of exec checks.
     pub launcher: Launcher,
+    /// Where the output of these processes goes, if there is room.
+    pub sink: LogSink,
     /// The TLS settings of http checks.
     pub http: Http,
     /// Records how long tries take.
@@ -130,7 +133,7 @@ impl HealthCheck {
                 self.probe(async move { http::attempt(&http, &probe).await }, timeout, ctx);
             }
             Action::Abandon => cancel(&mut self.probe, ctx),
-            Action::Kill(execution) => self.kill(execution),
+            Action::Kill(execution) => self.resources.launcher.end(execution, Signal::KILL),
             Action::Measure(took) => {
                 let name = &self.driver.machine().spec().name;
                 self.resources.recorder.metrics().check_took(&self.job.name, name, took);
@@ -145,7 +148,7 @@ impl HealthCheck {
     fn schedule(&mut self, wait: Duration, ctx: &mut Context<Self>) {
         self.next = Some(ctx.run_later(wait, |check, ctx| {
             check.next = None;
-            let log_is_flooded = check.resources.launcher.children.log_is_flooded();
+            let log_is_flooded = check.resources.sink.is_flooded();
             check.advance(Input::TryDue { log_is_flooded }, ctx);
         }));
     }
@@ -185,12 +188,6 @@ impl HealthCheck {
             };
             check.advance(Input::Probed(outcome), ctx);
         })));
-    }
-
-    fn kill(&self, execution: ExecutionId) {
-        if let Err(error) = self.resources.launcher.end(execution, Signal::KILL) {
-            error!(self.log, "cannot kill the check's process: {error}");
-        }
     }
 }
 

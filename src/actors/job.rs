@@ -1,6 +1,5 @@
 //! The Job actor: performs one job's life. The decisions are in [`machine`].
 
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,6 +9,7 @@ use slog::{Logger, debug, error, o};
 
 use super::machine::{Clock, Driver};
 use crate::config::spec::JobSpec;
+use crate::logging::LogSink;
 use crate::messages::bus::{Bus, Hold, HoldReleased, Notice};
 use crate::messages::discovery::{DiscoveryCommand, Withdrawn};
 use crate::messages::event::{Detail, EventCode, EventKey, Source};
@@ -41,6 +41,8 @@ pub struct JobResources {
     pub clock: Clock,
     /// The log.
     pub log: Logger,
+    /// Where the output of its processes goes, if there is room.
+    pub sink: LogSink,
 }
 
 /// One job.
@@ -104,20 +106,14 @@ impl Job {
             }
             Action::CheckLog => self.check_log(ctx),
             Action::AwaitLog => {
-                let room = fut::wrap_future(self.resources.launcher.children.log_room());
+                let sink = self.resources.sink.clone();
+                let room = fut::wrap_future(async move { sink.room().await });
                 self.log_room = Some(ctx.spawn(room.map(|(), job: &mut Self, ctx| job.check_log(ctx))));
             }
             Action::CancelAwaitLog => cancel(&mut self.log_room, ctx),
             Action::Launch(occasion) => self.launch(occasion, ctx),
-            Action::End(execution, signal) => {
-                self.complain(signal, self.resources.launcher.end(execution, signal));
-            }
-            Action::Signal(execution, signal) => {
-                self.complain(signal, self.resources.launcher.signal(execution, signal));
-            }
-            Action::ForgetProcess(pid) => {
-                self.resources.launcher.forget_process(&self.driver.machine().spec().name, pid);
-            }
+            Action::End(execution, signal) => self.resources.launcher.end(execution, signal),
+            Action::Signal(execution, signal) => self.resources.launcher.signal(execution, signal),
             Action::Publish { code, detail, hold } => {
                 let hold = hold.map(|number| Hold::new(ctx.address().recipient(), number));
                 let published = self.publish(code, detail, hold);
@@ -160,7 +156,7 @@ impl Job {
 
     fn check_log(&mut self, ctx: &mut Context<Self>) {
         self.log_room = None;
-        let is_flooded = self.resources.launcher.children.log_is_flooded();
+        let is_flooded = self.resources.sink.is_flooded();
         self.advance(Input::LogChecked { is_flooded }, ctx);
     }
 
@@ -176,12 +172,6 @@ impl Job {
         };
         let execution = self.resources.launcher.launch(order, owner);
         self.advance(Input::Launched(execution), ctx);
-    }
-
-    fn complain(&self, signal: Signal, sent: io::Result<()>) {
-        if let Err(error) = sent {
-            error!(self.log, "cannot send {signal}: {error}"; "pid" => self.driver.machine().pid());
-        }
     }
 
     fn publish(&self, code: EventCode, detail: Detail, hold: Option<Arc<Hold>>) -> u64 {
@@ -284,7 +274,7 @@ impl Drop for Job {
             check.do_send(CheckCommand::Pause);
         }
         if let Some(execution) = self.driver.machine().execution() {
-            self.complain(Signal::KILL, self.resources.launcher.end(execution, Signal::KILL));
+            self.resources.launcher.end(execution, Signal::KILL);
         }
         if let Some(id) = self.driver.machine().service_id() {
             self.resources.consul.do_send(DiscoveryCommand::Withdraw(Arc::clone(id), None));

@@ -1,33 +1,72 @@
-//! The Reaper: the only place that waits for children, ours and the orphans that the kernel gives us.
+//! The Reaper: starts, signals and waits for every process, and reaps the orphans that the kernel gives us. It alone
+//! knows our children; it tells the owner of each what becomes of it. The decisions are in [`machine`].
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::future::poll_fn;
-use std::time::Duration;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use actix::prelude::*;
-use slog::{Logger, error, warn};
-use tokio::time::Instant;
+use slog::{error, warn};
 
-use crate::messages::process::{EndOrphans, OrphansGone};
+use super::machine::{Clock, Driver, Severity};
+use crate::logging::{ChildOutput, ChildStream, Log};
+use crate::messages::process::{EndOrphans, ExecutionId, Orphan, OrphansGone, Pid, ProcessEnded};
 use crate::messages::signal::Signal;
-use crate::process::{Children, Deaths};
+use crate::process::{
+    Deaths, Delivery, Environ, ExecutionCommand, Kernel, Order, Owner, Pipes, Progress, RunningJobs,
+};
 
-/// Children reaped before other actors have their turn.
-const PER_TURN: usize = 16;
-/// How often the remains of a group are looked at: a member whose parent lives elsewhere ends silently.
-const SWEEP_EVERY: Duration = Duration::from_millis(25);
+mod looking;
+pub mod machine;
+mod spawning;
 
-/// Waits for children.
+use machine::{Action, Input, Name, State};
+
+/// Starts, signals and waits for processes.
 pub struct Reaper {
-    children: Children,
-    log: Logger,
+    driver: Driver<State>,
+    kernel: Box<dyn Kernel>,
+    /// The variables that processes start with.
+    environ: Rc<RefCell<Environ>>,
+    /// The processes of running jobs, which every process is told.
+    running: RunningJobs,
+    log: Log,
+    /// Made for the first child that is piped.
+    output: Option<ChildOutput>,
+    /// What belongs to an execution and is no plain data.
+    handles: HashMap<ExecutionId, Handles>,
+    /// Starts under way.
+    starts: HashMap<ExecutionId, Arc<Progress>>,
+    /// Orphans, as far as they are known; until they are reaped their numbers are their own.
+    orphans: HashMap<Pid, Orphan>,
+    /// Told when no orphan is left at the end of the program.
+    orphans_gone: Recipient<OrphansGone>,
     deaths: Option<Deaths>,
-    /// Told when no orphan is left.
-    pilot: Recipient<OrphansGone>,
-    /// From when on orphans are killed, and until when they are waited for.
-    ending: Option<(Instant, Instant)>,
     /// What is left to reap is reaped in the next turn.
-    reaping: bool,
-    sweeping: bool,
+    is_reaping: bool,
+    /// A child ended before its start was settled, and is reaped after that.
+    is_start_awaited: bool,
+    /// Orphans that were reaped since our own children were last looked at.
+    orphans_in_a_row: usize,
+}
+
+/// What belongs to an execution and is no plain data.
+struct Handles {
+    owner: Owner,
+    /// The name that its output is logged under.
+    label: Arc<str>,
+    /// The variable that tells others of its process, if it is a job's.
+    variable: Option<OsString>,
+    /// What to start, until that begins.
+    order: Option<Order>,
+    /// What its process writes, until that is forwarded.
+    pipes: Option<Pipes>,
+    /// Its stdout and stderr, where they can be read.
+    output: [Option<ChildStream>; 2],
 }
 
 /// SIGCHLD arrived: one or more children ended.
@@ -36,40 +75,128 @@ pub struct Reaper {
 struct ChildrenDied;
 
 impl Reaper {
-    /// A reaper that hears of every child that ends from now on: to be made before the first one is started.
-    pub fn new(children: Children, log: Logger, pilot: Recipient<OrphansGone>) -> std::io::Result<Self> {
-        let deaths = Some(children.deaths()?);
-        Ok(Self { children, log, deaths, pilot, ending: None, reaping: false, sweeping: false })
+    /// A reaper that hears of every child that ends from now on.
+    pub fn new(
+        kernel: Box<dyn Kernel>,
+        environ: Rc<RefCell<Environ>>,
+        orphans_gone: Recipient<OrphansGone>,
+        clock: Clock,
+        log: Log,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            driver: Driver::new(State::new(kernel.memory_kills()), clock),
+            deaths: Some(kernel.deaths()?),
+            kernel,
+            environ,
+            running: RunningJobs::default(),
+            log,
+            output: None,
+            handles: HashMap::new(),
+            starts: HashMap::new(),
+            orphans: HashMap::new(),
+            orphans_gone,
+            is_reaping: false,
+            is_start_awaited: false,
+            orphans_in_a_row: 0,
+        })
     }
 
-    fn reap(&mut self, ctx: &mut Context<Self>) {
-        match self.children.reap(PER_TURN) {
-            Ok(false) => {}
-            Ok(true) => self.reap_in_next_turn(ctx),
-            Err(error) => error!(self.log, "cannot wait for children: {error}"),
+    fn advance(&mut self, input: Input, ctx: &mut Context<Self>) {
+        for action in self.driver.step(input) {
+            self.perform(action, ctx);
         }
-        if self.children.note_empty_groups() {
-            self.sweep_later(ctx);
-        }
     }
 
-    fn reap_in_next_turn(&mut self, ctx: &mut Context<Self>) {
-        self.reaping = true;
-        ctx.spawn(fut::wrap_future(tokio::task::yield_now()).map(|(), reaper: &mut Self, ctx| {
-            reaper.reaping = false;
-            reaper.reap(ctx);
-        }));
-    }
-
-    fn sweep_later(&mut self, ctx: &mut Context<Self>) {
-        if !self.sweeping {
-            self.sweeping = true;
-            ctx.run_later(SWEEP_EVERY, |reaper, ctx| {
-                reaper.sweeping = false;
-                if reaper.children.sweep() {
-                    reaper.sweep_later(ctx);
+    fn perform(&mut self, action: Action, ctx: &mut Context<Self>) {
+        match action {
+            Action::Spawn(execution) => self.spawn(execution, ctx),
+            Action::HelpSlowStarts => {
+                if !self.kernel.help_slow_starts() {
+                    let log = self.log.logger();
+                    warn!(log, "too many starts hang: others have to wait until a file system answers");
                 }
-            });
+            }
+            Action::Signal { execution, group, signal, leader_lives } => {
+                self.signal(execution, group, signal, ctx);
+                if leader_lives && self.kernel.group_of(group).is_some_and(|actual| actual != group) {
+                    self.kernel.signal_child(group, signal);
+                }
+            }
+            Action::SignalGroup(group, signal) => drop(self.kernel.signal_group(group, signal)),
+            Action::SignalChild(child, signal) => self.kernel.signal_child(child, signal),
+            Action::SignalAll(signal) => {
+                if !self.kernel.signal_all_children(signal) {
+                    self.advance(Input::OrphansAreUnknown, ctx);
+                }
+            }
+            Action::DrainOutput(execution, status) => {
+                let output = self.handles.get(&execution).map(|handles| &handles.output);
+                for stream in output.into_iter().flatten().flatten() {
+                    stream.drain();
+                    stream.release(status.is_success());
+                }
+            }
+            Action::TellStarted(started) => {
+                self.forward_output(started.execution, started.pid);
+                if let Some(handles) = self.handles.get(&started.execution) {
+                    handles.owner.started.do_send(started);
+                }
+            }
+            Action::TellEnded(ended) => self.tell_ended(ended),
+            Action::TellGone(gone) => {
+                if let Some(handles) = self.handles.remove(&gone.0) {
+                    handles.owner.gone.do_send(gone);
+                }
+            }
+            Action::SweepAfter(wait) => {
+                ctx.run_later(wait, |reaper, ctx| {
+                    let survey = reaper.survey(|kernel, groups| kernel.living_groups(groups));
+                    reaper.advance(Input::Swept(survey), ctx);
+                });
+            }
+            Action::LookForOrphansAfter(wait) if wait.is_zero() => self.look_for_orphans(ctx),
+            Action::LookForOrphansAfter(wait) => {
+                ctx.run_later(wait, Self::look_for_orphans);
+            }
+            Action::TellOrphansGone => self.orphans_gone.do_send(OrphansGone),
+            Action::Log(severity, label, text) => self.log(severity, label.as_deref(), &text),
+        }
+    }
+
+    fn signal(&mut self, execution: ExecutionId, group: Pid, signal: Signal, ctx: &mut Context<Self>) {
+        match self.kernel.signal_group(group, signal) {
+            Ok(Delivery::Sent) => {}
+            Ok(Delivery::NoSuchGroup) => self.advance(Input::GroupIsEmpty(execution), ctx),
+            Err(error) => {
+                let label = self.handles.get(&execution).map(|handles| &*handles.label);
+                error!(self.log.logger(), "cannot send {signal}: {error}"; "job" => label, "pid" => group.number());
+            }
+        }
+    }
+
+    fn tell_ended(&mut self, ended: ProcessEnded) {
+        let Some(handles) = self.handles.get_mut(&ended.execution) else { return };
+        handles.output = [None, None];
+        if let (Some(variable), Some(pid)) = (&handles.variable, ended.pid) {
+            self.running.remove(variable, pid);
+        }
+        let ended_of = handles.owner.ended.clone();
+        if !ended.leftover {
+            self.handles.remove(&ended.execution);
+        }
+        ended_of.do_send(ended);
+    }
+
+    fn look_for_orphans(&mut self, ctx: &mut Context<Self>) {
+        let are_left = self.kernel.has_children();
+        self.advance(Input::OrphansLookedFor { are_left }, ctx);
+    }
+
+    fn log(&self, severity: Severity, label: Option<&str>, text: &str) {
+        let log = self.log.logger();
+        match label {
+            Some(label) => severity.log(log, text, slog::kv!("job" => label)),
+            None => severity.log(log, text, ()),
         }
     }
 }
@@ -79,13 +206,9 @@ impl Actor for Reaper {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         if let Some(mut deaths) = self.deaths.take() {
-            let (reaper, children) = (ctx.address(), self.children.clone());
+            let reaper = ctx.address();
             ctx.spawn(fut::wrap_future(async move {
-                loop {
-                    tokio::select! {
-                        died = poll_fn(&mut deaths) => if died.is_none() { return },
-                        () = children.settled() => {}
-                    }
+                while poll_fn(&mut deaths).await.is_some() {
                     reaper.do_send(ChildrenDied);
                 }
             }));
@@ -98,50 +221,42 @@ impl Handler<ChildrenDied> for Reaper {
     type Result = ();
 
     fn handle(&mut self, _: ChildrenDied, ctx: &mut Context<Self>) {
-        if !self.reaping {
+        if !self.is_reaping {
             self.reap(ctx);
         }
     }
 }
 
-/// How long we wait for children that `/proc` does not show, so that they cannot be signalled.
-const UNKNOWN_GRACE: Duration = Duration::from_millis(100);
-/// How often orphans are looked for, once everything else is over.
-const ORPHAN_POLL: Duration = Duration::from_millis(10);
+impl Handler<ExecutionCommand> for Reaper {
+    type Result = ();
+
+    fn handle(&mut self, command: ExecutionCommand, ctx: &mut Context<Self>) {
+        match command {
+            ExecutionCommand::Launch(execution, order, owner) => {
+                let (label, variable) = (order.label().clone(), order.variable());
+                let name = Name { label: label.clone(), job: order.owner_of_orphans() };
+                let order = Some(order);
+                let handles = Handles { owner, label, variable, order, pipes: None, output: [None, None] };
+                self.handles.insert(execution, handles);
+                self.advance(Input::LaunchAsked(execution, name), ctx);
+            }
+            ExecutionCommand::End(execution, signal) => {
+                let start = self.starts.get(&execution);
+                let is_cancelled = start.is_some_and(|progress| progress.cancel());
+                let pid = start.and_then(|progress| progress.pid());
+                self.advance(Input::EndAsked { execution, signal, is_cancelled, pid }, ctx);
+            }
+            ExecutionCommand::Signal(execution, signal) => {
+                self.advance(Input::SignalAsked(execution, signal), ctx);
+            }
+        }
+    }
+}
 
 impl Handler<EndOrphans> for Reaper {
     type Result = ();
 
-    fn handle(&mut self, EndOrphans { grace, patience }: EndOrphans, ctx: &mut Context<Self>) {
-        let kill_from = Instant::now() + grace;
-        let first = self.ending.is_none();
-        self.ending = Some((kill_from, kill_from + patience));
-        if first {
-            self.children.signal_adopted(Signal::TERM);
-            self.children.signal_adopted(Signal::CONT);
-        }
-        self.wait_for_orphans(ctx);
-    }
-}
-
-impl Reaper {
-    fn wait_for_orphans(&mut self, ctx: &mut Context<Self>) {
-        let Some((kill_from, until)) = self.ending else { return };
-        let now = Instant::now();
-        let mut given_up = false;
-        if now >= kill_from {
-            // Again and again: each that dies may leave us its children.
-            let are_known = self.children.signal_adopted(Signal::KILL);
-            given_up = now >= until;
-            if !are_known && now >= kill_from + UNKNOWN_GRACE {
-                warn!(self.log, "leaving a process behind that cannot be found: is /proc mounted?");
-                given_up = true;
-            }
-        }
-        if given_up || !self.children.has_adopted() {
-            self.ending = None;
-            return self.pilot.do_send(OrphansGone);
-        }
-        ctx.run_later(ORPHAN_POLL, Self::wait_for_orphans);
+    fn handle(&mut self, command: EndOrphans, ctx: &mut Context<Self>) {
+        self.advance(Input::EndOrphansAsked(command), ctx);
     }
 }

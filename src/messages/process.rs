@@ -147,6 +147,32 @@ impl fmt::Display for ProcessEnded {
 #[rtype(result = "()")]
 pub struct GroupGone(pub ExecutionId);
 
+/// A process that became our child when its parent ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orphan {
+    /// Which one.
+    pub pid: Pid,
+    /// The group that it is in; `None` if it is gone.
+    pub group: Option<Pid>,
+    /// The name of its program, cut to 15 bytes by the kernel.
+    pub program: String,
+    /// The job that its environment names. Servers such as nginx overwrite their environment, and that of another user's
+    /// process cannot be read without CAP_SYS_PTRACE.
+    pub job: Option<String>,
+    /// Whether its environment is not there yet: it is in the middle of an execve(2).
+    pub is_becoming: bool,
+}
+
+impl Orphan {
+    /// Whether a job left it behind: its environment names the job, or, if it names none, it runs the job's program.
+    pub fn belongs_to(&self, job: &str, program: &str) -> bool {
+        match &self.job {
+            Some(named) => named == job,
+            None => self.program == program,
+        }
+    }
+}
+
 /// Command: end what jobs left behind. All processes that the kernel gave us get SIGTERM now and SIGKILL from `grace` on;
 /// they are given up `patience` after that. A second one can only shorten the grace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
@@ -223,6 +249,21 @@ mod tests {
         assert!(ExitStatus::Code(137).tells_of_sigkill());
         assert!(!killed(Signal::TERM, false).tells_of_sigkill());
         assert!(!ExitStatus::Code(1).tells_of_sigkill());
+    }
+
+    #[test]
+    fn an_orphan_that_hides_its_environment_is_known_by_its_program() {
+        let orphan = |job: Option<&str>| Orphan {
+            pid: Pid::new(7).unwrap(),
+            group: Pid::new(7),
+            program: "nginx".into(),
+            job: job.map(Into::into),
+            is_becoming: false,
+        };
+        assert!(orphan(None).belongs_to("web", "nginx"));
+        assert!(!orphan(None).belongs_to("other", "sh"));
+        assert!(orphan(Some("other")).belongs_to("other", "sh"));
+        assert!(!orphan(Some("other")).belongs_to("web", "nginx"), "it says whose it is");
     }
 
     #[test]

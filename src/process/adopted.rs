@@ -7,32 +7,8 @@ use std::process;
 
 use super::environment::{JOB, SUPERVISOR};
 use super::{group, is_pid_one};
-use crate::messages::process::Pid;
+use crate::messages::process::{Orphan, Pid};
 use crate::messages::signal::Signal;
-
-/// A process that became our child when its parent ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Orphan {
-    /// Which one.
-    pub pid: Pid,
-    /// The name of its program, cut to 15 bytes by the kernel.
-    pub program: String,
-    /// The job that its environment names. Servers such as nginx overwrite their environment, and that of another user's
-    /// process cannot be read without CAP_SYS_PTRACE.
-    pub job: Option<String>,
-    /// Whether its environment is not there yet: it is in the middle of an execve(2).
-    pub is_becoming: bool,
-}
-
-impl Orphan {
-    /// Whether a job left it behind: its environment names the job, or, if it names none, it runs the job's program.
-    pub fn belongs_to(&self, job: &str, program: &str) -> bool {
-        match &self.job {
-            Some(named) => named == job,
-            None => self.program == program,
-        }
-    }
-}
 
 /// The name that the kernel gives to a process of a program.
 pub(super) fn kernel_name(program: &str) -> String {
@@ -99,7 +75,8 @@ pub(super) fn describe(pid: Pid) -> Orphan {
     let program = String::from_utf8_lossy(&name).trim_end().to_owned();
     let environment = fs::read(format!("/proc/{pid}/environ"));
     let is_becoming = environment.as_ref().is_ok_and(Vec::is_empty);
-    Orphan { pid, program, job: job(&environment.unwrap_or_default(), process::id()), is_becoming }
+    let job = job(&environment.unwrap_or_default(), process::id());
+    Orphan { pid, group: group::of(pid), program, job, is_becoming }
 }
 
 /// The job that an environment names, if it names us as its supervisor: another one may run below us.
@@ -125,17 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_that_hides_its_environment_is_known_by_its_program() {
-        let orphan = |job: Option<&str>| Orphan {
-            pid: Pid::new(7).unwrap(),
-            program: "nginx".into(),
-            job: job.map(Into::into),
-            is_becoming: false,
-        };
-        assert!(orphan(None).belongs_to("web", "nginx"));
-        assert!(!orphan(None).belongs_to("other", "sh"));
-        assert!(orphan(Some("other")).belongs_to("other", "sh"));
-        assert!(!orphan(Some("other")).belongs_to("web", "nginx"), "it says whose it is");
+    fn the_kernel_names_a_process_after_its_program_in_at_most_15_bytes() {
         assert_eq!(kernel_name("/usr/sbin/nginx"), "nginx");
         assert_eq!(kernel_name("a-name-of-more-than-15"), "a-name-of-more-");
     }

@@ -17,7 +17,7 @@ pub(super) struct Image {
     path: CString,
     /// Pointers into `_texts`, ended by a null.
     arguments: Vec<*const c_char>,
-    /// Pointers into the block, ended by a null.
+    /// Pointers to the texts of the block, ended by a null.
     environment: Vec<*const c_char>,
     /// What the pointers refer to; never changed after they were made.
     _texts: Vec<CString>,

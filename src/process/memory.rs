@@ -3,17 +3,11 @@
 
 use std::fs;
 use std::sync::OnceLock;
-use std::time::Duration;
-
-use tokio::time::Instant;
 
 use crate::messages::process::Pid;
 
 /// Where the kernel shows control groups, within a container and outside.
 const MOUNT: &str = "/sys/fs/cgroup";
-
-/// Processes that are killed for memory together are waited for within this time.
-const KILLED_TOGETHER: Duration = Duration::from_secs(1);
 
 /// How much likelier a victim than we a job is when memory runs out. The kernel counts it in thousandths of the memory
 /// that the container may have, so this outweighs our size in a container of 64 MB and more.
@@ -33,30 +27,6 @@ pub(super) fn prefer_as_victim(process: Pid) {
 
 fn above(ours: i32) -> i32 {
     ours.saturating_add(ABOVE_OURS).min(HIGHEST_SCORE)
-}
-
-/// What is known of the count. The kernel does not tell which processes it killed, so a rise explains a death by
-/// SIGKILL that we did not send; one that nobody asked about, such as of a worker that its server replaced, may
-/// explain the next such death wrongly.
-#[derive(Debug)]
-pub(super) struct MemoryKills {
-    count: u64,
-    /// When the count was last seen to have risen.
-    rose: Option<Instant>,
-}
-
-impl MemoryKills {
-    pub(super) fn new(count: Option<u64>) -> Self {
-        Self { count: count.unwrap_or(0), rose: None }
-    }
-
-    /// Whether what the count is now explains a death by SIGKILL.
-    pub(super) fn explain(&mut self, count: Option<u64>) -> bool {
-        if let Some(count) = count.filter(|count| *count > self.count) {
-            *self = Self { count, rose: Some(Instant::now()) };
-        }
-        self.rose.is_some_and(|rose| rose.elapsed() < KILLED_TOGETHER)
-    }
 }
 
 /// `None` where the kernel does not tell: no control groups, or none mounted.
@@ -108,17 +78,6 @@ mod tests {
             ]
         );
         assert_eq!(places(""), [""; 0]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_rise_explains_the_deaths_of_its_moment_and_no_later_one() {
-        let mut kills = MemoryKills::new(Some(2));
-        assert!(!kills.explain(Some(2)), "killed by hand");
-        assert!(kills.explain(Some(4)));
-        assert!(kills.explain(Some(4)), "the second of two that were killed together");
-        tokio::time::advance(KILLED_TOGETHER).await;
-        assert!(!kills.explain(Some(4)));
-        assert!(!MemoryKills::new(None).explain(None), "a kernel that does not tell");
     }
 
     #[test]

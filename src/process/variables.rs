@@ -8,8 +8,7 @@ use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::rc::Rc;
-
-use crate::messages::process::Pid;
+use std::sync::Arc;
 
 /// One `NAME=VALUE`; clones share the text.
 #[derive(Debug, Clone)]
@@ -154,6 +153,8 @@ impl<'a> Layered<'a> {
 pub struct EnvironmentBlock {
     /// Each `NAME=VALUE` with its nul.
     text: Vec<u8>,
+    /// Those that tell of the processes of jobs, shared by all processes.
+    told: Vec<Arc<CStr>>,
     /// The variables to be taken from the entry of the job's user in `/etc/passwd`.
     login: Vec<&'static str>,
     /// The variables that the configuration sets or unsets: nothing else does.
@@ -172,19 +173,18 @@ impl EnvironmentBlock {
             text.extend_from_slice(variable.text().to_bytes_with_nul());
             is_told |= is_process_name(variable.name());
         }
-        Self { text, login, decided, is_told }
+        Self { text, told: Vec::new(), login, decided, is_told }
     }
 
-    /// Tells of a job's process, unless the configuration decides about that variable.
-    pub(super) fn tell(&mut self, name: &OsStr, process: Pid) {
+    /// Tells of a job's process by this `NAME=VALUE`, unless the configuration decides about that variable.
+    pub(super) fn tell(&mut self, name: &OsStr, text: &Arc<CStr>) {
         if self.decided.iter().any(|decided| decided == name) {
             return;
         }
         if self.is_told {
             self.unset(name);
         }
-        self.text.extend_from_slice(name.as_bytes());
-        self.text.extend_from_slice(format!("={process}\0").as_bytes());
+        self.told.push(Arc::clone(text));
     }
 
     fn unset(&mut self, name: &OsStr) {
@@ -192,11 +192,11 @@ impl EnvironmentBlock {
             let rest = text.to_bytes().strip_prefix(name.as_bytes());
             !rest.is_some_and(|rest| rest.starts_with(b"="))
         };
-        if self.iter().all(is_other) {
+        if self.texts().all(is_other) {
             return;
         }
         let kept: Vec<&[u8]> =
-            self.iter().filter(|text| is_other(text)).map(CStr::to_bytes_with_nul).collect();
+            self.texts().filter(|text| is_other(text)).map(CStr::to_bytes_with_nul).collect();
         self.text = kept.concat();
     }
 
@@ -211,6 +211,10 @@ impl EnvironmentBlock {
 
     /// Each `NAME=VALUE`.
     pub fn iter(&self) -> impl Iterator<Item = &CStr> {
+        self.texts().chain(self.told.iter().map(|text| &**text))
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &CStr> {
         self.text.split_inclusive(|byte| *byte == 0).filter_map(|text| CStr::from_bytes_with_nul(text).ok())
     }
 

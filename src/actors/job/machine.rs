@@ -13,7 +13,7 @@ use crate::messages::event::{Detail, EventCode, EventKey};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Phase};
 use crate::messages::moment::Moment;
-use crate::messages::process::{ExecutionId, Pid, ProcessEnded, ProcessStarted};
+use crate::messages::process::{ExecutionId, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
 
 mod advertisement;
@@ -149,8 +149,6 @@ pub enum Action {
     End(ExecutionId, Signal),
     /// Send a signal to the processes of an execution.
     Signal(ExecutionId, Signal),
-    /// The process is not the job's any more.
-    ForgetProcess(Pid),
     /// Publish an event of the job, and report [`Input::Published`] at once.
     Publish {
         /// What happened.

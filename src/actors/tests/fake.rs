@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::messages::process::{ExitStatus, Pid};
+use crate::messages::process::{ExitStatus, Orphan, Pid};
 use crate::messages::signal::Signal;
 use crate::process::{
-    Deaths, Delivery, Exited, Kernel, Launch, Orphan, Progress, SpawnError, SpawnOutcome, Spawned, Spawning,
+    Deaths, Delivery, Exited, Kernel, Launch, Progress, SpawnError, SpawnOutcome, Spawned, Spawning,
 };
 
 /// How a program behaves.
@@ -292,7 +292,7 @@ impl Kernel for Fake {
     }
 
     fn describe_orphan(&self, pid: Pid) -> Orphan {
-        Orphan { pid, program: String::new(), job: None, is_becoming: false }
+        Orphan { pid, group: None, program: String::new(), job: None, is_becoming: false }
     }
 
     fn signal_all_children(&self, _: Signal) -> bool {

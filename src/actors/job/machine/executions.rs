@@ -81,7 +81,6 @@ impl State {
         let Some(execution) = self.execution.filter(|execution| execution.id == ended.execution) else {
             return;
         };
-        list.extend(ended.pid.map(Action::ForgetProcess));
         list.push(Action::Check(self.checks.pause()));
         if !self.life.pending {
             self.release_hold(list);

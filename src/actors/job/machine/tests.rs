@@ -15,7 +15,7 @@ use super::*;
 use crate::config::spec::{AdvertiseSpec, CheckSpec, CommandLine, Limit, Probe};
 use crate::messages::event::Source;
 use crate::messages::health::Verdict;
-use crate::messages::process::ExitStatus;
+use crate::messages::process::{ExitStatus, Pid};
 
 /// A machine with the least of an engine: it answers what must be answered at once.
 struct Job {

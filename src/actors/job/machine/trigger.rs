@@ -42,13 +42,12 @@ impl Listener {
     /// The events that have yet to come before the job is triggered: all of the first list, or one of the second.
     pub fn missing(&self) -> Missing {
         match &self.trigger {
-            Trigger::Once(_) | Trigger::Any(_) | Trigger::All(_) | Trigger::Interval(_) if self.fired => {
-                Missing::Nothing
-            }
+            Trigger::Each(_) => self.trigger.first_missing(),
+            _ if self.fired => Missing::Nothing,
             Trigger::All(keys) => {
                 Missing::AllOf(keys.iter().filter(|key| !self.seen.contains(key)).cloned().collect())
             }
-            trigger => trigger.first_missing(),
+            Trigger::Once(_) | Trigger::Any(_) | Trigger::Interval(_) => self.trigger.first_missing(),
         }
     }
 }

@@ -163,7 +163,6 @@ impl Observer {
             Action::Stop => self.is_retired = true,
             Action::NotePhase { from, to } => assert_ne!(from, to),
             Action::CheckLog
-            | Action::ForgetProcess(_)
             | Action::Publish { .. }
             | Action::DrawJitter
             | Action::Check(_)

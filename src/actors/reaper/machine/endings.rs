@@ -1,0 +1,196 @@
+//! How executions end: owners are told, and what is left of an execution is ended before its owner hears that nothing is.
+
+use std::mem;
+use std::time::Duration;
+
+use super::{Action, Child, Execution, Exited, Name, Remains, Stage, State, Survey};
+use crate::actors::machine::Severity;
+use crate::messages::moment::Moment;
+use crate::messages::process::{ExecutionId, ExitStatus, GroupGone, Orphan, Pid, ProcessEnded, Unstarted};
+use crate::messages::signal::Signal;
+
+/// How often the remains of a group are looked at: a member whose parent lives elsewhere ends silently.
+const SWEEP_EVERY: Duration = Duration::from_millis(25);
+/// How long the rest of a group has between SIGTERM and SIGKILL.
+const SWEEP_GRACE: Duration = Duration::from_secs(1);
+/// How long after SIGKILL a group is waited for: only a process stuck in the kernel survives that.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
+
+impl State {
+    /// Whether a child has ended whose owner is not told yet: then a look is due.
+    pub const fn has_exited(&self) -> bool {
+        !self.exited.is_empty()
+    }
+
+    /// Whether something may be left of an execution: then a look is due whenever children were reaped.
+    pub fn has_remains(&self) -> bool {
+        !self.remains.is_empty()
+    }
+
+    /// The groups to look at.
+    pub fn groups(&self) -> Vec<Pid> {
+        let exited = self.exited.iter().map(|exited| exited.child.pid);
+        exited.chain(self.remains.values().filter_map(|remains| remains.group)).collect()
+    }
+
+    /// Whether orphans may belong to an execution that has ended.
+    pub fn wants_orphans(&self) -> bool {
+        let mut names = self.exited.iter().map(|exited| &exited.name);
+        let is_job = |name: &Name| name.job.is_some();
+        names.any(is_job) || self.remains.values().any(|remains| is_job(&remains.name))
+    }
+
+    /// Whether a child was killed and not by us.
+    pub fn wants_memory_kills(&self) -> bool {
+        self.exited.iter().any(Exited::was_killed_by_another)
+    }
+
+    /// The leader is still a zombie: its number cannot belong to anybody else.
+    pub(super) fn note_exit(&mut self, pid: Pid, status: ExitStatus) -> Vec<Action> {
+        let Some(id) = self.running.remove(&pid) else { return Vec::new() };
+        let Some(Execution { name, stage: Stage::Running(child) }) = self.executions.remove(&id) else {
+            return Vec::new();
+        };
+        self.exited.push(Exited { execution: id, name, child, status });
+        let mut actions = vec![Action::DrainOutput(id, status)];
+        actions.extend([Signal::TERM, Signal::CONT].map(|signal| Action::SignalGroup(pid, signal)));
+        actions
+    }
+
+    pub(super) fn look(&mut self, now: Moment, survey: &Survey) -> Vec<Action> {
+        self.forget_empty_groups(survey);
+        let mut actions = self.tell_gone(now, survey);
+        for exited in mem::take(&mut self.exited) {
+            actions.extend(self.tell_ended(now, exited, survey));
+        }
+        actions.extend(self.sweep_later());
+        actions
+    }
+
+    fn tell_ended(&mut self, now: Moment, exited: Exited, survey: &Survey) -> Vec<Action> {
+        let for_memory =
+            exited.was_killed_by_another() && self.memory_kills.explain(now, survey.memory_kills);
+        let status = exited.status();
+        let Exited { execution, name, child: Child { pid, failure, .. }, .. } = exited;
+        let is_outside = |orphan: &&Orphan| orphan.group.is_some_and(|group| group != pid);
+        let daemons: Vec<&Orphan> =
+            survey.orphans.iter().filter(|orphan| name.owns(orphan)).filter(is_outside).collect();
+        let mut actions: Vec<Action> = daemons.iter().flat_map(|daemon| ask_to_end(daemon.pid)).collect();
+        let group = survey.groups.contains(&pid).then_some(pid);
+        // One that cannot be told yet whose it is can be at the next look.
+        let are_becoming = name.job.is_some() && survey.orphans.iter().any(|orphan| orphan.is_becoming);
+        let leftover = group.is_some() || !daemons.is_empty() || are_becoming;
+        if leftover {
+            self.remains.insert(execution, Remains { name, group, since: now, killed: None });
+        }
+        actions.push(Action::TellEnded(ProcessEnded {
+            execution,
+            pid: Some(pid),
+            status,
+            unstarted: failure.map(|failure| Unstarted::Failed(failure.reason)),
+            for_memory,
+            daemons: names(&daemons),
+            leftover,
+        }));
+        actions
+    }
+
+    /// Ends what is left of executions whose main process ended.
+    pub(super) fn sweep(&mut self, now: Moment, survey: &Survey) -> Vec<Action> {
+        self.is_sweeping = false;
+        self.forget_empty_groups(survey);
+        let press = |remains: &mut Remains| remains.press(now, &survey.orphans);
+        let mut actions: Vec<Action> = self.remains.values_mut().flat_map(press).collect();
+        actions.extend(self.tell_gone(now, survey));
+        actions.extend(self.sweep_later());
+        actions
+    }
+
+    fn sweep_later(&mut self) -> Option<Action> {
+        if self.is_sweeping || self.remains.is_empty() {
+            return None;
+        }
+        self.is_sweeping = true;
+        Some(Action::SweepAfter(SWEEP_EVERY))
+    }
+
+    /// The number of a group without members may be given to another one.
+    fn forget_empty_groups(&mut self, survey: &Survey) {
+        for remains in self.remains.values_mut() {
+            remains.group = remains.group.filter(|group| survey.groups.contains(group));
+        }
+    }
+
+    pub(super) fn forget_group(&mut self, id: ExecutionId) -> Vec<Action> {
+        if let Some(remains) = self.remains.get_mut(&id) {
+            remains.group = None;
+        }
+        Vec::new()
+    }
+
+    /// Tells the owners of executions of which nothing is left, or nothing that even SIGKILL ends.
+    fn tell_gone(&mut self, now: Moment, survey: &Survey) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.remains.retain(|id, Remains { name, group, killed, .. }| {
+            let is_over = group.is_none() && !survey.orphans.iter().any(|orphan| name.owns(orphan));
+            let is_hopeless = killed.is_some_and(|killed| now.since(killed) >= GIVE_UP_AFTER);
+            if is_hopeless && !is_over {
+                let text = "a process of it does not die: it is left alone".to_owned();
+                actions.push(Action::Log(Severity::Error, Some(name.label.clone()), text));
+            }
+            if is_over || is_hopeless {
+                actions.push(Action::TellGone(GroupGone(*id)));
+            }
+            !(is_over || is_hopeless)
+        });
+        actions
+    }
+}
+
+impl Exited {
+    fn was_killed_by_another(&self) -> bool {
+        !self.child.killed && self.status().tells_of_sigkill()
+    }
+
+    /// How it ended; if the program was never executed, what a shell would tell.
+    fn status(&self) -> ExitStatus {
+        self.child.failure.as_ref().map_or(self.status, |failure| ExitStatus::Code(failure.status))
+    }
+}
+
+impl Remains {
+    /// Asks what came to light late to end, and kills what had its time.
+    fn press(&mut self, now: Moment, orphans: &[Orphan]) -> Vec<Action> {
+        let is_late = now.since(self.since) >= SWEEP_GRACE;
+        let mut actions = Vec::new();
+        if is_late && self.killed.is_none() {
+            self.killed = Some(now);
+            actions.extend(self.group.map(|group| Action::SignalGroup(group, Signal::KILL)));
+        }
+        // Each pass again: one that dies may leave us its children.
+        for orphan in orphans.iter().filter(|orphan| self.name.owns(orphan)) {
+            if is_late {
+                actions.push(Action::SignalChild(orphan.pid, Signal::KILL));
+            } else {
+                actions.extend(ask_to_end(orphan.pid));
+            }
+        }
+        actions
+    }
+}
+
+/// A process that is stopped acts on SIGTERM only after SIGCONT.
+fn ask_to_end(orphan: Pid) -> [Action; 2] {
+    [Signal::TERM, Signal::CONT].map(|signal| Action::SignalChild(orphan, signal))
+}
+
+/// Their names, for people: a few of them.
+fn names(daemons: &[&Orphan]) -> Vec<String> {
+    const TOLD: usize = 3;
+    let name = |daemon: &&Orphan| format!("{} (pid {})", daemon.program, daemon.pid);
+    let mut names: Vec<String> = daemons.iter().take(TOLD).map(name).collect();
+    if daemons.len() > TOLD {
+        names.push(format!("{} more", daemons.len() - TOLD));
+    }
+    names
+}
