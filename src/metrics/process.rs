@@ -1,5 +1,6 @@
-//! What our own process uses, under the names that every Prometheus client has for it. Each scrape asks, so it asks
-//! where the kernel answers quickly: most of /proc is slower than all the rest of a scrape.
+//! The resources that our own process uses, under the names of Prometheus' client libraries. Read at each scrape, so
+//! from getrusage(2), getrlimit(2) and /proc/self/statm: /proc/self/stat and /proc/self/limits, which the `procfs` crate
+//! would parse, take longer than the rest of a scrape.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -10,23 +11,23 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use super::exposition::{Exposition, Kind};
 
-/// Clock ticks per second in /proc: fixed for programs on every architecture that we run on.
+/// USER_HZ, the clock ticks per second in /proc: 100 on x86-64 and aarch64.
 const TICKS: f64 = 100.0;
 
-/// What the kernel says about us.
+/// The resources that our own process uses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessUse {
-    /// Time on a processor, ours and the kernel's for us.
+    /// User and system CPU time.
     pub cpu_seconds: f64,
-    /// When we were started, since 1970.
+    /// The time at which the process was started, in seconds since 1970.
     pub start_seconds: f64,
     /// Address space.
     pub virtual_bytes: f64,
-    /// Memory in use.
+    /// Resident memory.
     pub resident_bytes: f64,
     /// Open file descriptors.
     pub open_files: f64,
-    /// How many there may be.
+    /// The limit of open file descriptors.
     pub most_files: f64,
 }
 
@@ -80,10 +81,10 @@ fn pages(statm: &str) -> Option<(f64, f64)> {
     Some((fields.next()?.ok()?, fields.next()?.ok()?))
 }
 
-/// Since Linux 6.2 the size of the directory is their number; before, it is 0.
+/// Since Linux 6.2 the size of /proc/self/fd is the number of open files; before, it is 0.
 fn open_files() -> Option<u64> {
     match fs::metadata("/proc/self/fd").ok()?.len() {
-        // One of them is the directory that we read.
+        // One of them is the open directory itself.
         0 => Some((fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1)),
         count => Some(count),
     }
