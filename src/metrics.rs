@@ -1,5 +1,5 @@
-//! The metrics: those that users define and set ([`user`]), those that the program counts ([`built_in`]), and the state
-//! of jobs and watches, which a scrape reads from the board. Only [`process`] does I/O. Label values come from the
+//! The metrics: those that users define and set (`user`), those that the program counts (`built_in`), and the state
+//! of jobs and watches, which a scrape reads from the board. Only `process` does I/O. Label values come from the
 //! configuration alone, so a client cannot add series.
 //!
 //! Written by hand: the `prometheus` crate (0.14) has no summary type, and a registry of it must be rebuilt at each

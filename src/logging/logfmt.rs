@@ -1,5 +1,5 @@
-//! Values as logrus' text formatter writes them: bare when every character is harmless, else quoted by the
-//! rules of Go's `%q`.
+//! Values as logrus' text formatter writes them: without quotes if no character needs them, else quoted by the rules of
+//! Go's `%q`.
 
 use std::io::Write;
 
@@ -66,8 +66,8 @@ fn write_hex(escape: std::fmt::Arguments<'_>, out: &mut Vec<u8>) {
 
 /// Go's `strconv.IsPrint` for characters beyond ASCII: letters, marks, numbers, punctuation and symbols.
 ///
-/// The standard library knows the same classes, but shows them only through `escape_debug`, which escapes
-/// what is not printable and, at the start of a string only, combining marks; so another letter goes first.
+/// The standard library offers these classes only through `escape_debug`, which leaves printable characters as they are.
+/// At the start of a string it also escapes combining marks, so a letter is put before the character.
 fn is_printable(character: char) -> bool {
     let mut buffer = [b'a'; 5];
     let Some(rest) = buffer.get_mut(1..) else { return false };

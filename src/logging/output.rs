@@ -1,4 +1,4 @@
-//! Where the log goes: an open stdout, stderr or file. The only system calls of the log are here.
+//! The output of the log: stdout, stderr or a file. All system calls of the log writer are here.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::config::spec::LogOutput;
 use crate::reason::reason;
 
-/// An open destination of the log.
+/// An open output.
 #[derive(Debug)]
 pub struct Output {
     file: File,
@@ -43,7 +43,7 @@ impl fmt::Display for Target {
 }
 
 impl Output {
-    /// Opens what the configuration names; an error names the file.
+    /// Opens the output that the configuration names; an error names the file.
     pub fn open(output: &LogOutput) -> io::Result<Self> {
         match output {
             LogOutput::Stdout => {
@@ -63,7 +63,7 @@ impl Output {
         Self { file: descriptor.into(), target: Target::Descriptor }
     }
 
-    /// Opens the same path again; `None` where there is no path.
+    /// Opens the same file again; `None` if the output is not a file.
     pub fn reopen(&self) -> io::Result<Option<Self>> {
         match &self.target {
             Target::File(path) => {
@@ -81,22 +81,22 @@ impl Output {
         }
     }
 
-    /// Waits until a non-blocking descriptor takes bytes again (or is broken, which the next write tells).
+    /// Waits until a non-blocking descriptor accepts bytes again, or is broken: then the next write fails.
     pub fn wait_writable(&self) {
         let mut descriptors = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
         match poll(&mut descriptors, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
-            // Out of kernel memory: the caller tries again, but must not spin.
+            // ENOMEM: the caller tries again, and must not spin.
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
     }
 
-    /// How messages call it.
+    /// Its name in messages.
     pub fn name(&self) -> impl fmt::Display + '_ {
         &self.target
     }
 
-    /// Says on stderr that the log is broken, if stderr is something else and takes it without blocking.
+    /// Says on stderr that the log is broken, unless stderr is the log or would block.
     pub fn announce(&self, message: &str) {
         match self.target {
             Target::Stdout | Target::File(_) => {}
@@ -105,13 +105,13 @@ impl Output {
         let stderr = io::stderr();
         let mut descriptors = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
         if matches!(poll(&mut descriptors, PollTimeout::ZERO), Ok(ready) if ready > 0) {
-            // Nobody is left to hear of a failure here.
+            // There is no other place to report a failure.
             let _ = writeln!(stderr.lock(), "containerpilot: {message}");
         }
     }
 }
 
-/// Opens for appending. Without O_NONBLOCK a FIFO that nobody reads would hold up the program.
+/// Opens for appending. Without O_NONBLOCK, open(2) of a FIFO without a reader would block.
 fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .append(true)
@@ -122,7 +122,7 @@ fn open_file(path: &Path) -> io::Result<File> {
         .map_err(unusable(&format!("the log file {path:?}")))
 }
 
-/// Names what cannot be opened.
+/// Adds what could not be opened to an error.
 fn unusable(what: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     move |error| io::Error::new(error.kind(), format!("cannot open {what}: {}", reason(&error)))
 }

@@ -1,21 +1,21 @@
-//! Sums up records that repeat themselves, so that a crash loop does not flood the log. Pure: the time is given,
-//! and nothing here writes. Memory is bounded: beyond `KEYS` different records a second, all are written.
+//! Sums up repeated records, so that a crash loop does not fill the log. Pure: the time is an argument. Memory is bounded:
+//! beyond `KEYS` different records a second, all are written.
 
 use std::time::{Duration, Instant};
 
-/// Different records that are watched at a time.
+/// The number of different records that are counted at a time.
 const KEYS: usize = 64;
-/// Equal records that are written within one window.
+/// The number of equal records that are written per window.
 const WRITTEN: u32 = 5;
 /// The time over which equal records are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// What to do with a record.
+/// The decision about a record.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<T> {
     /// Write it.
     Write(T),
-    /// It was counted, and kept for its summary.
+    /// Do not write it: it is counted for the summary.
     Suppress,
 }
 
@@ -24,11 +24,11 @@ pub enum Verdict<T> {
 pub struct Summary<T> {
     /// The last of them.
     pub record: T,
-    /// How many they were.
+    /// Their number.
     pub times: u32,
 }
 
-/// Counts equal records of type `T`, told apart by a key.
+/// Counts equal records of type `T`; records with the same key are equal.
 #[derive(Debug)]
 pub struct Repeats<T> {
     seen: Vec<Seen<T>>,
@@ -49,12 +49,12 @@ impl<T> Default for Repeats<T> {
 }
 
 impl<T> Repeats<T> {
-    /// The summaries of windows that have ended; to be asked for before each `decide`.
+    /// The summaries of windows that have ended; to be called before each `decide`.
     pub fn ended(&mut self, now: Instant) -> Vec<Summary<T>> {
         self.take(|seen| now.saturating_duration_since(seen.since) >= WINDOW)
     }
 
-    /// The summaries of all windows, ended or not: the log is about to be closed.
+    /// The summaries of all windows, ended or not: for the end of the program.
     pub fn all(&mut self) -> Vec<Summary<T>> {
         self.take(|_| true)
     }
