@@ -5,6 +5,7 @@
 //! task and a buffer of its own, and a thousand jobs have two thousand pipes, most of them silent.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
@@ -51,8 +52,8 @@ pub struct ChildStream {
 struct Forwarder {
     ready: AsyncFd<Descriptor>,
     sink: LogSink,
-    /// The open streams; the index is the number of the file descriptor.
-    streams: RefCell<Vec<Option<Rc<Stream>>>>,
+    /// The open streams by the number that their events in epoll carry.
+    streams: RefCell<HashMap<u64, Rc<Stream>>>,
     scratch: RefCell<Scratch>,
 }
 
@@ -185,16 +186,8 @@ impl Forwarder {
     }
 
     fn enter(&self, stream: &Rc<Stream>) -> io::Result<()> {
-        let number = stream.pipe.as_raw_fd();
-        let index = usize::try_from(number).map_err(io::Error::other)?;
-        self.epoll().add(&stream.pipe, EpollEvent::new(EpollFlags::EPOLLIN, index as u64))?;
-        let mut streams = self.streams.borrow_mut();
-        if streams.len() <= index {
-            streams.resize(index + 1, None);
-        }
-        if let Some(place) = streams.get_mut(index) {
-            *place = Some(Rc::clone(stream));
-        }
+        self.epoll().add(&stream.pipe, EpollEvent::new(EpollFlags::EPOLLIN, stream.number()))?;
+        self.streams.borrow_mut().insert(stream.number(), Rc::clone(stream));
         Ok(())
     }
 
@@ -204,10 +197,9 @@ impl Forwarder {
         // Without waiting, epoll_wait(2) fails at most with EINTR; the next turn asks again.
         let count = self.epoll().wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         for event in events.iter().take(count) {
-            let index = usize::try_from(event.data()).unwrap_or(usize::MAX);
             // Cloned, so that `streams` is not borrowed while we read. If reading an earlier stream closed this one, its
             // descriptor may be that of a new stream: then the read finds nothing.
-            let stream = self.streams.borrow().get(index).cloned().flatten();
+            let stream = self.streams.borrow().get(&event.data()).cloned();
             if let Some(stream) = stream {
                 self.read_some(&stream);
             }
@@ -275,14 +267,16 @@ impl Forwarder {
         stream.open.set(false);
         // Fails only if it was removed already.
         let _ = self.epoll().delete(&stream.pipe);
-        let index = usize::try_from(stream.pipe.as_raw_fd()).unwrap_or(usize::MAX);
-        if let Some(place) = self.streams.borrow_mut().get_mut(index) {
-            *place = None;
-        }
+        self.streams.borrow_mut().remove(&stream.number());
     }
 }
 
 impl Stream {
+    /// The number of its file descriptor.
+    fn number(&self) -> u64 {
+        self.pipe.as_raw_fd().unsigned_abs().into()
+    }
+
     /// The most that the pipe can hold.
     fn pipe_size(&self) -> usize {
         let size = fcntl(&self.pipe, FcntlArg::F_GETPIPE_SZ).ok();

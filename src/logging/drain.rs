@@ -9,7 +9,7 @@ use slog::{Drain, KV, Key, Level, Never, OwnedKVList, Record, Serializer};
 
 use super::OWN_NAME;
 use super::format::{Field, Frame, Origin, Value};
-use super::repeat::{Repeats, Summary, Verdict};
+use super::repeat::{Repeats, Summary};
 use super::sink::LogSink;
 use super::time::TimeText;
 use crate::config::spec::LogLevel;
@@ -85,7 +85,7 @@ impl Drain for LogDrain {
         let now = Instant::now();
         let mut repeats = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
         self.write_all(repeats.ended(now));
-        if let Verdict::Write(record) = repeats.decide(now, record.key(), record) {
+        if let Some(record) = repeats.admit(now, record.key(), record) {
             self.write(&record);
         }
         Ok(())
@@ -169,8 +169,7 @@ impl Serializer for OwnRecord {
     }
 
     fn emit_f32(&mut self, key: Key, value: f32) -> slog::Result {
-        let text = value.to_string();
-        self.add(key, if value.is_finite() { Value::Literal(text) } else { Value::Text(text) })
+        self.emit_f64(key, value.into())
     }
 
     fn emit_none(&mut self, key: Key) -> slog::Result {

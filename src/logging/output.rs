@@ -1,11 +1,10 @@
 //! The output of the log: stdout, stderr or a file. All system calls of the log writer are here.
 
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -20,56 +19,31 @@ use crate::reason::reason;
 #[derive(Debug)]
 pub struct Output {
     file: File,
-    target: Target,
-}
-
-#[derive(Debug)]
-enum Target {
-    Stdout,
-    Stderr,
-    File(PathBuf),
-    Descriptor,
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stdout => f.write_str("stdout"),
-            Self::Stderr => f.write_str("stderr"),
-            Self::File(path) => write!(f, "{path:?}"),
-            Self::Descriptor => f.write_str("its descriptor"),
-        }
-    }
+    /// `None` for a given descriptor.
+    target: Option<LogOutput>,
 }
 
 impl Output {
     /// Opens the output that the configuration names; an error names the file.
-    pub fn open(output: &LogOutput) -> io::Result<Self> {
-        match output {
-            LogOutput::Stdout => {
-                let descriptor = io::stdout().as_fd().try_clone_to_owned().map_err(unusable("stdout"))?;
-                Ok(Self { file: descriptor.into(), target: Target::Stdout })
-            }
-            LogOutput::Stderr => {
-                let descriptor = io::stderr().as_fd().try_clone_to_owned().map_err(unusable("stderr"))?;
-                Ok(Self { file: descriptor.into(), target: Target::Stderr })
-            }
-            LogOutput::File(path) => Ok(Self { file: open_file(path)?, target: Target::File(path.clone()) }),
-        }
+    pub fn open(target: &LogOutput) -> io::Result<Self> {
+        let file = match target {
+            LogOutput::Stdout => duplicate(io::stdout().as_fd(), "stdout")?,
+            LogOutput::Stderr => duplicate(io::stderr().as_fd(), "stderr")?,
+            LogOutput::File(path) => open_file(path)?,
+        };
+        Ok(Self { file, target: Some(target.clone()) })
     }
 
     /// Writes to a descriptor that is open already.
     pub fn descriptor(descriptor: OwnedFd) -> Self {
-        Self { file: descriptor.into(), target: Target::Descriptor }
+        Self { file: descriptor.into(), target: None }
     }
 
     /// Opens the same file again; `None` if the output is not a file.
     pub fn reopen(&self) -> io::Result<Option<Self>> {
         match &self.target {
-            Target::File(path) => {
-                Ok(Some(Self { file: open_file(path)?, target: Target::File(path.clone()) }))
-            }
-            Target::Stdout | Target::Stderr | Target::Descriptor => Ok(None),
+            Some(target @ LogOutput::File(_)) => Self::open(target).map(Some),
+            Some(LogOutput::Stdout | LogOutput::Stderr) | None => Ok(None),
         }
     }
 
@@ -92,15 +66,20 @@ impl Output {
     }
 
     /// Its name in messages.
-    pub fn name(&self) -> impl fmt::Display + '_ {
-        &self.target
+    pub fn name(&self) -> String {
+        match &self.target {
+            Some(LogOutput::Stdout) => "stdout".to_owned(),
+            Some(LogOutput::Stderr) => "stderr".to_owned(),
+            Some(LogOutput::File(path)) => format!("{path:?}"),
+            None => "its descriptor".to_owned(),
+        }
     }
 
     /// Says on stderr that the log is broken, unless stderr is the log or would block.
     pub fn announce(&self, message: &str) {
         match self.target {
-            Target::Stdout | Target::File(_) => {}
-            Target::Stderr | Target::Descriptor => return,
+            Some(LogOutput::Stdout | LogOutput::File(_)) => {}
+            Some(LogOutput::Stderr) | None => return,
         }
         let stderr = io::stderr();
         let mut descriptors = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
@@ -109,6 +88,10 @@ impl Output {
             let _ = writeln!(stderr.lock(), "containerpilot: {message}");
         }
     }
+}
+
+fn duplicate(descriptor: BorrowedFd<'_>, name: &str) -> io::Result<File> {
+    descriptor.try_clone_to_owned().map(File::from).map_err(unusable(name))
 }
 
 /// Opens for appending. Without O_NONBLOCK, open(2) of a FIFO without a reader would block.

@@ -67,7 +67,7 @@ pub(super) struct Shared {
     settings: Settings,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Queue {
     /// Whole records.
     pending: Vec<u8>,
@@ -126,19 +126,8 @@ impl LogSink {
         settings: Settings,
         bound: usize,
     ) -> io::Result<Self> {
-        let queue = Queue {
-            pending: Vec::new(),
-            changes: VecDeque::new(),
-            target,
-            own: 0,
-            lost: 0,
-            busy: false,
-            broken: false,
-            hurry: false,
-            closed: false,
-        };
         let shared = Arc::new(Shared {
-            queue: Mutex::new(queue),
+            queue: Mutex::new(Queue { target, ..Queue::default() }),
             work: Condvar::new(),
             progress: Condvar::new(),
             room: Notify::new(),

@@ -326,7 +326,7 @@ async fn streams_of_many_children_share_one_output_and_their_numbers_are_used_ag
             let streams: Vec<ChildStream> = children.into_iter().map(|(stream, _)| stream).collect();
             until("all ends", || streams.iter().all(|stream| !stream.is_open())).await;
         }
-        assert!(output.forwarder.streams.borrow().iter().all(Option::is_none), "nothing is left of them");
+        assert!(output.forwarder.streams.borrow().is_empty(), "nothing is left of them");
         assert!(log.flush(LONG));
         let text = fs::read_to_string(&path).unwrap();
         for round in 0..3 {
