@@ -29,11 +29,11 @@ pub struct Cursor {
     /// The index of the last reply; `None`: the next query does not block.
     index: Option<u64>,
     /// The number of quick replies in a row.
-    hurried: u32,
+    quick_replies: u32,
     /// The number of queries in a row that ended before their wait was over, without a change.
-    early: u32,
+    early_replies: u32,
     /// The last change was not reported when it happened: until one is, a query waits only for `interval`.
-    is_deaf: bool,
+    misses_changes: bool,
 }
 
 /// The reply to a query.
@@ -69,13 +69,13 @@ enum Verdict {
 impl Cursor {
     /// The cursor before the first query.
     pub const fn new() -> Self {
-        Self { index: None, hurried: 0, early: 0, is_deaf: false }
+        Self { index: None, quick_replies: 0, early_replies: 0, misses_changes: false }
     }
 
     /// The index and the wait of the next query; `None`: a query that does not block. `interval` is the setting of the
     /// watch.
     pub fn newer_than(self, interval: Duration) -> Option<(u64, Duration)> {
-        let wait = if self.is_deaf { interval.clamp(SHORTEST_WAIT, WAIT) } else { WAIT };
+        let wait = if self.misses_changes { interval.clamp(SHORTEST_WAIT, WAIT) } else { WAIT };
         self.index.map(|index| (index, wait))
     }
 
@@ -85,16 +85,18 @@ impl Cursor {
         let verdict = self.verdict(reply, interval);
         let next = Self {
             index: self.next_index(reply.index),
-            hurried: if reply.took >= HELD { 0 } else { self.hurried.saturating_add(1) },
-            early: match verdict {
-                Verdict::Early => self.early.saturating_add(1),
-                Verdict::Nothing | Verdict::Missed => self.early,
+            quick_replies: if reply.took >= HELD { 0 } else { self.quick_replies.saturating_add(1) },
+            early_replies: match verdict {
+                Verdict::Early => self.early_replies.saturating_add(1),
+                Verdict::Nothing | Verdict::Missed => self.early_replies,
                 Verdict::Unindexed | Verdict::Told | Verdict::Elsewhere | Verdict::Quiet => 0,
             },
-            is_deaf: match verdict {
+            misses_changes: match verdict {
                 Verdict::Missed => true,
                 Verdict::Told | Verdict::Unindexed => false,
-                Verdict::Nothing | Verdict::Elsewhere | Verdict::Quiet | Verdict::Early => self.is_deaf,
+                Verdict::Nothing | Verdict::Elsewhere | Verdict::Quiet | Verdict::Early => {
+                    self.misses_changes
+                }
             },
         };
         (next, next.pause(verdict, reply.took, interval))
@@ -105,7 +107,12 @@ impl Cursor {
     /// hold a query with the old index although something changed.
     #[must_use]
     pub fn after_cut(self, took: Duration, interval: Duration) -> (Self, Duration) {
-        let next = Self { index: None, hurried: 0, early: self.early.saturating_add(1), ..self };
+        let next = Self {
+            index: None,
+            quick_replies: 0,
+            early_replies: self.early_replies.saturating_add(1),
+            ..self
+        };
         (next, next.pause_after_early(took, interval))
     }
 
@@ -156,14 +163,14 @@ impl Cursor {
     /// means that the server does not block.
     fn pause_after_early(self, took: Duration, interval: Duration) -> Duration {
         let pace = if took >= HELD { interval.min(CHEAP) } else { interval };
-        if self.early <= 1 { Duration::ZERO } else { pace.saturating_sub(took) }
+        if self.early_replies <= 1 { Duration::ZERO } else { pace.saturating_sub(took) }
     }
 
     fn pause_of_burst(self, longest: Duration) -> Duration {
-        if self.hurried <= BURST {
+        if self.quick_replies <= BURST {
             return Duration::ZERO;
         }
-        let doublings = (self.hurried - BURST - 1).min(16);
+        let doublings = (self.quick_replies - BURST - 1).min(16);
         FIRST_PAUSE.saturating_mul(1 << doublings).min(longest.max(FIRST_PAUSE))
     }
 }

@@ -19,7 +19,7 @@ use crate::messages::discovery::{Found, Query, QueryReply, QueryTarget, Registra
 use crate::reason::reason;
 
 /// The longest response that is read; a large catalogue fits.
-const LONGEST_ANSWER: usize = 16 << 20;
+const LONGEST_RESPONSE: usize = 16 << 20;
 /// The number of characters of an error response that are logged.
 const LONGEST_MESSAGE: usize = 200;
 /// The characters that are escaped in a path segment.
@@ -157,7 +157,7 @@ impl Client {
         let index = response.headers().get("X-Consul-Index");
         let index = index.and_then(|value| value.to_str().ok()?.parse().ok());
         let status = response.status();
-        let body = response.body().limit(LONGEST_ANSWER).await.map_err(|error| not_read(&error))?;
+        let body = response.body().limit(LONGEST_RESPONSE).await.map_err(|error| not_read(&error))?;
         Ok(Reply { status, index, body: body.to_vec() })
     }
 
@@ -200,7 +200,7 @@ fn comes_from_the_network(error: &impl Error) -> bool {
 
 fn not_read(error: &PayloadError) -> CallError {
     if let PayloadError::Overflow = error {
-        return CallError::Garbled(format!("it is longer than {LONGEST_ANSWER} bytes"));
+        return CallError::Garbled(format!("it is longer than {LONGEST_RESPONSE} bytes"));
     }
     if let PayloadError::Incomplete(_) | PayloadError::Io(_) = error {
         return CallError::Unreachable("it closed the connection early".to_owned());

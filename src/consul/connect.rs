@@ -51,7 +51,7 @@ fn client(target: Target) -> Client {
             let target = target.clone();
             async move {
                 let stream = open(target).await.map_err(ConnectError::Io)?;
-                stream.notice_silent_death().map_err(ConnectError::Io)?;
+                stream.enable_keepalive().map_err(ConnectError::Io)?;
                 Ok::<_, ConnectError>(Connection::new(request.request().clone(), stream))
             }
         }))

@@ -59,7 +59,7 @@ pub enum SetupError {
     /// The TLS settings do not fit together.
     Tls(String),
     /// None of these files and folders has a trusted certificate, so no server could be verified.
-    NobodyToTrust(Vec<PathBuf>),
+    NoTrustedCertificate(Vec<PathBuf>),
 }
 
 impl fmt::Display for SetupError {
@@ -67,7 +67,7 @@ impl fmt::Display for SetupError {
         match self {
             Self::File(path, reason) => write!(f, "cannot use {}: {reason}", path.display()),
             Self::Tls(reason) => write!(f, "cannot set up TLS: {reason}"),
-            Self::NobodyToTrust(places) => {
+            Self::NoTrustedCertificate(places) => {
                 let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
                 write!(
                     f,

@@ -58,8 +58,8 @@ pub async fn open(target: Target) -> io::Result<Stream> {
             // Requests are small and must leave at once.
             stream.set_nodelay(true)?;
             let Some(Tls { config, server_name }) = tls else { return Ok(Stream::Tcp(stream)) };
-            let name = name_of(server_name.as_deref().unwrap_or(&host))?;
-            let stream = TlsConnector::from(config).connect(name, stream).await.map_err(not_trusted)?;
+            let name = server_name_of(server_name.as_deref().unwrap_or(&host))?;
+            let stream = TlsConnector::from(config).connect(name, stream).await.map_err(with_remedy)?;
             Ok(Stream::Tls(Box::new(stream)))
         }
     }
@@ -77,7 +77,7 @@ const UNACKNOWLEDGED: u32 = 19_000;
 impl Stream {
     /// Makes the kernel close the connection when the other host disappears without closing it. The other end of a unix
     /// socket cannot.
-    pub fn notice_silent_death(&self) -> io::Result<()> {
+    pub fn enable_keepalive(&self) -> io::Result<()> {
         let socket = match self {
             Self::Tcp(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,
@@ -93,7 +93,7 @@ impl Stream {
 }
 
 /// A name or an address, as rustls compares it with those in a certificate.
-fn name_of(host: &str) -> io::Result<ServerName<'static>> {
+fn server_name_of(host: &str) -> io::Result<ServerName<'static>> {
     ServerName::try_from(host.to_owned()).map_err(|_| {
         let reason = format!("a certificate cannot be for {host:?}: expected a host name or an address");
         io::Error::new(io::ErrorKind::InvalidInput, reason)
@@ -101,7 +101,7 @@ fn name_of(host: &str) -> io::Result<ServerName<'static>> {
 }
 
 /// Adds the remedy to the error for an unknown issuer, which is usually a private certificate authority.
-fn not_trusted(error: io::Error) -> io::Error {
+fn with_remedy(error: io::Error) -> io::Error {
     let is_unknown = error.get_ref().and_then(|cause| cause.downcast_ref()).is_some_and(|cause| {
         matches!(cause, rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))
     });
@@ -173,9 +173,9 @@ mod tests {
 
     #[test]
     fn certificates_are_for_names_and_for_addresses() {
-        assert!(matches!(name_of("consul.example"), Ok(ServerName::DnsName(_))));
-        assert!(matches!(name_of("127.0.0.1"), Ok(ServerName::IpAddress(_))));
-        assert!(matches!(name_of("::1"), Ok(ServerName::IpAddress(_))));
-        assert!(name_of("[::1]").is_err() && name_of("").is_err());
+        assert!(matches!(server_name_of("consul.example"), Ok(ServerName::DnsName(_))));
+        assert!(matches!(server_name_of("127.0.0.1"), Ok(ServerName::IpAddress(_))));
+        assert!(matches!(server_name_of("::1"), Ok(ServerName::IpAddress(_))));
+        assert!(server_name_of("[::1]").is_err() && server_name_of("").is_err());
     }
 }

@@ -34,7 +34,7 @@ pub fn client_config(spec: &TlsSpec) -> Result<ClientConfig, SetupError> {
     let builder = if spec.verify {
         builder.with_root_certificates(roots(spec)?)
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustEveryone(provider)))
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
     };
     match (&spec.client_cert, &spec.client_key) {
         (Some(certificate), Some(key)) => builder
@@ -58,7 +58,7 @@ fn roots(spec: &TlsSpec) -> Result<RootCertStore, SetupError> {
         }
     }
     if roots.is_empty() {
-        return Err(SetupError::NobodyToTrust(trusted_places(spec)));
+        return Err(SetupError::NoTrustedCertificate(trusted_places(spec)));
     }
     Ok(roots)
 }
@@ -111,9 +111,9 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, SetupError> {
 
 /// `verify: false`: accepts any certificate.
 #[derive(Debug)]
-struct TrustEveryone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for TrustEveryone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -148,7 +148,7 @@ impl Frame {
         write_pair("job", origin.job.as_bytes(), &mut after);
         write_into(&mut after, format_args!(" pid={}", origin.pid));
         for field in origin.fields {
-            write_pair(unclashed(field.key), field.value.as_bytes(), &mut after);
+            write_pair(without_clash(field.key), field.value.as_bytes(), &mut after);
         }
         after.push(b'\n');
         Self { format: LogFormat::Text, before, after, time_at }
@@ -164,7 +164,9 @@ impl Frame {
             ("pid", Member::Value(&pid)),
             ("time", Member::Time),
         ];
-        members.extend(origin.fields.iter().map(|field| (unclashed(field.key), Member::Value(&field.value))));
+        members.extend(
+            origin.fields.iter().map(|field| (without_clash(field.key), Member::Value(&field.value))),
+        );
         members.sort_by_key(|(key, _)| *key);
 
         let (mut before, mut after, mut time_at) = (Vec::new(), Vec::new(), 0);
@@ -200,7 +202,7 @@ enum Member<'a> {
 }
 
 /// A key that does not collide with those of every record; logrus renames them in the same way.
-fn unclashed(key: &'static str) -> &'static str {
+fn without_clash(key: &'static str) -> &'static str {
     match key {
         "time" => "fields.time",
         "level" => "fields.level",

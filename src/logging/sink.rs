@@ -23,7 +23,7 @@ use crate::config::spec::{LogLevel, LogOutput};
 
 /// No process is started while this many bytes more than the bound wait. One read of short lines becomes several MiB of
 /// records; that alone must not delay a start.
-const FLOOD: usize = 12 << 20;
+const FLOOD_MARGIN: usize = 12 << 20;
 /// The number of bytes that may wait for the writer, besides those that it is writing.
 pub const DEFAULT_BOUND: usize = 1024 * 1024;
 /// Buffers are shrunk to this size when the log is idle.
@@ -84,7 +84,7 @@ struct Queue {
     /// The last write failed.
     broken: bool,
     /// The writer must try again without a pause.
-    hurry: bool,
+    retry_now: bool,
     /// The last sink is dropped.
     closed: bool,
 }
@@ -170,12 +170,12 @@ impl LogSink {
 
     /// Whether more output of children should be read.
     pub fn has_room(&self) -> bool {
-        !self.shared.is_crowded(&self.shared.lock())
+        !self.shared.is_nearly_full(&self.shared.lock())
     }
 
     /// Whether so much is queued that no process should be started.
     pub fn is_flooded(&self) -> bool {
-        self.shared.lock().pending.len() >= self.shared.bound + FLOOD
+        self.shared.lock().pending.len() >= self.shared.bound + FLOOD_MARGIN
     }
 
     /// Waits until there is room.
@@ -217,7 +217,7 @@ impl LogSink {
         let mut written = self.shared.written();
         let mut queue = self.shared.lock();
         if queue.broken {
-            queue.hurry = true;
+            queue.retry_now = true;
             self.shared.work.notify_one();
         }
         loop {
@@ -229,7 +229,7 @@ impl LogSink {
                 deadline = end.min(Instant::now() + patience);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || (queue.broken && !queue.hurry) {
+            if left.is_zero() || (queue.broken && !queue.retry_now) {
                 return false;
             }
             queue = self.shared.progress.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -252,13 +252,13 @@ impl Shared {
         self.written.fetch_add(u64::try_from(length).unwrap_or(0), Ordering::Relaxed);
     }
 
-    fn is_crowded(&self, queue: &Queue) -> bool {
+    fn is_nearly_full(&self, queue: &Queue) -> bool {
         queue.pending.len() >= self.bound / 4 * 3
     }
 
     /// Wakes the writer if it sleeps; a wake-up is a system call.
     fn tell_writer(&self, queue: &Queue) {
-        if !queue.busy || (queue.broken && self.is_crowded(queue)) {
+        if !queue.busy || (queue.broken && self.is_nearly_full(queue)) {
             self.work.notify_one();
         }
     }
@@ -301,18 +301,18 @@ impl Shared {
     pub(super) fn wait_to_retry(&self, delay: Duration, due: &mut VecDeque<Change>) -> AfterFailure {
         let deadline = Instant::now() + delay;
         let mut queue = self.lock();
-        queue.hurry = false;
+        queue.retry_now = false;
         self.progress.notify_all();
         loop {
             if !queue.changes.is_empty() {
                 due.append(&mut queue.changes);
                 return AfterFailure::Retry;
             }
-            if queue.closed || self.is_crowded(&queue) {
+            if queue.closed || self.is_nearly_full(&queue) {
                 return AfterFailure::Discard;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if queue.hurry || left.is_zero() {
+            if queue.retry_now || left.is_zero() {
                 return AfterFailure::Retry;
             }
             queue = self.work.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;

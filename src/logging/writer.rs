@@ -23,7 +23,7 @@ const PIECE: usize = 64 * 1024;
 
 /// Starts the thread, with all signals blocked: the main thread handles them.
 pub(super) fn start(shared: Arc<Shared>, output: Output) -> io::Result<()> {
-    let writer = Writer { shared, output, due: VecDeque::new(), torn: false, outage: None };
+    let writer = Writer { shared, output, due: VecDeque::new(), ends_within_record: false, outage: None };
     // Blocked before the thread exists, since it inherits the mask.
     let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let started = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run());
@@ -42,7 +42,7 @@ struct Writer {
     /// Changes of the output within the batch that is being written.
     due: VecDeque<Change>,
     /// The output ends within a record: the rest of it was discarded.
-    torn: bool,
+    ends_within_record: bool,
     outage: Option<Outage>,
 }
 
@@ -76,9 +76,9 @@ impl Writer {
                 }
                 continue;
             }
-            let next: &[u8] = if self.torn { b"\n" } else { now.get(..PIECE).unwrap_or(now) };
+            let next: &[u8] = if self.ends_within_record { b"\n" } else { now.get(..PIECE).unwrap_or(now) };
             match self.output.write(next) {
-                Ok(_) if self.torn => self.torn = false,
+                Ok(_) if self.ends_within_record => self.ends_within_record = false,
                 Ok(length) => {
                     self.recover();
                     self.shared.note_written(length);
@@ -86,11 +86,11 @@ impl Writer {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.output.wait_writable(),
-                Err(error) => match self.endure(&error) {
+                Err(error) => match self.after_failure(&error) {
                     AfterFailure::Retry => {}
                     AfterFailure::Discard => {
-                        self.torn |= is_within_record(batch, written);
-                        self.lose(now);
+                        self.ends_within_record |= is_within_record(batch, written);
+                        self.count_lost(now);
                         written = end;
                     }
                 },
@@ -113,12 +113,12 @@ impl Writer {
 
     fn replace(&mut self, output: Output) {
         self.output = output;
-        self.torn = false;
+        self.ends_within_record = false;
     }
 
     /// Records a failed write and decides what to do with the bytes. A full disk may get space again, so those writes are
     /// repeated until children would have to wait; any other failure will not pass.
-    fn endure(&mut self, error: &io::Error) -> AfterFailure {
+    fn after_failure(&mut self, error: &io::Error) -> AfterFailure {
         let outage = match &mut self.outage {
             Some(outage) => outage,
             None => {
@@ -143,7 +143,7 @@ impl Writer {
         AfterFailure::Retry
     }
 
-    fn lose(&mut self, bytes: &[u8]) {
+    fn count_lost(&mut self, bytes: &[u8]) {
         if let Some(outage) = &mut self.outage {
             outage.lost_records += memchr_iter(b'\n', bytes).count();
             outage.lost_bytes += bytes.len();

@@ -28,7 +28,7 @@ pub struct ProcessUse {
     /// Open file descriptors.
     pub open_files: f64,
     /// The limit of open file descriptors.
-    pub most_files: f64,
+    pub max_files: f64,
 }
 
 impl ProcessUse {
@@ -36,7 +36,7 @@ impl ProcessUse {
     pub fn read() -> Option<Self> {
         static START: OnceLock<Option<f64>> = OnceLock::new();
         let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-        let (most_files, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+        let (max_files, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
         let page = sysconf(SysconfVar::PAGE_SIZE).ok()??;
         let (virtual_pages, resident_pages) = pages(&fs::read_to_string("/proc/self/statm").ok()?)?;
         Some(Self {
@@ -45,7 +45,7 @@ impl ProcessUse {
             virtual_bytes: virtual_pages * page as f64,
             resident_bytes: resident_pages * page as f64,
             open_files: open_files()? as f64,
-            most_files: if most_files == rlim_t::MAX { f64::INFINITY } else { most_files as f64 },
+            max_files: if max_files == rlim_t::MAX { f64::INFINITY } else { max_files as f64 },
         })
     }
 
@@ -56,7 +56,7 @@ impl ProcessUse {
         out.sample(&[], self.cpu_seconds);
         let gauges = [
             ("process_open_fds", "Number of open file descriptors.", self.open_files),
-            ("process_max_fds", "Maximum number of open file descriptors.", self.most_files),
+            ("process_max_fds", "Maximum number of open file descriptors.", self.max_files),
             ("process_virtual_memory_bytes", "Virtual memory size in bytes.", self.virtual_bytes),
             ("process_resident_memory_bytes", "Resident memory size in bytes.", self.resident_bytes),
             (
@@ -110,7 +110,7 @@ mod tests {
     fn the_kernel_tells_what_we_use() {
         let process = ProcessUse::read().unwrap();
         assert!(process.resident_bytes > 100_000.0 && process.virtual_bytes >= process.resident_bytes);
-        assert!(process.open_files >= 3.0 && process.most_files > process.open_files);
+        assert!(process.open_files >= 3.0 && process.max_files > process.open_files);
         assert!(process.cpu_seconds > 0.0);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
         assert!((0.0..86_400.0).contains(&(now - process.start_seconds)), "{}", now - process.start_seconds);
