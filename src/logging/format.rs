@@ -193,7 +193,7 @@ impl Frame {
     }
 }
 
-/// What stands behind a key of a JSON record.
+/// The value of a key of a JSON record.
 enum Member<'a> {
     Text(&'a str),
     Value(&'a Value),
