@@ -80,7 +80,7 @@ pub struct WithdrawAll;
 pub struct Query {
     /// The name of the watch that asks, as `watch.NAME`.
     pub caller: Arc<str>,
-    /// Which of the watches that had this name.
+    /// Distinguishes watches of the same name.
     pub generation: u64,
     /// The service or keys to look up.
     pub target: QueryTarget,
@@ -92,13 +92,13 @@ pub struct Query {
     pub interval: Duration,
 }
 
-/// Command to the ConsulAgent: this watch was removed, and sends no query any more.
+/// Command to the ConsulAgent: this watch was removed and sends no more queries.
 #[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct RemoveWatch {
     /// The watch's name, as `watch.NAME`.
     pub caller: Arc<str>,
-    /// Which of the watches that had this name.
+    /// Distinguishes watches of the same name.
     pub generation: u64,
 }
 
@@ -160,13 +160,13 @@ pub enum QueryFailure {
     Interrupted,
 }
 
-/// What a watch knows of the instances or keys that it observes has changed.
+/// Report to the Pilot: the result of a watch changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchChanged {
-    /// Which watch.
+    /// The name of the watch.
     pub name: Arc<str>,
-    /// Which of the watches that had this name: one per configuration that was loaded.
+    /// Distinguishes watches of the same name: the number of the configuration that started it.
     pub generation: u64,
-    /// Whether there are any, once Consul has answered.
+    /// Whether there are instances or keys; `None` before the first reply.
     pub found: Option<bool>,
 }

@@ -146,18 +146,18 @@ impl fmt::Display for ProcessEnded {
 #[rtype(result = "()")]
 pub struct GroupGone(pub ExecutionId);
 
-/// Command: end what jobs left behind. All processes that the kernel gave us get SIGTERM now and SIGKILL from `grace` on;
-/// they are given up `patience` after that. A second one can only shorten the grace.
+/// Command to the Reaper: end the processes that jobs left behind. All orphans get SIGTERM now and SIGKILL after `grace`; they
+/// are given up `patience` after that. A second command can only shorten the grace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct EndOrphans {
-    /// How long they have to end by themselves.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
     /// How long SIGKILL is repeated before they are given up.
     pub patience: Duration,
 }
 
-/// What jobs left behind is gone, or given up.
+/// The orphans are gone, or given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct OrphansGone;
