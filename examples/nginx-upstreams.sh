@@ -3,11 +3,11 @@
 set -eu
 
 pid="$DIR/containerpilot-nginx.$CONTAINERPILOT_PID.pid"
-# nginx refuses to have no upstream at all: this one answers nobody.
+# nginx needs at least one upstream: nothing listens at this one.
 servers="server 127.0.0.1:1;"
 
 if [ "$1" = follow ]; then
-    # nginx can be told to reload from the moment that it has written its process id.
+    # nginx can reload when it has written its process id.
     until [ -s "$pid" ]; do sleep 0.1; done
     instances=$(curl -fsS "http://$CONSUL_HTTP_ADDR/v1/health/service/app?passing")
     found=$(echo "$instances" | jq -r '.[].Service | "server \(.Address):\(.Port);"')

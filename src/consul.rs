@@ -1,7 +1,9 @@
-//! A client of Consul's HTTP API: typed calls, each with a deadline and a bounded answer. Its connections serve the
-//! HTTP checks of jobs too.
+//! A client of Consul's HTTP API: typed calls, each with a deadline and a bounded response. HTTP checks of jobs use its
+//! connections and TLS settings, too.
 //!
-//! It retries nothing and decides nothing; errors never carry the token.
+//! It retries nothing. Errors never contain the token.
+//!
+//! Written upon awc. The crates for Consul (`consul`, `rs-consul`) bring reqwest or hyper, a second HTTP client.
 
 pub mod blocking;
 mod calls;

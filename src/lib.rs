@@ -1,28 +1,33 @@
 //! `containerpilot`: an init and supervisor for multi-process containers.
 //!
-//! Every decision is a pure function over plain data; what acts on the world is a thin layer around it.
+//! Every decision is a pure function over plain data: a state machine in `actors/NAME/machine.rs`. The actor around it,
+//! `actors/NAME.rs`, turns messages into inputs and actions into effects.
 //!
 //! ```text
 //!  arguments ──► cli ──► config: text ─ template ─ JSON5 ─ validation ─► Spec
 //!                 │                                                      │
-//!                 └──────────────► actors: jobs, health checks, watches ◄┘
+//!                 └──────────► actors: pilot, jobs, checks, watches ◄────┘
 //!                                     │ events and commands (messages)
 //!                                     ▼
 //!                        process, consul, metrics, logging
 //! ```
 //!
 //! Imports point one way: `main, cli → actors → process → {consul, metrics, logging} → config → messages`, and
-//! `tests/project/architecture.rs` holds that line. Actors do not import each other; they meet in [`messages`].
+//! `tests/project/architecture.rs` checks it. Actors exchange [`messages`] and do not import each other, except the
+//! Pilot: it is the root, and starts and ends the jobs and watches.
 //!
-//! - [`messages`]: the vocabulary that actors share; types only.
-//! - [`config`]: from what a user wrote to a validated [`config::spec::Spec`], with every problem and its place.
+//! - [`messages`]: the messages between actors; types only.
+//! - [`actors`]: the state machines, and the actors around them.
+//! - [`process`]: starts, signals and waits for processes.
+//! - [`config`]: from the text of a configuration to a validated [`config::spec::Spec`], or to all errors in it.
 //! - [`consul`]: a client of Consul's HTTP API.
-//! - [`dial`]: connections to a host by name or number.
+//! - [`dial`]: TCP connections to a host name or address.
 //! - [`http_client`]: one HTTP request and its response, for checks and for the command line.
-//! - [`metrics`]: what is counted, and the texts that Prometheus reads.
-//! - [`offload`]: work that may block, on a thread of its own.
-//! - [`printable`]: text from outside as it may be printed for people.
-//! - [`reason`]: why something failed, in words for people.
+//! - [`logging`]: our own log records and the output of children.
+//! - [`metrics`]: counters and other metrics, in the formats of Prometheus.
+//! - [`offload`]: runs work that may block on another thread.
+//! - [`printable`]: makes text from outside safe to print.
+//! - [`reason`]: the text of an error, for people.
 //! - [`cli`]: arguments, commands, exit statuses.
 
 pub mod actors;

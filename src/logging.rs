@@ -1,5 +1,9 @@
-//! The log: our own records through slog, the output of children through a faster path, both in one of three
-//! formats, into one bounded buffer that a thread of its own writes out.
+//! The log. Our own records come through slog (`drain`), the output of children through epoll and one formatter per
+//! stream (`child`, `lines`). Both are written in one of three formats (`format`) into a bounded buffer (`sink`)
+//! that a thread writes out (`writer`).
+//!
+//! slog's own drains were weighed and measured with lines of children: slog-term 39 MB/s, slog-async 52 MB/s (and it
+//! drops records), slog with a locked line writer 100 MB/s; this path about 1,000 MB/s.
 
 mod append;
 mod child;
@@ -44,10 +48,10 @@ pub struct Log {
     drain: Arc<LogDrain>,
 }
 
-/// The log of a new configuration, opened and not used yet.
+/// The log of a new configuration: its output is open, but not in use yet.
 #[derive(Debug)]
 pub struct PreparedLog {
-    /// The new output, if it is another one.
+    /// The new output; `None` if the output stays the same.
     output: Option<Output>,
     spec: LoggingSpec,
 }
@@ -79,7 +83,7 @@ impl Log {
         self.drain.sink()
     }
 
-    /// Opens what a new configuration logs to; nothing changes before [`adopt`](Self::adopt). An error names the file.
+    /// Opens the output of a new configuration; nothing changes before [`adopt`](Self::adopt). An error names the file.
     pub fn prepare(&self, spec: &LoggingSpec) -> io::Result<PreparedLog> {
         Ok(PreparedLog { output: self.sink().prepare_output(&spec.output)?, spec: spec.clone() })
     }
@@ -98,8 +102,8 @@ impl Log {
         self.sink().reopen();
     }
 
-    /// Blocks until everything logged so far is written, unless the destination takes nothing for the time of
-    /// `patience`, or is too slow; false if that failed.
+    /// Blocks until everything logged so far is written. Gives up, and returns false, if the output accepts nothing for
+    /// `patience`, or is not done after ten times that.
     pub fn flush(&self, patience: Duration) -> bool {
         self.drain.write_summaries();
         self.sink().flush(patience)

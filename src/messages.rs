@@ -1,4 +1,4 @@
-//! The vocabulary that actors share: types only, no behaviour.
+//! The messages between actors, and the types that they are made of. No behaviour.
 pub mod bus;
 pub mod control;
 pub mod discovery;

@@ -1,6 +1,9 @@
-//! Numbers about the program: those that users define and set, and those that it keeps itself. What jobs and
-//! watches show of themselves is read from the board when somebody asks. No clock and no I/O in here but
-//! [`process`]; the label values that [`Metrics`] remembers come from the configuration alone, so that no client can add series.
+//! The metrics: those that users define and set (`user`), those that the program counts (`built_in`), and the state
+//! of jobs and watches, which a scrape reads from the board. Only `process` does I/O. Label values come from the
+//! configuration alone, so a client cannot add series.
+//!
+//! Written by hand: the `prometheus` crate (0.14) has no summary type, and a registry of it must be rebuilt at each
+//! reload, with the values carried over.
 
 mod built_in;
 mod digest;
@@ -10,10 +13,8 @@ pub mod process;
 mod user;
 
 use std::cell::{RefCell, RefMut};
-use std::collections::HashSet;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use built_in::BuiltIn;
 use exposition::{Exposition, Format};
@@ -21,32 +22,31 @@ use process::ProcessUse;
 use user::UserMetrics;
 
 use crate::config::spec::MetricSpec;
-use crate::messages::event::{EventKey, Source};
 use crate::messages::status::Overview;
 
-/// Everything that is counted.
+/// All values of all metrics.
 #[derive(Debug, Default)]
 pub struct Metrics {
     user: UserMetrics,
     built_in: BuiltIn,
 }
 
-/// What a scrape shows beside what was counted.
+/// The state of the program at the time of a scrape.
 #[derive(Debug)]
 pub struct Scene<'a> {
     /// Jobs, watches and maintenance.
     pub overview: &'a Overview,
-    /// Events that wait for their delivery.
+    /// The number of events that are not delivered yet.
     pub queued: usize,
-    /// What our own process uses, if the system tells.
+    /// The resources that our own process uses; `None` without /proc.
     pub process: Option<ProcessUse>,
-    /// When it is.
+    /// The time of the scrape.
     pub now: Instant,
 }
 
 impl Metrics {
     /// Takes over the metrics that a configuration defines; a metric of the same name and type keeps its values.
-    /// Returns the names that cannot be used because we use them ourselves.
+    /// Returns the names that cannot be used because a built-in metric has them.
     pub fn reconfigure(&mut self, specs: &[MetricSpec]) -> Vec<String> {
         let (usable, taken): (Vec<&MetricSpec>, Vec<&MetricSpec>) =
             specs.iter().partition(|spec| !built_in::is_taken(&spec.full_name));
@@ -57,31 +57,6 @@ impl Metrics {
     /// Records values of user metrics: all of them, or none if one is wrong. The error says which, and why.
     pub fn record(&mut self, values: &[(String, f64)], now: Instant) -> Result<(), String> {
         self.user.record(values, now)
-    }
-
-    /// Counts an event.
-    pub fn event_published(&mut self, key: &EventKey) {
-        self.built_in.event_published(key);
-    }
-
-    /// Counts a request to the control socket; `path` is a route's pattern.
-    pub fn control_answered(&mut self, path: &str, status: u16) {
-        self.built_in.control_answered(path, status);
-    }
-
-    /// Notes how long a health check took.
-    pub fn check_took(&mut self, job: &Arc<str>, check: &Arc<str>, time: Duration) {
-        self.built_in.check_took(job, check, time);
-    }
-
-    /// Counts a request to Consul.
-    pub fn consul_answered(&mut self, success: bool) {
-        self.built_in.consul_answered(success);
-    }
-
-    /// Forgets the series of jobs and watches that are not among these.
-    pub fn forget_all_but(&mut self, configured: &HashSet<Source>) {
-        self.built_in.forget_all_but(configured);
     }
 
     /// The whole exposition.
@@ -98,12 +73,12 @@ impl Metrics {
     }
 }
 
-/// The metrics, shared by those on the one thread who count.
+/// The metrics, shared by all actors on the one thread.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder(Rc<RefCell<Metrics>>);
 
 impl Recorder {
-    /// To count or to look; not to be held across an await.
+    /// The metrics, to change or to read; not to be held across an await.
     pub fn metrics(&self) -> RefMut<'_, Metrics> {
         self.0.borrow_mut()
     }

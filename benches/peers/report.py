@@ -6,56 +6,56 @@ import plot
 from limits import LIMITS
 
 TITLES = {
-    "a": "Start: exec of the supervisor → first instruction of the first job",
-    "b": "The whole life of one `/bin/true`",
+    "a": "Start: from execve(2) of the supervisor to the first instruction of the first job",
+    "b": "Start to exit with `/bin/true` as the only job",
     "c": "Jobs: time until all run, and the supervisor's own memory",
     "d": "Idle with 100 jobs for 20 s",
     "e": "2,000,000 lines of 100 bytes through the log",
-    "f": "Restarts, backoff off",
-    "g": "Stop: signal → everything is gone",
+    "f": "Restarts, without delays",
+    "g": "Stop: from the signal until all processes are gone",
     "h": "10,000 orphans, as PID 1",
     "i": "200 health checks each second",
     "j": "Control socket and `/metrics`",
-    "k": "Events to their listeners",
-    "l": "A change in Consul → the job that waits for it runs (`interval: 10`)",
+    "k": "Delivery of events",
+    "l": "From a change in Consul until the job that waits for it runs (`interval: 10`)",
     "m": "Reload of 1,000 unchanged jobs",
-    "n": "Size of the programs that must be in the image",
+    "n": "Size of the programs that an image needs",
 }
 
 COLUMNS = {
     "wall_ms": "ms", "cpu_ms": "CPU ms", "rss_mb": "RSS MB", "pss_mb": "PSS MB", "processes": "processes", "wakeups": "wake-ups",
     "jobs": "jobs", "mb_per_s": "MB/s", "lost": "lost", "disorder": "out of order", "damaged": "damaged", "per_s": "per second",
     "cpu_ms_per_s": "own CPU ms/s", "rss_before_mb": "RSS before", "rss_after_mb": "RSS after", "rss_growth_mb": "RSS growth MB", "zombies": "zombies",
-    "lateness_median_ms": "death → next start, median ms", "lateness_max_ms": "longest ms", "own_max_ms": "longest with a core ms", "gap_median_ms": "last act → first act, median ms", "gap_max_ms": "longest ms", "exits": "exits", "core_percent": "% of a core",
+    "lateness_median_ms": "exit → next start, median ms", "lateness_max_ms": "longest ms", "own_max_ms": "longest without waiting for a core ms", "gap_median_ms": "last → first instruction, median ms", "gap_max_ms": "longest ms", "exits": "exits", "core_percent": "% of a core",
     "checks_per_s": "checks/s", "p50_us": "p50 µs", "p99_us": "p99 µs", "bytes": "bytes", "worst_ms": "longest ms", "changes": "changes",
     "restarted": "restarted", "mb": "MB",
 }
 
 NOTES = {
-    "a": "`stamp` notes the time and becomes the supervisor; the job's first act is to read the same clock. Peers get the cheapest "
-         "form there is: run scripts without a shell, and for runit a folder that did not just change.",
-    "b": "CPU is that of the supervisor and of `/bin/true`.",
-    "c": "CPU is that of the supervisor's own living processes when all jobs run; `nothing` is a loop of `posix_spawn`; `nothing, with pipes` also does what a supervisor must ask of the kernel for each job: a process group, two watched pipes, and the variables `CONTAINERPILOT_*_PID` of the jobs before it.",
-    "d": "Wake-ups are context switches of all threads of all its processes. Inits of one process have one job.",
-    "e": "The log is a file in memory. The writer writes 64 KiB at a time; CPU includes the writer. Every line is read back: whole, in order, "
-         "none missing. supervisord and horust add no time stamp. `nothing` is the writer alone. s6 and runit have one logger process for each job.",
-    "f": "s6 and runit wait a second between starts by design.",
-    "g": "Measured with (c). runit's `runsvdir` leaves its children to themselves; the jobs' end counts.",
-    "h": "They die one after the other, or in batches of 1,000 at once; zombies are counted 100 ms after the last death. Meanwhile a job "
-         "ends every 2 ms. "
-         "Death and start are the kernel's own notes: when it tells the supervisor of the death, and when the supervisor makes the next "
-         "process; \"with a core\" leaves out when it wanted to run and the thousand who die had the cores. From the last act of the one to the first of the other, both wait for their turn among a thousand others besides.",
-    "i": "exec: CPU of the probes included; `nothing` starts and waits for as many, evenly spread. monit checks one after the other, once a second.",
-    "j": "The client is ours, in C, on the same machine; it shares the cores. The limits are figures of ContainerPilot on another machine with "
-         "two cores. \"Restarting\": 100 jobs whose process ends at once, restarted without backoff.",
-    "k": "The Registry with real actors as listeners, by criterion; and the whole program, told over its control socket to enter and to leave "
-         "maintenance: that is one event each time, and every job is told to rest besides.",
-    "n": "s6, runit: the programs used here and their own libraries; supervisord: its Python files and the interpreter without its library.",
+    "a": "A helper reads the clock and executes the supervisor; the job begins by reading the same clock. The other supervisors have "
+         "their fastest configuration: run scripts without a shell, and for runit a folder that was not changed just before.",
+    "b": "CPU is the time of the supervisor and of `/bin/true`.",
+    "c": "CPU is the time of the supervisor's own processes until all jobs run. `nothing` is a loop of `posix_spawn`; `nothing, with pipes` also makes the system calls that a supervisor needs for each job: a process group, two pipes with epoll, and the variables `CONTAINERPILOT_*_PID` of the jobs before it.",
+    "d": "Wake-ups are context switches of all threads of the supervisor's processes. Inits for one process have one job.",
+    "e": "The log is a file in memory. The job writes 64 KiB at a time; CPU includes the job. Every line is read back and checked: complete, in order, "
+         "none missing. supervisord and horust add no time stamp. `nothing` is the job alone. s6 and runit have one logger process for each job.",
+    "f": "s6 and runit wait a second between starts, by design.",
+    "g": "Measured with (c). runit's `runsvdir` does not wait for its children, so the time until the jobs have ended counts.",
+    "h": "The orphans exit one after the other, or 1,000 at a time; zombies are counted 100 ms after the last exit. Meanwhile a job "
+         "exits every 2 ms and is restarted. Exit and start are times of the kernel's trace: when it tells the supervisor of the exit, and when the supervisor "
+         "creates the next process. \"Without waiting for a core\" leaves out the time in which the supervisor was ready to run and the orphans had the cores. "
+         "\"Last → first instruction\" is the time between two runs of the job as the job itself sees it.",
+    "i": "exec: CPU includes the commands of the checks; `nothing` starts and waits for as many commands, evenly spread. monit does its checks one after the other, once a second.",
+    "j": "The client is a C program on the same cores. The limits are figures of ContainerPilot 3.8 on another machine with "
+         "two cores. \"Restarting\": 100 jobs whose processes end at once are restarted without delay.",
+    "k": "The Registry with actors as subscribers, measured with criterion; and the whole program, which enters and leaves maintenance "
+         "by its control socket: each time one event is published, and every job gets a command.",
+    "n": "s6 and runit: the programs used here and their own libraries. supervisord: its Python files and the interpreter, without Python's library.",
 }
 
 PLOTS = [
     ("start.svg", "a", "wall_ms", "Start of the first job", "ms", None),
-    ("life.svg", "b", "wall_ms", "Life of /bin/true", "ms", None),
+    ("life.svg", "b", "wall_ms", "Start to exit with /bin/true", "ms", None),
     ("jobs.svg", "c", "wall_ms", "Time until all jobs run", "ms", ["100", "1000"]),
     ("memory.svg", "c", "pss_mb", "Memory of the supervisor (PSS)", "MB", ["1", "100", "1000"]),
     ("idle.svg", "d", "wakeups", "Wake-ups in 20 idle seconds", "context switches", None),
@@ -83,7 +83,7 @@ def medians(figures, letter, case):
 
 
 def limits(figures):
-    rows = ["| work | case | figure | ours | must be | that is | reached |", "|---|---|---|---:|---|---:|---|"]
+    rows = ["| work | case | figure | containerpilot | goal | as a figure | reached |", "|---|---|---|---:|---|---:|---|"]
     missed = 0
     for limit in LIMITS:
         case = medians(figures, limit.letter, limit.case)
@@ -147,15 +147,15 @@ def write(figures, out):
     rows, missed = limits(figures)
     about = figures["machine"]
     text = [
-        "# What we cost, beside our peers", "",
-        "Written by `make bench`; do not edit. `figures.json` holds every sample, and `benches/peers/run.py --redraw` draws this page from it.", "",
+        "# Benchmarks: containerpilot and other supervisors", "",
+        "Written by `make bench`; do not edit. `figures.json` holds every sample; `benches/peers/run.py --redraw` writes this page from it.", "",
         f"Measured {figures['date']} on {about['processor']}, {about['cores']} cores, {about['memory_gb']} GB, Linux {about['kernel']}, in "
         f"{figures['seconds'] // 60} minutes. Load of the machine before: {' '.join(figures['load_before'])}, after: {' '.join(figures['load_after'])}"
-        + (" (all that was measured ran with real-time priority, before any other work)" if figures["realtime"] else "") +
-        f". Our program: {figures['binary_bytes'] / 1e6:.2f} MB. Each work runs under every peer in turns, so that all meet the same machine; figures are medians.", "",
-        f"## What we must reach: {'all reached' if not missed else f'{missed} missed'}", "", *rows, ""]
+        + (" (everything measured had real-time priority)" if figures["realtime"] else "") +
+        f". containerpilot: {figures['binary_bytes'] / 1e6:.2f} MB. The supervisors take turns, so that all run under the same conditions; figures are medians.", "",
+        f"## Goals: {'all reached' if not missed else f'{missed} missed'}", "", *rows, ""]
     if figures.get("instructions"):
-        text += ["## Instructions of our start", "", *[f"- {line}" for line in figures["instructions"]], ""]
+        text += ["## Instructions at the start", "", *[f"- {line}" for line in figures["instructions"]], ""]
     for letter, title in TITLES.items():
         cases = list(figures["samples"].get(letter, {})) + [
             case for case in figures["notes"].get(letter, {}) if case not in figures["samples"].get(letter, {})]

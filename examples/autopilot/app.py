@@ -1,4 +1,4 @@
-"""A small web application: it says which container answered, and lets its requests finish when told to stop."""
+"""A small web application: it responds with the name of its container, and finishes its requests at SIGTERM."""
 
 import os
 import signal
@@ -19,16 +19,16 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        pass  # the health check alone would fill the log
+        pass  # health checks would fill the log
 
 
 class Server(ThreadingHTTPServer):
-    daemon_threads = False  # server_close waits for requests that are being answered
+    daemon_threads = False  # server_close waits for open requests
     request_queue_size = 128
 
 
 server = Server(("", PORT), Handler)
-# shutdown waits for serve_forever, which this very handler interrupts: hence a thread.
+# In a thread, because shutdown waits for serve_forever, which this handler interrupts.
 signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
 print(f"listening on port {PORT}")
 server.serve_forever(poll_interval=0.01)

@@ -6,9 +6,9 @@ set -eu
 cd "$(dirname "$0")/../.."
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 program="${CONTAINERPILOT_PROGRAM:-$target/debug/containerpilot}"
-# The first part of every name, so that several demos can run side by side.
+# The prefix of all names, so that several demos can run at the same time.
 demo="${DEMO:-autopilot}"
-# Where nginx, Consul and Prometheus are published on this machine; empty: nowhere.
+# The address of this machine at which nginx, Consul and Prometheus are published; empty: they are not.
 publish="${DEMO_PUBLISH-127.0.0.1}"
 packages=ca-certificates,curl,jq,nginx-light,prometheus,python3
 
@@ -37,10 +37,10 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# A short name for what is on the standard input.
+# A short hash of the standard input.
 digest() { sha256sum | cut -c 1-12; }
 
-# The system that the program was built on: its libc fits.
+# The base image: the release of this machine, since the program was built with its libc.
 base() {
     # shellcheck disable=SC1091 # not ours
     release=$(. /etc/os-release && echo "${ID:-} ${VERSION_CODENAME:-}")
@@ -70,7 +70,7 @@ build() {
     if ! docker image inspect "$name" >/dev/null 2>&1; then
         context=$(mktemp -d)
         trap 'rm -rf "$context"' EXIT
-        # Without what only a debugger reads, it is a quarter of its size.
+        # Without debug information it is a quarter of its size.
         strip -o "$context/containerpilot" "$program"
         cp "$consul" "$context/consul"
         cp -r examples/autopilot "$context/autopilot"
@@ -80,7 +80,7 @@ build() {
     echo "$name"
 }
 
-# Starts a container: its configuration, its name, and more arguments of docker run.
+# Starts a container: CONFIGURATION NAME [ARGUMENT OF docker run]...
 start() {
     config="$1" host="$2"
     shift 2
@@ -88,12 +88,12 @@ start() {
         --label "autopilot=$demo" --env "CONTAINERPILOT=/etc/autopilot/$config.json5" "$@" "$(image)" >/dev/null
 }
 
-# Publishes a port on this machine: PORT-HERE:PORT-THERE.
+# The arguments that publish a port: PORT-HERE:PORT-IN-CONTAINER.
 published() {
     [ -z "$publish" ] || echo "--publish $publish:$1"
 }
 
-# The image that the demo runs; kept as the network's label.
+# The image of the demo, which is stored as a label of the network.
 image() {
     docker network inspect --format '{{ .Labels.image }}' "$demo"
 }
@@ -120,7 +120,7 @@ stop() {
 
 scale() {
     for number in $(seq "$1"); do
-        # One that was killed is in the way of its successor.
+        # A killed container still has the name.
         docker rm "$demo-app-$number" >/dev/null 2>&1 || true
         instances | grep -qx "$number" || start app "app-$number"
     done
@@ -135,7 +135,7 @@ down() {
     # shellcheck disable=SC2086 # several words are meant
     [ -z "$containers" ] || docker rm --force $containers >/dev/null
     [ -z "$name" ] || docker network rm "$demo" >/dev/null
-    # Another demo may still use it.
+    # Fails if another demo still uses the image.
     [ -z "$name" ] || docker rmi "$name" >/dev/null 2>&1 || true
 }
 
@@ -144,15 +144,15 @@ guide() {
 
 The autopilot demo runs. In another terminal:
 
-  which app answers, through nginx:         curl http://$publish:8080/
-  three of them; ask again:                 $0 scale 3
-  one out of discovery, and in again:       docker exec $demo-app-2 containerpilot -maintenance enable (or disable)
-  an accident, of which nginx hears in 3 s: docker kill $demo-app-3
-  discovery goes away, requests go on:      docker restart $demo-consul
-  what nginx's containerpilot knows:        docker exec $demo-nginx containerpilot status
+  which app responds, through nginx:        curl http://$publish:8080/
+  run three of them, and try again:         $0 scale 3
+  deregister one, and register it again:    docker exec $demo-app-2 containerpilot -maintenance enable (or disable)
+  a crash, which nginx notices in 3 s:      docker kill $demo-app-3
+  Consul is down, requests still work:      docker restart $demo-consul
+  the state of nginx's containerpilot:      docker exec $demo-nginx containerpilot status
 
   Prometheus, which follows Consul too:     http://$publish:9091/targets
-  what Consul says of the app:              http://$publish:8500/v1/health/service/app
+  the app in Consul:                        http://$publish:8500/v1/health/service/app
 
 What follows is nginx's log. Ctrl-C, or make demo-down, removes everything again.
 

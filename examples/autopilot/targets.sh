@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes every containerpilot in Consul a target of Prometheus, healthy or not: one that was killed shall be seen as down.
+# Makes every containerpilot in Consul a target of Prometheus, healthy or not, so that one that was killed is shown as down.
 set -eu
 
 instances=$(curl -fsS --retry 5 --retry-connrefused "http://consul:8500/v1/health/service/containerpilot")

@@ -1,125 +1,132 @@
-//! Consul's rules for blocking queries: which index to ask with next, how long to wait for an answer, how soon to ask
-//! again. Pure.
+//! The rules of Consul's blocking queries: which index the next query has, how long it may wait, and how soon it follows.
+//! Pure.
 //!
-//! A query with an index is answered when there is something newer, or when its wait is over. A wait of minutes makes
-//! an idle watch cost nothing. A server that answers early all the same (a proxy that does not know the rule), or that
-//! lets a change pass, is asked at the pace of the watch's `interval` until it is seen to block again.
+//! Consul replies to a query with an index when there is something newer, or when the wait is over. With a wait of
+//! minutes, an idle watch costs nothing. Some proxies reply early, or without the change: then the watch asks once per
+//! `interval`, until a query blocks again.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How long Consul may hold a query: its own default. It allows ten minutes, but proxies cut long silences.
+/// The wait of a query: Consul's default. It allows ten minutes, but proxies close connections that are silent for long.
 pub const WAIT: Duration = Duration::from_secs(300);
-/// A wait of zero would mean Consul's default, and very short ones would be a busy loop.
+/// To Consul a wait of zero means its default, and a very short one would be a busy loop.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
-/// A query without an answer for this long is held by the server.
+/// A server that has not replied for this long holds the query.
 pub const HELD: Duration = Duration::from_millis(500);
-/// One request per this time costs Consul nothing, so a server that holds queries for a while is not asked less often.
+/// A server that holds queries for a while and then replies early is asked at least this often.
 const CHEAP: Duration = Duration::from_secs(10);
-/// Answers in quick succession that are asked for without delay.
+/// The number of quick replies in a row after which the next query still follows at once.
 const BURST: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-/// While Consul answers with newer indices that mean nothing to us: a change that does must still be seen soon.
+/// The longest pause while Consul replies with newer indices but nothing that concerns us changed.
 const LONGEST_PAUSE: Duration = Duration::from_millis(80);
 
-/// What to ask next.
+/// The position of a watch in Consul's sequence of changes, and how the server has behaved so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
-    /// Ask for something newer than this; `None`: ask for an answer now.
+    /// The index of the last reply; `None`: the next query does not block.
     index: Option<u64>,
-    /// Answers in quick succession.
-    hurried: u32,
-    /// Queries in a row that ended before their wait was over, and told nothing.
-    early: u32,
-    /// The last change was not told when it happened: waits are as short as the interval until one is.
-    is_deaf: bool,
+    /// The number of quick replies in a row.
+    quick_replies: u32,
+    /// The number of queries in a row that ended before their wait was over, without a change.
+    early_replies: u32,
+    /// The last change was not reported when it happened: until one is, a query waits only for `interval`.
+    misses_changes: bool,
 }
 
-/// An answer to the query that a cursor asked for.
+/// The reply to a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// Consul's index; a proxy may have lost it.
+    /// Consul's index; a proxy may have removed it.
     pub index: Option<u64>,
-    /// The time from the query to its answer.
+    /// The time from the query to its reply.
     pub took: Duration,
-    /// The answer differs from the one before.
+    /// The reply differs from the one before.
     pub is_news: bool,
 }
 
-/// What an answer shows about the server.
+/// What a reply shows about the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// It has no index: the server cannot block.
+    /// There is no index: the server does not support blocking queries.
     Unindexed,
-    /// The query had no index, or the server's state was restored: nothing is shown.
+    /// Nothing: the query had no index, or the server's state was restored.
     Nothing,
-    /// A change was told when it happened.
+    /// A change was reported when it happened.
     Told,
-    /// Something else changed: a service that does not exist shares its index with all others.
+    /// Something else changed: a service without instances has the index of the whole catalogue.
     Elsewhere,
     /// Nothing changed during the whole wait.
     Quiet,
     /// Nothing changed, and the wait was not over.
     Early,
-    /// A change was told only when the wait was over, or under the old index.
+    /// A change was reported only when the wait was over, or with the old index.
     Missed,
 }
 
 impl Cursor {
-    /// Nothing was asked yet.
+    /// The cursor before the first query.
     pub const fn new() -> Self {
-        Self { index: None, hurried: 0, early: 0, is_deaf: false }
+        Self { index: None, quick_replies: 0, early_replies: 0, misses_changes: false }
     }
 
-    /// The index that an answer must be newer than, and how long to wait for one; `None`: ask for an answer now.
-    /// `interval` is how often the watch wants to ask a server that does not block.
+    /// The index and the wait of the next query; `None`: a query that does not block. `interval` is the setting of the
+    /// watch.
     pub fn newer_than(self, interval: Duration) -> Option<(u64, Duration)> {
-        let wait = if self.is_deaf { interval.clamp(SHORTEST_WAIT, WAIT) } else { WAIT };
+        let wait = if self.misses_changes { interval.clamp(SHORTEST_WAIT, WAIT) } else { WAIT };
         self.index.map(|index| (index, wait))
     }
 
-    /// The cursor after an answer, and the pause before the next query.
+    /// The cursor after a reply, and the pause before the next query.
     #[must_use]
     pub fn after(self, reply: Reply, interval: Duration) -> (Self, Duration) {
         let verdict = self.verdict(reply, interval);
         let next = Self {
             index: self.next_index(reply.index),
-            hurried: if reply.took >= HELD { 0 } else { self.hurried.saturating_add(1) },
-            early: match verdict {
-                Verdict::Early => self.early.saturating_add(1),
-                Verdict::Nothing | Verdict::Missed => self.early,
+            quick_replies: if reply.took >= HELD { 0 } else { self.quick_replies.saturating_add(1) },
+            early_replies: match verdict {
+                Verdict::Early => self.early_replies.saturating_add(1),
+                Verdict::Nothing | Verdict::Missed => self.early_replies,
                 Verdict::Unindexed | Verdict::Told | Verdict::Elsewhere | Verdict::Quiet => 0,
             },
-            is_deaf: match verdict {
+            misses_changes: match verdict {
                 Verdict::Missed => true,
                 Verdict::Told | Verdict::Unindexed => false,
-                Verdict::Nothing | Verdict::Elsewhere | Verdict::Quiet | Verdict::Early => self.is_deaf,
+                Verdict::Nothing | Verdict::Elsewhere | Verdict::Quiet | Verdict::Early => {
+                    self.misses_changes
+                }
             },
         };
         (next, next.pause(verdict, reply.took, interval))
     }
 
-    /// The cursor after a query that the server held, and that then failed, and the pause before the next one. That
-    /// one asks for an answer now: it shows whether the server is there, and a server that restarted without its state
-    /// would let a query with the old index wait although there is news.
+    /// The cursor after a query that was held and whose connection then ended, and the pause before the next query. That
+    /// one does not block: it shows whether the server is there, and a server that restarted without its state would
+    /// hold a query with the old index although something changed.
     #[must_use]
     pub fn after_cut(self, took: Duration, interval: Duration) -> (Self, Duration) {
-        let next = Self { index: None, hurried: 0, early: self.early.saturating_add(1), ..self };
+        let next = Self {
+            index: None,
+            quick_replies: 0,
+            early_replies: self.early_replies.saturating_add(1),
+            ..self
+        };
         (next, next.pause_after_early(took, interval))
     }
 
-    /// Forgets the index, for the answer to the last query may be lost.
+    /// Forgets the index, since the reply to the last query may be lost.
     #[must_use]
     pub fn anew(self) -> Self {
         Self { index: None, ..self }
     }
 
     fn next_index(self, answered: Option<u64>) -> Option<u64> {
-        // Zero would not block.
+        // An index of zero would not block.
         match (self.index, answered.map(|index| index.max(1))) {
             (_, None) => None,
-            // The state of the server was lost or restored, and the index that we know means nothing any more.
+            // The server lost or restored its state: our index has no meaning any more.
             (Some(last), Some(index)) if index < last => None,
             (_, Some(index)) => Some(index),
         }
@@ -152,17 +159,18 @@ impl Cursor {
         }
     }
 
-    /// One query that ends early is chance (a proxy's time limit, a new leader); from the second on, it is the rule.
+    /// One query that ends early may have a passing reason (a proxy's time limit, a new leader); a second one in a row
+    /// means that the server does not block.
     fn pause_after_early(self, took: Duration, interval: Duration) -> Duration {
         let pace = if took >= HELD { interval.min(CHEAP) } else { interval };
-        if self.early <= 1 { Duration::ZERO } else { pace.saturating_sub(took) }
+        if self.early_replies <= 1 { Duration::ZERO } else { pace.saturating_sub(took) }
     }
 
     fn pause_of_burst(self, longest: Duration) -> Duration {
-        if self.hurried <= BURST {
+        if self.quick_replies <= BURST {
             return Duration::ZERO;
         }
-        let doublings = (self.hurried - BURST - 1).min(16);
+        let doublings = (self.quick_replies - BURST - 1).min(16);
         FIRST_PAUSE.saturating_mul(1 << doublings).min(longest.max(FIRST_PAUSE))
     }
 }

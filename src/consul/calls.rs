@@ -1,4 +1,4 @@
-//! The calls: register, update, deregister, and queries that wait for news.
+//! The calls: register, update, deregister, and blocking queries.
 
 use std::collections::hash_map::DefaultHasher;
 use std::error::Error;
@@ -18,13 +18,13 @@ use crate::config::spec::{ConsulAddress, ConsulSpec, Secret};
 use crate::messages::discovery::{Found, Query, QueryReply, QueryTarget, Registration, ServiceStatus};
 use crate::reason::reason;
 
-/// The longest answer that is read: a large catalogue has room, a flood has not.
-const LONGEST_ANSWER: usize = 16 << 20;
-/// Of what Consul says about a failure, this much is told.
+/// The longest response that is read; a large catalogue fits.
+const LONGEST_RESPONSE: usize = 16 << 20;
+/// The number of characters of an error response that are logged.
 const LONGEST_MESSAGE: usize = 200;
-/// What a path segment may hold unescaped.
+/// The characters that are escaped in a path segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
-/// Keys are paths.
+/// As in a segment, but keys of the KV store may contain slashes.
 const KEY: &AsciiSet = &SEGMENT.remove(b'/');
 
 /// A client of one Consul agent.
@@ -36,16 +36,16 @@ pub struct Client {
     token: Option<Secret>,
 }
 
-/// A part of the catalogue that changes as a whole.
+/// A part of the catalogue that has one index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The health of everything.
+    /// All checks.
     Checks,
-    /// What is registered.
+    /// All services.
     Services,
 }
 
-/// An answer, whatever its status.
+/// A response with any status.
 struct Reply {
     status: StatusCode,
     index: Option<u64>,
@@ -53,7 +53,7 @@ struct Reply {
 }
 
 impl Client {
-    /// A client with those settings; reads certificates, connects to nothing yet.
+    /// A client with those settings. Reads certificates, but does not connect yet.
     pub fn new(spec: &ConsulSpec) -> Result<Self, SetupError> {
         let (http, base) = consul_client(spec)?;
         Ok(Self { http, base, address: spec.address.clone(), token: spec.token.clone() })
@@ -64,7 +64,7 @@ impl Client {
         &self.address
     }
 
-    /// Registers a service together with its check; replaces what was registered under its id.
+    /// Registers a service with its check; replaces a service with the same id.
     pub async fn register(
         &self,
         service: &Registration,
@@ -75,7 +75,7 @@ impl Client {
         self.put(path, &registration(service, status), limit).await
     }
 
-    /// Tells the status of a registered service.
+    /// Sets the status of a registered service.
     pub async fn update(&self, id: &str, status: ServiceStatus, limit: Duration) -> Result<(), CallError> {
         let path = format!("/v1/agent/check/update/{}", escape(&check_id(id), SEGMENT));
         self.put(&path, &json!({ "Status": status.to_string(), "Output": output(status) }), limit).await
@@ -87,7 +87,7 @@ impl Client {
         self.put(&path, &Value::Null, limit).await
     }
 
-    /// Asks what there is, at once or when there is something newer; `limit` counts from when an answer is due.
+    /// Queries a service or keys. With `newer_than` it is a blocking query, and `limit` starts when its wait is over.
     pub async fn query(&self, query: &Query, limit: Duration) -> Result<QueryReply, CallError> {
         let limit = limit + patience(query.newer_than);
         let reply = self.exchange(Method::GET, &query_path(query), None, limit).await?;
@@ -102,7 +102,7 @@ impl Client {
         Ok(QueryReply { found, index: reply.index })
     }
 
-    /// The index of the newest change, at once or when there is a newer one; `limit` as for queries.
+    /// The index of the latest change in a scope; blocking and `limit` as for [`query`](Self::query).
     pub async fn newest(
         &self,
         scope: Scope,
@@ -110,7 +110,7 @@ impl Client {
         limit: Duration,
     ) -> Result<Option<u64>, CallError> {
         let mut path = match scope {
-            // No check has no name: what is wanted is the index, not the list.
+            // The filter matches no check: only the index is of interest, not the list.
             Scope::Checks => "/v1/health/state/any?filter=CheckID+==+%22%22".to_owned(),
             Scope::Services => "/v1/catalog/services?".to_owned(),
         };
@@ -124,14 +124,14 @@ impl Client {
         if reply.status != StatusCode::OK {
             return Err(self.failure(&reply));
         }
-        // Consul has nothing to add; whoever has is somebody else who took the call.
+        // Consul responds with an empty body. Anything else comes from another server at this address.
         match reply.body.trim_ascii() {
             b"" | b"true" | b"null" => Ok(()),
             _ => Err(CallError::Garbled("expected nothing, found a text".to_owned())),
         }
     }
 
-    /// One request and its whole answer, in time or not at all.
+    /// One request and its complete response, within `limit`.
     async fn exchange(
         &self,
         method: Method,
@@ -157,7 +157,7 @@ impl Client {
         let index = response.headers().get("X-Consul-Index");
         let index = index.and_then(|value| value.to_str().ok()?.parse().ok());
         let status = response.status();
-        let body = response.body().limit(LONGEST_ANSWER).await.map_err(|error| not_read(&error))?;
+        let body = response.body().limit(LONGEST_RESPONSE).await.map_err(|error| not_read(&error))?;
         Ok(Reply { status, index, body: body.to_vec() })
     }
 
@@ -175,7 +175,7 @@ impl Client {
     }
 }
 
-/// awc's words for errors can be poor: the cause is what helps.
+/// Takes the reason from the cause, since awc's own texts say little.
 fn not_sent(error: &SendRequestError) -> CallError {
     if let SendRequestError::Connect(ConnectError::Io(error)) = error {
         return CallError::Unreachable(reason(error));
@@ -200,7 +200,7 @@ fn comes_from_the_network(error: &impl Error) -> bool {
 
 fn not_read(error: &PayloadError) -> CallError {
     if let PayloadError::Overflow = error {
-        return CallError::Garbled(format!("it is longer than {LONGEST_ANSWER} bytes"));
+        return CallError::Garbled(format!("it is longer than {LONGEST_RESPONSE} bytes"));
     }
     if let PayloadError::Incomplete(_) | PayloadError::Io(_) = error {
         return CallError::Unreachable("it closed the connection early".to_owned());
@@ -216,7 +216,7 @@ fn check_id(id: &str) -> String {
     format!("service:{id}")
 }
 
-/// The same at each heartbeat: Consul wakes whoever watches when it changes.
+/// The same text at each heartbeat: a new one would end the blocking queries of all who watch.
 fn output(status: ServiceStatus) -> &'static str {
     match status {
         ServiceStatus::Passing => "containerpilot: healthy",
@@ -270,7 +270,7 @@ fn blocking(newer_than: Option<(u64, Duration)>) -> String {
     newer_than.map_or_else(String::new, |(index, wait)| format!("&index={index}&wait={}", milliseconds(wait)))
 }
 
-/// Consul adds up to a sixteenth to the wait, so that not everybody comes back at once.
+/// The time that Consul may hold a query: it adds up to a sixteenth to the wait, to spread the load.
 fn patience(newer_than: Option<(u64, Duration)>) -> Duration {
     newer_than.map_or(Duration::ZERO, |(_, wait)| wait + wait / 16)
 }
@@ -294,7 +294,7 @@ struct Service {
     id: String,
     #[serde(rename = "Address", default)]
     address: String,
-    /// Consul takes any number for a port.
+    /// Consul accepts any number.
     #[serde(rename = "Port", default)]
     port: i64,
 }
@@ -314,9 +314,9 @@ fn instances(body: &[u8]) -> Result<Vec<Found>, CallError> {
         .into_iter()
         .map(|HealthEntry { node, service }| Found::Instance {
             id: service.id,
-            // A service without an address of its own is found at its node's.
+            // A service without an address has that of its node.
             address: if service.address.is_empty() { node.address } else { service.address },
-            // Zero is Consul's own word for no port. One instance that is registered wrongly must not hide the others.
+            // Zero means no port in Consul. One instance with an invalid port must not hide the others.
             port: u16::try_from(service.port).unwrap_or(0),
         })
         .collect();

@@ -1,5 +1,5 @@
-//! The HTTP client of a Consul. TLS is made beneath HTTP, by our own [`stream`](super::stream): for awc every URL is
-//! a plain one.
+//! The HTTP client for Consul: awc upon our own connections ([`stream`](super::stream)). TLS happens there, so for awc
+//! every URL is `http://`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::stream::{Target, Tls, open};
 use super::tls;
 use crate::config::spec::{ConsulAddress, ConsulSpec, TlsSpec};
 
-/// Enough for every slot that the ConsulAgent hands out; below the 200 that Consul allows a client, some of which
-/// are left to others with our address.
+/// Enough for all requests that the ConsulAgent has open at a time. Consul allows 200 connections per client address, and
+/// other programs may share ours.
 const CONNECTIONS: usize = 160;
-/// An idle connection is kept for the next heartbeats.
+/// How long an idle connection is kept for the next heartbeat.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const LIFETIME: Duration = Duration::from_secs(3600);
-/// A query that waits for news has minutes, but to connect it has only this.
+/// The time limit of connect(2) and the TLS handshake. A blocking query as a whole has minutes.
 pub const CONNECTING: Duration = Duration::from_secs(5);
 
-/// An HTTP client for Consul, and the beginning of every URL.
+/// An HTTP client for Consul, and the base of its URLs.
 pub fn consul_client(spec: &ConsulSpec) -> Result<(Client, String), SetupError> {
     let (target, base) = match &spec.address {
         ConsulAddress::Unix(path) => (Target::Unix(Arc::new(path.clone())), "http://localhost".to_owned()),
@@ -35,7 +35,7 @@ pub fn consul_client(spec: &ConsulSpec) -> Result<(Client, String), SetupError> 
     Ok((client(target), base))
 }
 
-/// How to encrypt what the settings are for; reads the certificates.
+/// The TLS settings as rustls needs them; reads the certificates.
 pub fn encryption(spec: &TlsSpec) -> Result<Tls, SetupError> {
     let config = Arc::new(tls::client_config(spec)?);
     Ok(Tls { config, server_name: spec.server_name.as_deref().map(Into::into) })
@@ -51,7 +51,7 @@ fn client(target: Target) -> Client {
             let target = target.clone();
             async move {
                 let stream = open(target).await.map_err(ConnectError::Io)?;
-                stream.notice_silent_death().map_err(ConnectError::Io)?;
+                stream.enable_keepalive().map_err(ConnectError::Io)?;
                 Ok::<_, ConnectError>(Connection::new(request.request().clone(), stream))
             }
         }))

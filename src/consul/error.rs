@@ -1,4 +1,4 @@
-//! What can go wrong with Consul, in words for the log.
+//! Errors of calls to Consul, with their texts for the log.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use crate::printable::printable;
 
-/// A call without the answer that was asked for.
+/// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallError {
-    /// There was no answer, for this reason.
+    /// There was no response, for this reason.
     Unreachable(String),
-    /// There was no whole answer within this time.
+    /// There was no complete response within this time.
     TimedOut(Duration),
-    /// Consul answered with a failure.
+    /// Consul responded with an error.
     Answered {
         /// The HTTP status.
         status: u16,
-        /// What it said, shortened.
+        /// The beginning of the body.
         message: String,
     },
-    /// The answer makes no sense, for this reason.
+    /// The response is not what Consul sends, for this reason.
     Garbled(String),
 }
 
 impl CallError {
-    /// Whether Consul says that it does not know what the call was about. Its versions say it differently.
+    /// Whether Consul does not know the service or check of the call. Its versions report that in different ways.
     pub fn is_unknown(&self) -> bool {
         match self {
             Self::Answered { status: 404, .. } => true,
@@ -56,10 +56,10 @@ impl fmt::Display for CallError {
 pub enum SetupError {
     /// A file with certificates or a key cannot be used.
     File(PathBuf, String),
-    /// What was given does not fit together.
+    /// The TLS settings do not fit together.
     Tls(String),
-    /// There is no trusted certificate in any of these places, so that nobody could be trusted.
-    NobodyToTrust(Vec<PathBuf>),
+    /// None of these files and folders has a trusted certificate, so no server could be verified.
+    NoTrustedCertificate(Vec<PathBuf>),
 }
 
 impl fmt::Display for SetupError {
@@ -67,7 +67,7 @@ impl fmt::Display for SetupError {
         match self {
             Self::File(path, reason) => write!(f, "cannot use {}: {reason}", path.display()),
             Self::Tls(reason) => write!(f, "cannot set up TLS: {reason}"),
-            Self::NobodyToTrust(places) => {
+            Self::NoTrustedCertificate(places) => {
                 let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
                 write!(
                     f,

@@ -1,5 +1,7 @@
-//! A connection to a server: plain, with TLS, or through a unix socket. One type for all of them, and the handshake
-//! is ours, so that a server may be known by another name than the one in the URL, or by its bare address.
+//! A connection to a server: TCP, TLS upon TCP, or a unix socket.
+//!
+//! awc's own connector was weighed: it has no unix sockets, takes the name in the certificate from the URL, and rejects
+//! certificates for an IPv6 address.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,21 +31,21 @@ pub enum Stream {
     Unix(UnixStream),
 }
 
-/// Where a connection goes. Names are resolved on another thread, so that a slow name server holds up nobody.
+/// The address of a server. Names are resolved on another thread, so that a slow name server blocks nothing.
 #[derive(Clone)]
 pub enum Target {
-    /// A host name or address without brackets, and a port; with TLS under the name that the certificate must bear.
+    /// A host name or an address without brackets, a port, and TLS if wanted.
     Tcp(Arc<str>, u16, Option<Tls>),
     /// A unix socket.
     Unix(Arc<PathBuf>),
 }
 
-/// How to encrypt.
+/// TLS settings of a connection.
 #[derive(Clone)]
 pub struct Tls {
-    /// Whom to trust, who we are.
+    /// The trusted certificates and our own.
     pub config: Arc<ClientConfig>,
-    /// The name or address that the certificate must be for, if not the host.
+    /// The name or address that the certificate must be for; `None`: the host.
     pub server_name: Option<Arc<str>>,
 }
 
@@ -53,30 +55,29 @@ pub async fn open(target: Target) -> io::Result<Stream> {
         Target::Unix(path) => UnixStream::connect(&*path).await.map(Stream::Unix),
         Target::Tcp(host, port, tls) => {
             let stream = dial::connect(&host, port).await?;
-            // A heartbeat is one small packet; nothing is gained by holding it back.
+            // Requests are small and must leave at once.
             stream.set_nodelay(true)?;
             let Some(Tls { config, server_name }) = tls else { return Ok(Stream::Tcp(stream)) };
-            let name = name_of(server_name.as_deref().unwrap_or(&host))?;
-            let stream = TlsConnector::from(config).connect(name, stream).await.map_err(not_trusted)?;
+            let name = server_name_of(server_name.as_deref().unwrap_or(&host))?;
+            let stream = TlsConnector::from(config).connect(name, stream).await.map_err(with_remedy)?;
             Ok(Stream::Tls(Box::new(stream)))
         }
     }
 }
 
-/// How long a connection may be silent before the kernel asks the other end, how long until it asks again, and how
-/// often in vain: a machine or network that went away without a word is noticed within 20 seconds, although a query may
-/// wait for minutes. The kernel does it all, and a silence of 10 seconds is also short enough for firewalls that
-/// forget idle connections.
+/// TCP keepalive, in seconds: the first probe after 10 s of silence, then every 3 s, given up after 3 probes. So a host or
+/// network that disappears is noticed within 20 s, although a blocking query may wait for minutes. The probes also keep
+/// the connection in the tables of firewalls.
 const KEEP_ALIVE_IDLE: u32 = 10;
 const KEEP_ALIVE_INTERVAL: u32 = 3;
 const KEEP_ALIVE_TRIES: u32 = 3;
-/// The same for what was sent and never acknowledged, in milliseconds: keepalive does not count that.
+/// TCP_USER_TIMEOUT in milliseconds, for data that is sent and not acknowledged: keepalive does not cover that.
 const UNACKNOWLEDGED: u32 = 19_000;
 
 impl Stream {
-    /// Has the kernel end the connection when the other end is gone without a word. The other end of a unix socket
-    /// cannot go so.
-    pub fn notice_silent_death(&self) -> io::Result<()> {
+    /// Makes the kernel close the connection when the other host disappears without closing it. The other end of a unix
+    /// socket cannot.
+    pub fn enable_keepalive(&self) -> io::Result<()> {
         let socket = match self {
             Self::Tcp(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,
@@ -91,16 +92,16 @@ impl Stream {
     }
 }
 
-/// An address is looked for among the addresses of a certificate, a name among its names.
-fn name_of(host: &str) -> io::Result<ServerName<'static>> {
+/// A name or an address, as rustls compares it with those in a certificate.
+fn server_name_of(host: &str) -> io::Result<ServerName<'static>> {
     ServerName::try_from(host.to_owned()).map_err(|_| {
         let reason = format!("a certificate cannot be for {host:?}: expected a host name or an address");
         io::Error::new(io::ErrorKind::InvalidInput, reason)
     })
 }
 
-/// Most who meet this have a service of their own with a certificate of their own.
-fn not_trusted(error: io::Error) -> io::Error {
+/// Adds the remedy to the error for an unknown issuer, which is usually a private certificate authority.
+fn with_remedy(error: io::Error) -> io::Error {
     let is_unknown = error.get_ref().and_then(|cause| cause.downcast_ref()).is_some_and(|cause| {
         matches!(cause, rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))
     });
@@ -113,7 +114,7 @@ fn not_trusted(error: io::Error) -> io::Error {
     )
 }
 
-/// Calls the same method of whichever stream it is.
+/// Calls the same method of each kind of stream.
 macro_rules! each {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream {
@@ -172,9 +173,9 @@ mod tests {
 
     #[test]
     fn certificates_are_for_names_and_for_addresses() {
-        assert!(matches!(name_of("consul.example"), Ok(ServerName::DnsName(_))));
-        assert!(matches!(name_of("127.0.0.1"), Ok(ServerName::IpAddress(_))));
-        assert!(matches!(name_of("::1"), Ok(ServerName::IpAddress(_))));
-        assert!(name_of("[::1]").is_err() && name_of("").is_err());
+        assert!(matches!(server_name_of("consul.example"), Ok(ServerName::DnsName(_))));
+        assert!(matches!(server_name_of("127.0.0.1"), Ok(ServerName::IpAddress(_))));
+        assert!(matches!(server_name_of("::1"), Ok(ServerName::IpAddress(_))));
+        assert!(server_name_of("[::1]").is_err() && server_name_of("").is_err());
     }
 }

@@ -1,4 +1,6 @@
-//! TLS settings turned into what rustls needs: whom to trust, who we are.
+//! TLS settings as rustls needs them: the trusted certificates, and our own.
+//!
+//! `rustls-native-certs` was weighed: it finds the system's certificates as this does, but cannot say where it looked.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +17,7 @@ use super::error::SetupError;
 use crate::config::spec::TlsSpec;
 use crate::reason::reason;
 
-/// Where systems keep the certificates they trust.
+/// The files in which systems keep their trusted certificates.
 const SYSTEM_FILES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -32,7 +34,7 @@ pub fn client_config(spec: &TlsSpec) -> Result<ClientConfig, SetupError> {
     let builder = if spec.verify {
         builder.with_root_certificates(roots(spec)?)
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustEveryone(provider)))
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
     };
     match (&spec.client_cert, &spec.client_key) {
         (Some(certificate), Some(key)) => builder
@@ -56,7 +58,7 @@ fn roots(spec: &TlsSpec) -> Result<RootCertStore, SetupError> {
         }
     }
     if roots.is_empty() {
-        return Err(SetupError::NobodyToTrust(trusted_places(spec)));
+        return Err(SetupError::NoTrustedCertificate(trusted_places(spec)));
     }
     Ok(roots)
 }
@@ -78,13 +80,13 @@ fn trusted_files(spec: &TlsSpec) -> Result<Vec<PathBuf>, SetupError> {
     Ok(files)
 }
 
-/// Where trusted certificates were looked for.
+/// The places that were searched for trusted certificates.
 fn trusted_places(spec: &TlsSpec) -> Vec<PathBuf> {
     let given: Vec<PathBuf> = spec.ca_file.iter().chain(&spec.ca_path).cloned().collect();
     if given.is_empty() { system_places().collect() } else { given }
 }
 
-/// Where the system's own trust is looked for, the first file counts.
+/// The places of the system's trusted certificates; the first file that exists counts.
 fn system_places() -> impl Iterator<Item = PathBuf> {
     let named = std::env::var_os("SSL_CERT_FILE");
     named.into_iter().chain(SYSTEM_FILES.map(OsString::from)).map(PathBuf::from)
@@ -95,7 +97,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, SetupError>
     CertificateDer::pem_file_iter(file).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
 }
 
-/// What is wrong with a key is told without any of it.
+/// Reads a key; errors contain nothing of it.
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, SetupError> {
     PrivateKeyDer::from_pem_file(file).map_err(|error| {
         let reason = if let rustls::pki_types::pem::Error::Io(error) = error {
@@ -107,11 +109,11 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, SetupError> {
     })
 }
 
-/// `verify: false`: any certificate will do. The connection is encrypted to whoever answers.
+/// `verify: false`: accepts any certificate.
 #[derive(Debug)]
-struct TrustEveryone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for TrustEveryone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

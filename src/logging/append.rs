@@ -1,7 +1,9 @@
-//! Copies of the few bytes that parts of a record have.
+//! Appends the short pieces that a record is made of.
+//!
+//! `extend_from_slice` calls memcpy(3). Musl's (`rep movsq`) is slow for so few bytes: with it, lines of 100 bytes
+//! become records at 740 MB/s, with the copies below at 1,250 MB/s. With glibc's memcpy there is no difference to speak of.
 
-/// Appends `bytes` in blocks, as instructions in place: to call memcpy(3) for so few costs more than the bytes
-/// themselves, with musl's several times as much.
+/// Appends `bytes` in blocks of a constant size, which the compiler copies without a call.
 #[inline]
 pub fn append(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len());

@@ -1,8 +1,11 @@
-//! Forwards what children write into the log: one task on the program's own thread, over one epoll(7) for the streams
-//! of all children, so that a silent one costs next to nothing. A sink without room stops the reading, so that
-//! children wait, never the program.
+//! Forwards the output of children into the log. When the log has no room, nothing is read: children block, the program
+//! does not.
+//!
+//! One task reads from one epoll(7) with the pipes of all children. With tokio's `pipe::Receiver`, each pipe would need a
+//! task and a buffer of its own, and a thousand jobs have two thousand pipes, most of them silent.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
@@ -25,20 +28,20 @@ use crate::config::spec::LogLevel;
 
 /// Bytes per read, the size of a pipe.
 const CHUNK: usize = 64 * 1024;
-/// Reads of one stream before the others have their turn.
+/// The number of reads of one stream before the next stream is read.
 const READS_PER_TURN: u32 = 4;
-/// Streams that are read before other tasks have their turn.
+/// The number of streams that are read before other tasks run.
 const STREAMS_PER_TURN: usize = 4;
 
-/// The output of all children on its way into a log; clones share it.
+/// Forwards the output of all children; clones share it.
 #[derive(Debug, Clone)]
 pub struct ChildOutput {
     forwarder: Rc<Forwarder>,
 }
 
-/// The stdout or stderr of a child, on its way into the log.
+/// The stdout or stderr of a child.
 ///
-/// Dropping it does not stop the forwarding: that ends when the last process that holds the pipe is gone.
+/// Dropping it does not stop the forwarding, which ends when no process has the pipe open for writing.
 #[derive(Debug)]
 pub struct ChildStream {
     stream: Rc<Stream>,
@@ -49,12 +52,12 @@ pub struct ChildStream {
 struct Forwarder {
     ready: AsyncFd<Descriptor>,
     sink: LogSink,
-    /// The open streams, each at the number of its descriptor.
-    streams: RefCell<Vec<Option<Rc<Stream>>>>,
+    /// The open streams by the number that their events in epoll carry.
+    streams: RefCell<HashMap<u64, Rc<Stream>>>,
     scratch: RefCell<Scratch>,
 }
 
-/// An epoll, as tokio wants to have it.
+/// An epoll with the trait that tokio's `AsyncFd` needs.
 #[derive(Debug)]
 struct Descriptor(Epoll);
 
@@ -69,18 +72,18 @@ struct Stream {
     pipe: OwnedFd,
     lines: RefCell<LineFormatter>,
     open: Cell<bool>,
-    /// Its output so far, while it is not known at which level it is to be logged.
+    /// Its output so far, while the level is not known.
     held: RefCell<Option<Held>>,
 }
 
-/// Shared by all streams, so that an idle one costs no buffer.
+/// Buffers that all streams share.
 #[derive(Debug)]
 struct Scratch {
     chunk: Vec<u8>,
     time: TimeText,
 }
 
-/// What a read gave.
+/// The result of a read.
 enum Outcome {
     Bytes(usize),
     Nothing,
@@ -88,7 +91,7 @@ enum Outcome {
 }
 
 impl ChildOutput {
-    /// Begins to forward into a log; to be called within a `LocalSet` or an actix system.
+    /// Starts the task; must be called within a `LocalSet` or an actix system.
     pub fn start(log: &Log) -> io::Result<Self> {
         let forwarder = Rc::new(Forwarder {
             ready: readiness_of(Descriptor(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))?,
@@ -100,7 +103,7 @@ impl ChildOutput {
         Ok(Self { forwarder })
     }
 
-    /// Adds the read end of a pipe, which must not block.
+    /// Adds the read end of a pipe, which must be non-blocking.
     pub fn add(&self, pipe: OwnedFd, label: Label) -> io::Result<ChildStream> {
         let stream = Rc::new(Stream {
             pipe,
@@ -114,13 +117,13 @@ impl ChildOutput {
 }
 
 impl ChildStream {
-    /// Keeps the output, up to a limit, until it is released.
+    /// Keeps the output, up to a limit, until [`release`](Self::release).
     pub fn hold(&self) {
         self.stream.held.replace(Some(Held::default()));
     }
 
-    /// Logs what was held: at DEBUG if its process did what it should, else at INFO, and so what comes after it. Does
-    /// nothing if nothing is held.
+    /// Logs what was held, and what comes after it: at DEBUG if the process succeeded, else at INFO. Does nothing
+    /// without [`hold`](Self::hold).
     pub fn release(&self, succeeded: bool) {
         let Some(held) = self.stream.held.take() else { return };
         let level = if succeeded { LogLevel::Debug } else { lines::LEVEL };
@@ -130,10 +133,10 @@ impl ChildStream {
         self.forwarder.finish_line(&self.stream);
     }
 
-    /// Puts everything that a process wrote before it died into the log, a last line without newline included,
-    /// even if the sink has no room: to be called when its exit is known.
+    /// Logs everything that a process wrote before it ended, a last line without newline included, even if the sink
+    /// has no room. To be called when its exit is known.
     ///
-    /// Other processes may hold the pipe and go on writing: no more is read than a pipe can hold.
+    /// Other processes may still write to the pipe, so no more is read than a pipe can hold.
     pub fn drain(&self) {
         let Self { stream, forwarder } = self;
         let mut left = None;
@@ -152,7 +155,7 @@ impl ChildStream {
         }
     }
 
-    /// Whether some process may still write to it.
+    /// Whether a process may still write to it.
     pub fn is_open(&self) -> bool {
         self.stream.open.get()
     }
@@ -160,11 +163,11 @@ impl ChildStream {
 
 #[allow(unsafe_code)]
 fn readiness_of(epoll: Descriptor) -> io::Result<AsyncFd<Descriptor>> {
-    // SAFETY: the epoll owns its descriptor, which is the same until the epoll is dropped.
+    // SAFETY: the epoll owns its descriptor and keeps it open until it is dropped. tokio has deprecated the safe call.
     Ok(unsafe { AsyncFd::register_with_interest(epoll, Interest::READABLE) }?)
 }
 
-/// Forwards for as long as there can be children.
+/// Forwards until the program ends.
 async fn forward(forwarder: Rc<Forwarder>) {
     while let Ok(mut ready) = forwarder.ready.readable().await {
         forwarder.sink.room().await;
@@ -183,29 +186,20 @@ impl Forwarder {
     }
 
     fn enter(&self, stream: &Rc<Stream>) -> io::Result<()> {
-        let number = stream.pipe.as_raw_fd();
-        let index = usize::try_from(number).map_err(io::Error::other)?;
-        self.epoll().add(&stream.pipe, EpollEvent::new(EpollFlags::EPOLLIN, index as u64))?;
-        let mut streams = self.streams.borrow_mut();
-        if streams.len() <= index {
-            streams.resize(index + 1, None);
-        }
-        if let Some(place) = streams.get_mut(index) {
-            *place = Some(Rc::clone(stream));
-        }
+        self.epoll().add(&stream.pipe, EpollEvent::new(EpollFlags::EPOLLIN, stream.number()))?;
+        self.streams.borrow_mut().insert(stream.number(), Rc::clone(stream));
         Ok(())
     }
 
-    /// Reads from streams that have something, or are over; how many there were.
+    /// Reads from the streams that are readable or at their end; returns how many there were.
     fn read_ready(&self) -> usize {
         let mut events = [EpollEvent::empty(); STREAMS_PER_TURN];
-        // Asked without waiting, this can only fail for reasons that the next turn will not have.
+        // Without waiting, epoll_wait(2) fails at most with EINTR; the next turn asks again.
         let count = self.epoll().wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         for event in events.iter().take(count) {
-            let index = usize::try_from(event.data()).unwrap_or(usize::MAX);
-            // Not borrowed while we read. It may be another stream than the event is of, if one before it closed
-            // this one: then there is nothing to read.
-            let stream = self.streams.borrow().get(index).cloned().flatten();
+            // Cloned, so that `streams` is not borrowed while we read. If reading an earlier stream closed this one, its
+            // descriptor may be that of a new stream: then the read finds nothing.
+            let stream = self.streams.borrow().get(&event.data()).cloned();
             if let Some(stream) = stream {
                 self.read_some(&stream);
             }
@@ -213,7 +207,7 @@ impl Forwarder {
         count
     }
 
-    /// Reads until there was less than a whole chunk, but not forever.
+    /// Reads until a read returns less than a whole chunk, at most `READS_PER_TURN` times.
     fn read_some(&self, stream: &Rc<Stream>) {
         for _ in 0..READS_PER_TURN {
             match self.read(stream, CHUNK) {
@@ -238,7 +232,7 @@ impl Forwarder {
                 }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => return Outcome::Nothing,
-                // Nothing more can come from a pipe that cannot be read.
+                // A pipe that cannot be read is at its end.
                 Err(_) => return Outcome::End,
             }
         }
@@ -267,20 +261,22 @@ impl Forwarder {
         }
     }
 
-    /// Its descriptor is closed with the last who holds the stream; until then the kernel must not tell of it.
+    /// Ends the forwarding. The descriptor stays open while a [`ChildStream`] exists, so epoll must forget it here.
     fn close(&self, stream: &Stream) {
         self.finish_line(stream);
         stream.open.set(false);
-        // Fails only if it is not there, which is what is wanted.
+        // Fails only if it was removed already.
         let _ = self.epoll().delete(&stream.pipe);
-        let index = usize::try_from(stream.pipe.as_raw_fd()).unwrap_or(usize::MAX);
-        if let Some(place) = self.streams.borrow_mut().get_mut(index) {
-            *place = None;
-        }
+        self.streams.borrow_mut().remove(&stream.number());
     }
 }
 
 impl Stream {
+    /// The number of its file descriptor.
+    fn number(&self) -> u64 {
+        self.pipe.as_raw_fd().unsigned_abs().into()
+    }
+
     /// The most that the pipe can hold.
     fn pipe_size(&self) -> usize {
         let size = fcntl(&self.pipe, FcntlArg::F_GETPIPE_SZ).ok();

@@ -1,4 +1,4 @@
-//! The slog drain for our own records: filters, sums up repetition, formats, and hands over to the sink.
+//! The slog drain for our own records: filters by level, sums up repeated records, formats, and passes on to the sink.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,7 +9,7 @@ use slog::{Drain, KV, Key, Level, Never, OwnedKVList, Record, Serializer};
 
 use super::OWN_NAME;
 use super::format::{Field, Frame, Origin, Value};
-use super::repeat::{Repeats, Summary, Verdict};
+use super::repeat::{Repeats, Summary};
 use super::sink::LogSink;
 use super::time::TimeText;
 use crate::config::spec::LogLevel;
@@ -38,12 +38,12 @@ impl LogDrain {
         Self { sink, repeats: Mutex::default(), pid: std::process::id() }
     }
 
-    /// Where records go.
+    /// The sink that records go to.
     pub fn sink(&self) -> &LogSink {
         &self.sink
     }
 
-    /// Writes what is known of repeated records without waiting for their second to end.
+    /// Writes the summaries of repeated records now, although their second is not over.
     pub fn write_summaries(&self) {
         let summaries = self.repeats.lock().unwrap_or_else(PoisonError::into_inner).all();
         self.write_all(summaries);
@@ -80,12 +80,12 @@ impl Drain for LogDrain {
         if !self.is_enabled(record.level()) {
             return Ok(());
         }
-        // Values are foreign code that may log itself: no lock is held while they are rendered.
+        // Rendering a value may log, too: so not while the lock is held.
         let record = OwnRecord::new(record, values);
         let now = Instant::now();
         let mut repeats = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
         self.write_all(repeats.ended(now));
-        if let Verdict::Write(record) = repeats.decide(now, record.key(), record) {
+        if let Some(record) = repeats.admit(now, record.key(), record) {
             self.write(&record);
         }
         Ok(())
@@ -115,21 +115,21 @@ impl OwnRecord {
             message: record.msg().to_string(),
             fields: Vec::new(),
         };
-        // The record's own values go first: they win over the logger's. `add` itself never fails.
+        // The record's own values go first, since the first value of a key counts. `add` never fails.
         let _ = record.kv().serialize(record, &mut own);
         let _ = values.serialize(record, &mut own);
         own.fields.sort_by_key(|field| field.key);
         own
     }
 
-    /// Equal for records that repeat each other. The process id does not count: each restart has another.
+    /// Equal for records that repeat each other. The process id is left out, since it differs at each restart.
     fn key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.level, &self.job, &self.message, &self.fields).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// Takes a value in unless its key has one already.
+    /// Adds a value unless its key has one already.
     fn add(&mut self, key: Key, value: Value) -> slog::Result {
         match (key, value) {
             ("job", Value::Text(text) | Value::Literal(text)) => {
@@ -169,8 +169,7 @@ impl Serializer for OwnRecord {
     }
 
     fn emit_f32(&mut self, key: Key, value: f32) -> slog::Result {
-        let text = value.to_string();
-        self.add(key, if value.is_finite() { Value::Literal(text) } else { Value::Text(text) })
+        self.emit_f64(key, value.into())
     }
 
     fn emit_none(&mut self, key: Key) -> slog::Result {

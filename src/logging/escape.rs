@@ -1,11 +1,12 @@
-//! Copies text and escapes what a format asks to be escaped: the part that `logfmt` and `json` share.
+//! Copies text and escapes what a format wants escaped: the part that `logfmt` and `json` share. serde_json cannot do
+//! it: it knows neither Go's escapes nor text that is not UTF-8.
 
 use super::append::append;
 
 /// How a format escapes.
 pub trait Escape {
-    /// The bytes that cannot simply be copied; all beyond ASCII are among them.
-    fn special() -> &'static Bytes;
+    /// Whether a byte cannot simply be copied; true for every byte beyond ASCII.
+    fn is_special(byte: u8) -> bool;
 
     /// Appends a character that has at least one special byte.
     fn write_character(character: char, out: &mut Vec<u8>);
@@ -14,54 +15,15 @@ pub trait Escape {
     fn write_invalid(byte: u8, out: &mut Vec<u8>);
 }
 
-/// A set of bytes: a table, since loops become vector instructions only in a program that is compiled for speed as a
-/// whole.
-pub struct Bytes([bool; 256]);
-
-#[allow(clippy::indexing_slicing, reason = "a table of all bytes, and loops that end with their slice")]
-impl Bytes {
-    /// These bytes.
-    pub const fn of(bytes: &[u8]) -> Self {
-        Self([false; 256]).and(bytes)
-    }
-
-    /// These too.
-    pub const fn and(mut self, bytes: &[u8]) -> Self {
-        let mut index = 0;
-        while index < bytes.len() {
-            self.0[bytes[index] as usize] = true;
-            index += 1;
-        }
-        self
-    }
-
-    /// And all from `first` to `last`.
-    pub const fn and_range(mut self, first: u8, last: u8) -> Self {
-        let mut byte = first as usize;
-        while byte <= last as usize {
-            self.0[byte] = true;
-            byte += 1;
-        }
-        self
-    }
-
-    /// Whether `byte` is one of them.
-    pub const fn has(&self, byte: u8) -> bool {
-        self.0[byte as usize]
-    }
-
-    /// Whether `text` has any of them.
-    pub fn meet(&self, text: &[u8]) -> bool {
-        let (blocks, rest) = text.as_chunks::<8>();
-        let in_block = |block: &[u8; 8]| block.iter().fold(false, |any, &byte| any | self.has(byte));
-        blocks.iter().any(in_block) || rest.iter().any(|&byte| self.has(byte))
-    }
+/// Whether `test` holds for any byte. It looks at every byte even after the first hit, because the compiler turns only
+/// such a loop into vector instructions: 5,000 instead of 350 MB/s on a line without a hit, and most lines have none.
+pub fn has_any(text: &[u8], test: impl Fn(u8) -> bool) -> bool {
+    text.iter().fold(false, |found, &byte| found | test(byte))
 }
 
 /// Appends `text` as the format `E` escapes it.
 pub fn write_escaped<E: Escape>(text: &[u8], out: &mut Vec<u8>) {
-    // Most lines have nothing to escape.
-    if E::special().meet(text) {
+    if has_any(text, E::is_special) {
         write_mixed::<E>(text, out);
     } else {
         append(text, out);
@@ -70,7 +32,7 @@ pub fn write_escaped<E: Escape>(text: &[u8], out: &mut Vec<u8>) {
 
 fn write_mixed<E: Escape>(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
-    while let Some(at) = rest.iter().position(|&byte| E::special().has(byte)) {
+    while let Some(at) = rest.iter().position(|&byte| E::is_special(byte)) {
         let (clean, special) = rest.split_at(at);
         append(clean, out);
         rest = match special.split_first() {

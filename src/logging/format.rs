@@ -1,5 +1,8 @@
-//! The three formats of a record. Pure: a `Frame` is everything of a record but its time and message, so that
-//! the many lines of one child share it; our own records are framed by the same code and thus look the same.
+//! The three formats of a record. Pure. A `Frame` holds the parts of a record that are the same for all lines of a child;
+//! our own records are written by the same code.
+//!
+//! Written by hand: slog-term and slog-json render every part of every record anew, and their formats are not those of
+//! logrus, which ContainerPilot 3 writes.
 
 use std::io::Write;
 
@@ -8,23 +11,23 @@ use super::time::TimeText;
 use super::{json, logfmt};
 use crate::config::spec::{LogFormat, LogLevel};
 
-/// Who a record is from, and what it says besides its message.
+/// The parts of a record besides its time and message.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin<'a> {
-    /// How important it is.
+    /// Its level.
     pub level: LogLevel,
     /// The job that it is about, or `containerpilot`.
     pub job: &'a str,
     /// The process that it is about, or our own.
     pub pid: u32,
-    /// More about it, sorted by key, no key twice.
+    /// Further values, sorted by key; each key once.
     pub fields: &'a [Field],
 }
 
 /// A key with its value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Field {
-    /// What the value is.
+    /// The name of the value.
     pub key: &'static str,
     /// The value.
     pub value: Value,
@@ -33,7 +36,7 @@ pub struct Field {
 /// A value of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Value {
-    /// Text, quoted as the format wants it.
+    /// Text, quoted as the format demands.
     Text(String),
     /// A number, a boolean or null: the same in every format, never quoted.
     Literal(String),
@@ -47,7 +50,7 @@ impl Value {
     }
 }
 
-/// What stands before the message of a text record.
+/// The key before the message of a text record.
 const MESSAGE_KEY: &[u8] = b" msg=";
 
 /// The name of a level, as logrus writes it.
@@ -62,8 +65,8 @@ pub const fn level_name(level: LogLevel) -> &'static str {
     }
 }
 
-/// All bytes of a record but its message, in one of the formats. The time stands in its place and is written over for
-/// each record, so that a record is three copies.
+/// The bytes before and after the message of a record. `set_time` overwrites the time in its place, so that a record is
+/// three copies.
 #[derive(Debug, Clone)]
 pub struct Frame {
     format: LogFormat,
@@ -83,12 +86,12 @@ impl Frame {
         }
     }
 
-    /// The format that it was made for.
+    /// Its format.
     pub fn format(&self) -> LogFormat {
         self.format
     }
 
-    /// Shows `time` in the records that are written from now on.
+    /// Sets the time of the records that are written from now on.
     pub fn set_time(&mut self, time: &TimeText) {
         let part = match self.format {
             LogFormat::Default | LogFormat::Text => &mut self.before,
@@ -145,7 +148,7 @@ impl Frame {
         write_pair("job", origin.job.as_bytes(), &mut after);
         write_into(&mut after, format_args!(" pid={}", origin.pid));
         for field in origin.fields {
-            write_pair(unclashed(field.key), field.value.as_bytes(), &mut after);
+            write_pair(without_clash(field.key), field.value.as_bytes(), &mut after);
         }
         after.push(b'\n');
         Self { format: LogFormat::Text, before, after, time_at }
@@ -161,7 +164,9 @@ impl Frame {
             ("pid", Member::Value(&pid)),
             ("time", Member::Time),
         ];
-        members.extend(origin.fields.iter().map(|field| (unclashed(field.key), Member::Value(&field.value))));
+        members.extend(
+            origin.fields.iter().map(|field| (without_clash(field.key), Member::Value(&field.value))),
+        );
         members.sort_by_key(|(key, _)| *key);
 
         let (mut before, mut after, mut time_at) = (Vec::new(), Vec::new(), 0);
@@ -188,7 +193,7 @@ impl Frame {
     }
 }
 
-/// What stands behind a key of a JSON record.
+/// The value of a key of a JSON record.
 enum Member<'a> {
     Text(&'a str),
     Value(&'a Value),
@@ -197,7 +202,7 @@ enum Member<'a> {
 }
 
 /// A key that does not collide with those of every record; logrus renames them in the same way.
-fn unclashed(key: &'static str) -> &'static str {
+fn without_clash(key: &'static str) -> &'static str {
     match key {
         "time" => "fields.time",
         "level" => "fields.level",

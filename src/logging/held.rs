@@ -1,18 +1,18 @@
-//! Output that waits until it is known how important it is: the end of it, up to a limit. Pure.
+//! Output that is kept until its level is known: the last 64 KiB of it. Pure.
 
 /// The most that is kept of one stream of one process.
 const LIMIT: usize = 64 * 1024;
 
-/// What a stream wrote, without its beginning if it is too long.
+/// The end of what a stream wrote.
 #[derive(Debug, Default)]
 pub struct Held {
     bytes: Vec<u8>,
-    /// How many bytes came before those.
+    /// The number of bytes before those.
     left_out: usize,
 }
 
 impl Held {
-    /// Takes more; of too much, the end is kept, where programs say why they failed.
+    /// Adds bytes. If they are too many, the end is kept, since programs say there why they failed.
     pub fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         // Shortening moves the rest to the front, so it is done once per LIMIT bytes and not for each piece.
@@ -21,7 +21,7 @@ impl Held {
         }
     }
 
-    /// All of it, after a line that says how much is left out, if something is.
+    /// The output, after a line that says how many bytes are left out, if any are.
     pub fn into_text(mut self) -> Vec<u8> {
         self.shorten();
         if self.left_out == 0 {
@@ -32,7 +32,7 @@ impl Held {
         text
     }
 
-    /// Leaves out the beginning, and the rest of a line that is cut.
+    /// Removes the beginning, up to the end of a line.
     fn shorten(&mut self) {
         let excess = self.bytes.len().saturating_sub(LIMIT);
         if excess == 0 {
@@ -40,7 +40,7 @@ impl Held {
         }
         let rest = self.bytes.get(excess..).unwrap_or_default();
         let line = rest.iter().position(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-        // Of one long line, its end is better than nothing.
+        // If there is only one long line, its end is kept.
         let cut = if line < rest.len() { excess + line } else { excess };
         self.bytes.drain(..cut);
         self.left_out += cut;

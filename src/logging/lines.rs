@@ -1,4 +1,4 @@
-//! Turns the bytes that a child writes into records, whole chunks at a time. Pure: no descriptors, no clock.
+//! Turns the bytes that a child writes into records, one per line. Pure: no descriptors, no clock.
 
 use std::mem;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use super::format::{Frame, Origin};
 use super::time::TimeText;
 use crate::config::spec::{LogFormat, LogLevel};
 
-/// The level of records of children, unless another is set.
+/// The level of the records of children, unless another one is set.
 pub const LEVEL: LogLevel = LogLevel::Info;
 /// The longest message of one record.
 pub const LONGEST: usize = 64 * 1024;
 /// Ends the message of a record whose line goes on in the next record of the same process.
 pub const CONTINUED: &[u8] = b" [continued]";
-/// A larger buffer is given back once its line is over.
+/// A larger buffer is shrunk to this when its line is complete.
 const KEPT_CAPACITY: usize = 1024;
 
-/// Whose output it is.
+/// The job and process that wrote something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// The job.
@@ -36,9 +36,9 @@ pub struct Label {
 pub struct LineFormatter {
     label: Label,
     level: LogLevel,
-    /// Made for the first record: most streams stay silent.
+    /// Created with the first record, since most streams stay silent.
     frame: Option<Box<Frame>>,
-    /// The start of a line whose end has not come yet.
+    /// The beginning of an incomplete line.
     partial: Vec<u8>,
 }
 
@@ -53,7 +53,7 @@ impl LineFormatter {
         self.level
     }
 
-    /// Makes records of that level from now on.
+    /// Sets the level of later records.
     pub fn set_level(&mut self, level: LogLevel) {
         self.level = level;
         self.frame = None;
@@ -85,12 +85,12 @@ impl LineFormatter {
         }
     }
 
-    /// Whether a line has begun whose end has not come yet.
+    /// Whether there is an incomplete line.
     pub fn has_partial(&self) -> bool {
         !self.partial.is_empty()
     }
 
-    /// Forgets a line whose end has not come yet.
+    /// Drops an incomplete line.
     pub fn discard_partial(&mut self) {
         self.partial = Vec::new();
     }
@@ -115,7 +115,7 @@ fn framed<'a>(
     frame
 }
 
-/// Adds the start of `chunk` to the kept line; what is left of the chunk begins a line.
+/// Completes the kept line with the beginning of `chunk`; returns the rest of the chunk.
 fn complete<'a>(partial: &mut Vec<u8>, chunk: &'a [u8], frame: &Frame, out: &mut Vec<u8>) -> &'a [u8] {
     let end = memchr(b'\n', chunk).unwrap_or(chunk.len());
     let (line, rest) = chunk.split_at(end);
@@ -142,9 +142,9 @@ fn write_line(line: &[u8], frame: &Frame, out: &mut Vec<u8>) {
     frame.write(last.strip_suffix(b"\r").unwrap_or(last), out);
 }
 
-/// Writes what of `line` must go into records that are continued; says how many bytes that was.
+/// Writes those parts of a too long `line` that end with ` [continued]`; returns the number of bytes written.
 fn write_pieces(line: &[u8], frame: &Frame, out: &mut Vec<u8>) -> usize {
-    // A carriage return at the end may belong to the line end: it does not make a line too long.
+    // A carriage return at the end may belong to the line end, so it does not count.
     let length = line.strip_suffix(b"\r").unwrap_or(line).len();
     let mut done = 0;
     while length - done > LONGEST {

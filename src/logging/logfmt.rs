@@ -1,23 +1,24 @@
-//! Values as logrus' text formatter writes them: bare when every character is harmless, else quoted by the
-//! rules of Go's `%q`.
+//! Values as logrus' text formatter writes them: without quotes if no character needs them, else quoted by the rules of
+//! Go's `%q`.
 
 use std::io::Write;
 
 use super::append::append;
-use super::escape::{Bytes, Escape, write_escaped};
+use super::escape::{Escape, has_any, write_escaped};
 
 /// Appends `value`, in quotes if it needs them. An empty value stays empty, as with logrus.
 pub fn write_value(value: &[u8], out: &mut Vec<u8>) {
-    if NOT_PLAIN.meet(value) {
+    if has_any(value, needs_quotes) {
         write_quoted(value, out);
     } else {
         append(value, out);
     }
 }
 
-/// All but the characters that logrus leaves without quotes: letters, digits and `-./@^_+`.
-static NOT_PLAIN: Bytes =
-    Bytes::of(b"\\]`[").and_range(0, b'*').and(b",").and_range(b':', b'?').and_range(b'{', 0xff);
+/// Whether logrus quotes a value for this byte: all but letters, digits and `-./@^_+`.
+fn needs_quotes(byte: u8) -> bool {
+    !matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'/' | b'@' | b'^' | b'_' | b'+')
+}
 
 fn write_quoted(value: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
@@ -29,9 +30,8 @@ fn write_quoted(value: &[u8], out: &mut Vec<u8>) {
 struct Quoted;
 
 impl Escape for Quoted {
-    fn special() -> &'static Bytes {
-        static SPECIAL: Bytes = Bytes::of(b"\"\\").and_range(0, 0x1f).and_range(0x7f, 0xff);
-        &SPECIAL
+    fn is_special(byte: u8) -> bool {
+        matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f..)
     }
 
     fn write_character(character: char, out: &mut Vec<u8>) {
@@ -66,8 +66,8 @@ fn write_hex(escape: std::fmt::Arguments<'_>, out: &mut Vec<u8>) {
 
 /// Go's `strconv.IsPrint` for characters beyond ASCII: letters, marks, numbers, punctuation and symbols.
 ///
-/// The standard library knows the same classes, but shows them only through `escape_debug`, which escapes
-/// what is not printable and, at the start of a string only, combining marks; so another letter goes first.
+/// The standard library offers these classes only through `escape_debug`, which leaves printable characters as they are.
+/// At the start of a string it also escapes combining marks, so a letter is put before the character.
 fn is_printable(character: char) -> bool {
     let mut buffer = [b'a'; 5];
     let Some(rest) = buffer.get_mut(1..) else { return false };
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(shown("AZaz09-._/@^+"), "AZaz09-._/@^+");
         for byte in 0..=255u8 {
             let plain = byte.is_ascii_alphanumeric() || b"-._/@^+".contains(&byte);
-            assert_eq!(NOT_PLAIN.has(byte), !plain, "{byte}");
+            assert_eq!(needs_quotes(byte), !plain, "{byte}");
         }
         assert_eq!(shown(""), "");
     }

@@ -1,11 +1,10 @@
-//! Where the log goes: an open stdout, stderr or file. The only system calls of the log are here.
+//! The output of the log: stdout, stderr or a file. All system calls of the log writer are here.
 
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -16,60 +15,35 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::config::spec::LogOutput;
 use crate::reason::reason;
 
-/// An open destination of the log.
+/// An open output.
 #[derive(Debug)]
 pub struct Output {
     file: File,
-    target: Target,
-}
-
-#[derive(Debug)]
-enum Target {
-    Stdout,
-    Stderr,
-    File(PathBuf),
-    Descriptor,
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stdout => f.write_str("stdout"),
-            Self::Stderr => f.write_str("stderr"),
-            Self::File(path) => write!(f, "{path:?}"),
-            Self::Descriptor => f.write_str("its descriptor"),
-        }
-    }
+    /// `None` for a given descriptor.
+    target: Option<LogOutput>,
 }
 
 impl Output {
-    /// Opens what the configuration names; an error names the file.
-    pub fn open(output: &LogOutput) -> io::Result<Self> {
-        match output {
-            LogOutput::Stdout => {
-                let descriptor = io::stdout().as_fd().try_clone_to_owned().map_err(unusable("stdout"))?;
-                Ok(Self { file: descriptor.into(), target: Target::Stdout })
-            }
-            LogOutput::Stderr => {
-                let descriptor = io::stderr().as_fd().try_clone_to_owned().map_err(unusable("stderr"))?;
-                Ok(Self { file: descriptor.into(), target: Target::Stderr })
-            }
-            LogOutput::File(path) => Ok(Self { file: open_file(path)?, target: Target::File(path.clone()) }),
-        }
+    /// Opens the output that the configuration names; an error names the file.
+    pub fn open(target: &LogOutput) -> io::Result<Self> {
+        let file = match target {
+            LogOutput::Stdout => duplicate(io::stdout().as_fd(), "stdout")?,
+            LogOutput::Stderr => duplicate(io::stderr().as_fd(), "stderr")?,
+            LogOutput::File(path) => open_file(path)?,
+        };
+        Ok(Self { file, target: Some(target.clone()) })
     }
 
     /// Writes to a descriptor that is open already.
     pub fn descriptor(descriptor: OwnedFd) -> Self {
-        Self { file: descriptor.into(), target: Target::Descriptor }
+        Self { file: descriptor.into(), target: None }
     }
 
-    /// Opens the same path again; `None` where there is no path.
+    /// Opens the same file again; `None` if the output is not a file.
     pub fn reopen(&self) -> io::Result<Option<Self>> {
         match &self.target {
-            Target::File(path) => {
-                Ok(Some(Self { file: open_file(path)?, target: Target::File(path.clone()) }))
-            }
-            Target::Stdout | Target::Stderr | Target::Descriptor => Ok(None),
+            Some(target @ LogOutput::File(_)) => Self::open(target).map(Some),
+            Some(LogOutput::Stdout | LogOutput::Stderr) | None => Ok(None),
         }
     }
 
@@ -81,37 +55,46 @@ impl Output {
         }
     }
 
-    /// Waits until a non-blocking descriptor takes bytes again (or is broken, which the next write tells).
+    /// Waits until a non-blocking descriptor accepts bytes again, or is broken: then the next write fails.
     pub fn wait_writable(&self) {
         let mut descriptors = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
         match poll(&mut descriptors, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
-            // Out of kernel memory: the caller tries again, but must not spin.
+            // ENOMEM: the caller tries again, and must not spin.
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
     }
 
-    /// How messages call it.
-    pub fn name(&self) -> impl fmt::Display + '_ {
-        &self.target
+    /// Its name in messages.
+    pub fn name(&self) -> String {
+        match &self.target {
+            Some(LogOutput::Stdout) => "stdout".to_owned(),
+            Some(LogOutput::Stderr) => "stderr".to_owned(),
+            Some(LogOutput::File(path)) => format!("{path:?}"),
+            None => "its descriptor".to_owned(),
+        }
     }
 
-    /// Says on stderr that the log is broken, if stderr is something else and takes it without blocking.
+    /// Says on stderr that the log is broken, unless stderr is the log or would block.
     pub fn announce(&self, message: &str) {
         match self.target {
-            Target::Stdout | Target::File(_) => {}
-            Target::Stderr | Target::Descriptor => return,
+            Some(LogOutput::Stdout | LogOutput::File(_)) => {}
+            Some(LogOutput::Stderr) | None => return,
         }
         let stderr = io::stderr();
         let mut descriptors = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
         if matches!(poll(&mut descriptors, PollTimeout::ZERO), Ok(ready) if ready > 0) {
-            // Nobody is left to hear of a failure here.
+            // There is no other place to report a failure.
             let _ = writeln!(stderr.lock(), "containerpilot: {message}");
         }
     }
 }
 
-/// Opens for appending. Without O_NONBLOCK a FIFO that nobody reads would hold up the program.
+fn duplicate(descriptor: BorrowedFd<'_>, name: &str) -> io::Result<File> {
+    descriptor.try_clone_to_owned().map(File::from).map_err(unusable(name))
+}
+
+/// Opens for appending. Without O_NONBLOCK, open(2) of a FIFO without a reader would block.
 fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .append(true)
@@ -122,7 +105,7 @@ fn open_file(path: &Path) -> io::Result<File> {
         .map_err(unusable(&format!("the log file {path:?}")))
 }
 
-/// Names what cannot be opened.
+/// Adds what could not be opened to an error.
 fn unusable(what: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     move |error| io::Error::new(error.kind(), format!("cannot open {what}: {}", reason(&error)))
 }

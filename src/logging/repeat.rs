@@ -1,34 +1,25 @@
-//! Sums up records that repeat themselves, so that a crash loop does not flood the log. Pure: the time is given,
-//! and nothing here writes. Memory is bounded: beyond `KEYS` different records a second, all are written.
+//! Sums up repeated records, so that a crash loop does not fill the log. Pure: the time is an argument. Memory is bounded:
+//! beyond `KEYS` different records a second, all are written.
 
 use std::time::{Duration, Instant};
 
-/// Different records that are watched at a time.
+/// The number of different records that are counted at a time.
 const KEYS: usize = 64;
-/// Equal records that are written within one window.
+/// The number of equal records that are written per window.
 const WRITTEN: u32 = 5;
 /// The time over which equal records are counted.
 const WINDOW: Duration = Duration::from_secs(1);
-
-/// What to do with a record.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Verdict<T> {
-    /// Write it.
-    Write(T),
-    /// It was counted, and kept for its summary.
-    Suppress,
-}
 
 /// A record that stands for equal ones that were not written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Summary<T> {
     /// The last of them.
     pub record: T,
-    /// How many they were.
+    /// Their number.
     pub times: u32,
 }
 
-/// Counts equal records of type `T`, told apart by a key.
+/// Counts equal records of type `T`; records with the same key are equal.
 #[derive(Debug)]
 pub struct Repeats<T> {
     seen: Vec<Seen<T>>,
@@ -49,12 +40,12 @@ impl<T> Default for Repeats<T> {
 }
 
 impl<T> Repeats<T> {
-    /// The summaries of windows that have ended; to be asked for before each `decide`.
+    /// The summaries of windows that have ended; to be called before each `admit`.
     pub fn ended(&mut self, now: Instant) -> Vec<Summary<T>> {
         self.take(|seen| now.saturating_duration_since(seen.since) >= WINDOW)
     }
 
-    /// The summaries of all windows, ended or not: the log is about to be closed.
+    /// The summaries of all windows, ended or not: for the end of the program.
     pub fn all(&mut self) -> Vec<Summary<T>> {
         self.take(|_| true)
     }
@@ -63,23 +54,23 @@ impl<T> Repeats<T> {
         self.seen.extract_if(.., |seen| is_over(seen)).filter_map(|seen| seen.suppressed).collect()
     }
 
-    /// Whether to write this record now.
-    pub fn decide(&mut self, now: Instant, key: u64, record: T) -> Verdict<T> {
+    /// The record, if it is to be written now; else it is counted for a summary.
+    pub fn admit(&mut self, now: Instant, key: u64, record: T) -> Option<T> {
         match self.seen.iter_mut().find(|seen| seen.key == key) {
             None => {
                 if self.seen.len() < KEYS {
                     self.seen.push(Seen { key, since: now, written: 1, suppressed: None });
                 }
-                Verdict::Write(record)
+                Some(record)
             }
             Some(seen) if seen.written < WRITTEN => {
                 seen.written += 1;
-                Verdict::Write(record)
+                Some(record)
             }
             Some(seen) => {
                 let times = seen.suppressed.as_ref().map_or(0, |summary| summary.times).saturating_add(1);
                 seen.suppressed = Some(Summary { record, times });
-                Verdict::Suppress
+                None
             }
         }
     }
@@ -97,7 +88,7 @@ mod tests {
         for (at, key) in records {
             let now = start + Duration::from_millis(at);
             log.extend(repeats.ended(now).into_iter().map(|summary| (summary.record, summary.times)));
-            if let Verdict::Write(record) = repeats.decide(now, key, key) {
+            if let Some(record) = repeats.admit(now, key, key) {
                 log.push((record, 0));
             }
         }
@@ -137,11 +128,11 @@ mod tests {
         let start = Instant::now();
         let mut repeats = Repeats::default();
         for key in 0..1000 {
-            assert_eq!(repeats.decide(start, key, ()), Verdict::Write(()));
+            assert_eq!(repeats.admit(start, key, ()), Some(()));
         }
         assert_eq!(repeats.seen.len(), KEYS);
         for _ in 0..20 {
-            assert_eq!(repeats.decide(start, 999, ()), Verdict::Write(()));
+            assert_eq!(repeats.admit(start, 999, ()), Some(()));
         }
         assert!(repeats.ended(start + WINDOW).is_empty());
         assert!(repeats.seen.is_empty());

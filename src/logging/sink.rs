@@ -1,5 +1,8 @@
-//! The end of the log that the program sees: a bounded buffer that a thread of its own writes out (`writer`).
-//! Nothing here blocks on the destination, `flush` aside.
+//! The bounded buffer between the program and the thread that writes the log (`writer`). Only `flush` waits for the
+//! output.
+//!
+//! Written by hand: a channel (`crossbeam-channel`, tokio's `mpsc`) carries one record per message, this buffer what a
+//! whole read of 64 KiB became; slog-async drops records when it is full, or blocks the program.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,26 +21,26 @@ use super::time::TimeText;
 use super::writer;
 use crate::config::spec::{LogLevel, LogOutput};
 
-/// What may wait beyond the bound before nobody else is started. One read of short lines becomes several MiB of
-/// records, and that alone should stop nobody.
-const FLOOD: usize = 12 << 20;
-/// Bytes that may wait for the writer, besides those that it is writing.
+/// No process is started while this many bytes more than the bound wait. One read of short lines becomes several MiB of
+/// records; that alone must not delay a start.
+const FLOOD_MARGIN: usize = 12 << 20;
+/// The number of bytes that may wait for the writer, besides those that it is writing.
 pub const DEFAULT_BOUND: usize = 1024 * 1024;
-/// Buffers above this size are given back when the log is idle.
+/// Buffers are shrunk to this size when the log is idle.
 const KEPT_CAPACITY: usize = 256 * 1024;
-/// How many times its patience a flush lasts at most.
+/// A flush lasts at most this many times its `patience`.
 const LONGEST_FLUSH: u32 = 10;
 
-/// Takes records and has them written in order by a thread named `log`; clones share it.
+/// A queue of records that a thread named `log` writes in order; clones share it.
 ///
-/// When the last clone is dropped, the thread writes what it has and ends. It never keeps the process alive.
+/// When the last clone is dropped, the thread writes what is queued and ends. It does not keep the process alive.
 #[derive(Debug, Clone)]
 pub struct LogSink {
     shared: Arc<Shared>,
     _closer: Arc<Closer>,
 }
 
-/// Tells the writer when the last sink is gone; the writer itself holds only `Shared`.
+/// Tells the writer that the last sink is dropped; the writer itself holds only `Shared`.
 #[derive(Debug)]
 struct Closer(Arc<Shared>);
 
@@ -48,7 +51,7 @@ impl Drop for Closer {
     }
 }
 
-/// What the program and the writer share.
+/// The state that the program and the writer share.
 #[derive(Debug)]
 pub(super) struct Shared {
     queue: Mutex<Queue>,
@@ -56,37 +59,37 @@ pub(super) struct Shared {
     work: Condvar,
     /// `flush` waits here.
     progress: Condvar,
-    /// Readers of children wait here.
+    /// The task that reads from children waits here.
     room: Notify,
-    /// Bytes written so far: whether a slow destination still takes some.
+    /// The number of bytes written so far: shows whether a slow output still accepts some.
     written: AtomicU64,
     bound: usize,
     settings: Settings,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Queue {
     /// Whole records.
     pending: Vec<u8>,
-    /// What to do at places in `pending`.
+    /// Changes of the output, in the order of their places in `pending`.
     changes: VecDeque<Change>,
-    /// Where records go once all changes are made; `None`: to a given descriptor.
+    /// The output after all changes; `None` if it is a given descriptor.
     target: Option<LogOutput>,
-    /// Bytes of our own records in `pending`.
+    /// The number of bytes of our own records in `pending`.
     own: usize,
-    /// Own records that found no room, not yet reported.
+    /// The number of our own records that were dropped for lack of room and are not reported yet.
     lost: u64,
     /// The writer is writing.
     busy: bool,
     /// The last write failed.
     broken: bool,
-    /// The writer shall not wait before it tries again.
-    hurry: bool,
-    /// The last sink is gone.
+    /// The writer must try again without a pause.
+    retry_now: bool,
+    /// The last sink is dropped.
     closed: bool,
 }
 
-/// A change of the output, due when the bytes before `at` are written.
+/// A change of the output, to be made when the bytes before `at` are written.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) at: usize,
@@ -99,7 +102,7 @@ pub(super) enum Action {
     Use(Output),
 }
 
-/// What a writer that met a passing failure does next.
+/// The next step of the writer after a failed write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AfterFailure {
     Retry,
@@ -123,19 +126,8 @@ impl LogSink {
         settings: Settings,
         bound: usize,
     ) -> io::Result<Self> {
-        let queue = Queue {
-            pending: Vec::new(),
-            changes: VecDeque::new(),
-            target,
-            own: 0,
-            lost: 0,
-            busy: false,
-            broken: false,
-            hurry: false,
-            closed: false,
-        };
         let shared = Arc::new(Shared {
-            queue: Mutex::new(queue),
+            queue: Mutex::new(Queue { target, ..Queue::default() }),
             work: Condvar::new(),
             progress: Condvar::new(),
             room: Notify::new(),
@@ -152,8 +144,8 @@ impl LogSink {
         &self.shared.settings
     }
 
-    /// Queues one of our own records, or counts it as lost if there is no room. Ours have a share of their own:
-    /// what was read from children can fill more than theirs, since short lines grow when they become records.
+    /// Queues one of our own records, or counts it as lost if there is no room. Our own records may use a quarter of the
+    /// bound, however much output of children is queued.
     pub fn push(&self, record: &[u8]) {
         let mut queue = self.shared.lock();
         if queue.own == 0 || queue.own + record.len() <= self.shared.bound / 4 {
@@ -165,8 +157,8 @@ impl LogSink {
         }
     }
 
-    /// Queues what `write` appends, room or not: for output of children that is read already. `write` must
-    /// append whole records and must not log.
+    /// Queues what `write` appends, even without room: for output of children that is read already. `write` must append
+    /// whole records and must not log.
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut queue = self.shared.lock();
         let before = queue.pending.len();
@@ -178,18 +170,18 @@ impl LogSink {
 
     /// Whether more output of children should be read.
     pub fn has_room(&self) -> bool {
-        !self.shared.is_crowded(&self.shared.lock())
+        !self.shared.is_nearly_full(&self.shared.lock())
     }
 
-    /// Whether so much waits beyond the bound that nobody should be started whose output must be taken in any case.
+    /// Whether so much is queued that no process should be started.
     pub fn is_flooded(&self) -> bool {
-        self.shared.lock().pending.len() >= self.shared.bound + FLOOD
+        self.shared.lock().pending.len() >= self.shared.bound + FLOOD_MARGIN
     }
 
     /// Waits until there is room.
     pub async fn room(&self) {
         loop {
-            // Made before the question, so that room made in between is not missed.
+            // Created before the check, so that a notification in between is not missed.
             let notified = self.shared.room.notified();
             if self.has_room() {
                 return;
@@ -198,12 +190,12 @@ impl LogSink {
         }
     }
 
-    /// Has a file opened again once everything queued so far is written to the old one, as logrotate needs it.
+    /// Reopens the file when everything queued so far is written to the old one, as logrotate expects.
     pub fn reopen(&self) {
         self.shared.change(Action::Reopen);
     }
 
-    /// Opens another output; `None` if it is the one that is used already. An error names the file.
+    /// Opens an output; `None` if it is the one in use. An error names the file.
     pub(super) fn prepare_output(&self, target: &LogOutput) -> io::Result<Option<Output>> {
         if self.shared.lock().target.as_ref() == Some(target) {
             return Ok(None);
@@ -217,15 +209,15 @@ impl LogSink {
         self.shared.lock().target = Some(target.clone());
     }
 
-    /// Blocks until everything queued is written; false if that failed. A destination that takes nothing for the
-    /// time of `patience` is given up, one that is slow only after ten times that.
+    /// Blocks until everything queued is written. Gives up, and returns false, if the output accepts nothing for
+    /// `patience`, or is not done after ten times that.
     pub fn flush(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience * LONGEST_FLUSH;
         let mut deadline = Instant::now() + patience;
         let mut written = self.shared.written();
         let mut queue = self.shared.lock();
         if queue.broken {
-            queue.hurry = true;
+            queue.retry_now = true;
             self.shared.work.notify_one();
         }
         loop {
@@ -237,7 +229,7 @@ impl LogSink {
                 deadline = end.min(Instant::now() + patience);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || (queue.broken && !queue.hurry) {
+            if left.is_zero() || (queue.broken && !queue.retry_now) {
                 return false;
             }
             queue = self.shared.progress.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -246,7 +238,7 @@ impl LogSink {
 }
 
 impl Shared {
-    /// A panic elsewhere leaves whole records behind: the log goes on.
+    /// Ignores poisoning: after a panic, the queue still holds whole records.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -255,18 +247,18 @@ impl Shared {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// For the writer: so many more bytes are written.
+    /// For the writer: counts bytes that are written.
     pub(super) fn note_written(&self, length: usize) {
         self.written.fetch_add(u64::try_from(length).unwrap_or(0), Ordering::Relaxed);
     }
 
-    fn is_crowded(&self, queue: &Queue) -> bool {
+    fn is_nearly_full(&self, queue: &Queue) -> bool {
         queue.pending.len() >= self.bound / 4 * 3
     }
 
-    /// Wakes the writer where it would not look by itself; a needless wake-up is a system call.
+    /// Wakes the writer if it sleeps; a wake-up is a system call.
     fn tell_writer(&self, queue: &Queue) {
-        if !queue.busy || (queue.broken && self.is_crowded(queue)) {
+        if !queue.busy || (queue.broken && self.is_nearly_full(queue)) {
             self.work.notify_one();
         }
     }
@@ -278,7 +270,7 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// For the writer: trades its empty buffer for what is pending. Waits for work; false: there will be none.
+    /// For the writer: waits for work and swaps its empty buffer with the queued bytes. False when the sink is closed.
     pub(super) fn take(&self, batch: &mut Vec<u8>, due: &mut VecDeque<Change>) -> bool {
         let mut queue = self.lock();
         queue.busy = false;
@@ -304,35 +296,35 @@ impl Shared {
         true
     }
 
-    /// For the writer, after a failure that may pass: waits before the next try, but not while children are
-    /// kept waiting, nor for a change that may help. Such changes are moved to `due`.
+    /// For the writer, after a failure that may pass: waits before the next try. Returns earlier if children have to
+    /// wait for room, or if the output is changed; such changes are moved to `due`.
     pub(super) fn wait_to_retry(&self, delay: Duration, due: &mut VecDeque<Change>) -> AfterFailure {
         let deadline = Instant::now() + delay;
         let mut queue = self.lock();
-        queue.hurry = false;
+        queue.retry_now = false;
         self.progress.notify_all();
         loop {
             if !queue.changes.is_empty() {
                 due.append(&mut queue.changes);
                 return AfterFailure::Retry;
             }
-            if queue.closed || self.is_crowded(&queue) {
+            if queue.closed || self.is_nearly_full(&queue) {
                 return AfterFailure::Discard;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if queue.hurry || left.is_zero() {
+            if queue.retry_now || left.is_zero() {
                 return AfterFailure::Retry;
             }
             queue = self.work.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// For the writer: whether the last write failed.
+    /// For the writer: sets whether the last write failed.
     pub(super) fn set_broken(&self, broken: bool) {
         self.lock().broken = broken;
     }
 
-    /// For the writer: queues a record about the log itself, whatever the level and the room.
+    /// For the writer: queues a record about the log itself, whatever the level and even without room.
     pub(super) fn report(&self, level: LogLevel, message: &str) {
         self.write_report(level, message, &mut self.lock().pending);
     }

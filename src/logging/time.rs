@@ -1,4 +1,7 @@
-//! Times as records show them: RFC 3339 in UTC with nine digits of a second. Pure: the clock is read elsewhere.
+//! Times in records: RFC 3339 in UTC with nine digits of a second. Pure: the time is an argument.
+//!
+//! Written by hand: `time` and `jiff` render the whole time for each record; here only the nanoseconds change within a
+//! second. The calendar below is all that would be saved.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,7 +11,7 @@ const LENGTH: usize = 30;
 const NANOS_AT: usize = 20;
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// A time rendered as `2026-11-15T02:43:00.123456789Z`; setting it again within a second renders only the nanoseconds.
+/// A time rendered as `2026-11-15T02:43:00.123456789Z`.
 #[derive(Debug, Clone)]
 pub struct TimeText {
     second: u64,
@@ -24,14 +27,14 @@ impl Default for TimeText {
 }
 
 impl TimeText {
-    /// A text that shows `time`.
+    /// The text of `time`.
     pub fn new(time: SystemTime) -> Self {
         let mut text = Self::default();
         text.set(time);
         text
     }
 
-    /// Shows `time` from now on; times before 1970 show as its first moment.
+    /// Renders another time; a time before 1970 becomes 1970-01-01T00:00:00.
     pub fn set(&mut self, time: SystemTime) {
         let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         if since_epoch.as_secs() != self.second {
@@ -59,7 +62,7 @@ fn render_second(second: u64, text: &mut [u8; LENGTH]) {
     digits(of_day % 60, text.get_mut(17..19));
 }
 
-/// Writes the last digits of `number` over the whole of `place`, with zeros in front.
+/// Fills `place` with the last digits of `number`, with leading zeros.
 fn digits(mut number: u32, place: Option<&mut [u8]>) {
     for digit in place.into_iter().flatten().rev() {
         *digit = b'0' + (number % 10) as u8;

@@ -1,5 +1,5 @@
-//! The thread that writes the log out. It alone may block on the destination. A destination that fails costs
-//! records, which are counted and reported when it works again; it never costs a panic or a busy loop.
+//! The thread that writes the log. Only it may block on the output. When writes fail, records are dropped, counted, and
+//! reported when writes succeed again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,13 +18,13 @@ use crate::reason::reason;
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
-/// Bytes per write, the size of a pipe: a slow reader is seen to read.
+/// Bytes per write, the size of a pipe: with larger writes, a slow reader would look like one that reads nothing.
 const PIECE: usize = 64 * 1024;
 
-/// Starts the thread. Signals are for the program's own thread, so this one never takes any.
+/// Starts the thread, with all signals blocked: the main thread handles them.
 pub(super) fn start(shared: Arc<Shared>, output: Output) -> io::Result<()> {
-    let writer = Writer { shared, output, due: VecDeque::new(), torn: false, outage: None };
-    // Blocked before the thread exists: it inherits the mask, and there is no moment without it.
+    let writer = Writer { shared, output, due: VecDeque::new(), ends_within_record: false, outage: None };
+    // Blocked before the thread exists, since it inherits the mask.
     let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let started = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run());
     mask.thread_set_mask()?;
@@ -39,14 +39,14 @@ pub(super) fn start(shared: Arc<Shared>, output: Output) -> io::Result<()> {
 struct Writer {
     shared: Arc<Shared>,
     output: Output,
-    /// Changes that lie ahead in the batch being written.
+    /// Changes of the output within the batch that is being written.
     due: VecDeque<Change>,
-    /// The output ends within a record whose rest was discarded.
-    torn: bool,
+    /// The output ends within a record: the rest of it was discarded.
+    ends_within_record: bool,
     outage: Option<Outage>,
 }
 
-/// A time in which the output fails.
+/// A time during which writes fail.
 struct Outage {
     since: Instant,
     text: String,
@@ -76,9 +76,9 @@ impl Writer {
                 }
                 continue;
             }
-            let next: &[u8] = if self.torn { b"\n" } else { now.get(..PIECE).unwrap_or(now) };
+            let next: &[u8] = if self.ends_within_record { b"\n" } else { now.get(..PIECE).unwrap_or(now) };
             match self.output.write(next) {
-                Ok(_) if self.torn => self.torn = false,
+                Ok(_) if self.ends_within_record => self.ends_within_record = false,
                 Ok(length) => {
                     self.recover();
                     self.shared.note_written(length);
@@ -86,11 +86,11 @@ impl Writer {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.output.wait_writable(),
-                Err(error) => match self.endure(&error) {
+                Err(error) => match self.after_failure(&error) {
                     AfterFailure::Retry => {}
                     AfterFailure::Discard => {
-                        self.torn |= is_within_record(batch, written);
-                        self.lose(now);
+                        self.ends_within_record |= is_within_record(batch, written);
+                        self.count_lost(now);
                         written = end;
                     }
                 },
@@ -113,12 +113,12 @@ impl Writer {
 
     fn replace(&mut self, output: Output) {
         self.output = output;
-        self.torn = false;
+        self.ends_within_record = false;
     }
 
-    /// Notes a failed write and says what to do with the bytes. A full disk may get space again, and losing
-    /// records is better than stopping the children; any other failure will not pass by waiting.
-    fn endure(&mut self, error: &io::Error) -> AfterFailure {
+    /// Records a failed write and decides what to do with the bytes. A full disk may get space again, so those writes are
+    /// repeated until children would have to wait; any other failure will not pass.
+    fn after_failure(&mut self, error: &io::Error) -> AfterFailure {
         let outage = match &mut self.outage {
             Some(outage) => outage,
             None => {
@@ -143,7 +143,7 @@ impl Writer {
         AfterFailure::Retry
     }
 
-    fn lose(&mut self, bytes: &[u8]) {
+    fn count_lost(&mut self, bytes: &[u8]) {
         if let Some(outage) = &mut self.outage {
             outage.lost_records += memchr_iter(b'\n', bytes).count();
             outage.lost_bytes += bytes.len();
@@ -183,7 +183,7 @@ fn is_within_record(batch: &[u8], at: usize) -> bool {
     at.checked_sub(1).and_then(|before| batch.get(before)).is_some_and(|&byte| byte != b'\n')
 }
 
-/// Whether a failure may pass while we wait.
+/// Whether a failure may pass: the disk or the quota is full.
 fn may_pass(error: &io::Error) -> bool {
     let full = [Errno::ENOSPC, Errno::EDQUOT];
     error.raw_os_error().is_some_and(|code| full.contains(&Errno::from_raw(code)))

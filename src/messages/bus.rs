@@ -1,4 +1,5 @@
-//! How events travel: published once, given one place in the order of all, delivered to those who listen.
+//! Publishing and subscribing: an event is published once, gets the next sequence number, and is delivered to all
+//! subscribers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use super::discovery::WatchChanged;
 use super::event::{Detail, Event, EventKey};
 use super::job::JobChanged;
 
-/// Command to the Registry: deliver this to everybody who listens.
+/// Command to the Registry: deliver this to all subscribers.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Publish(pub Notice);
@@ -22,30 +23,31 @@ pub struct Publish(pub Notice);
 pub struct Notice {
     /// What happened.
     pub event: Arc<Event>,
-    /// To be kept by whoever acts on the event, for as long as it acts.
+    /// Kept by each job that the event starts, until its process has ended.
     pub hold: Option<Arc<Hold>>,
-    /// False if it is told to a newcomer only, of something that happened before: then it is not among all events.
+    /// False if it was made by [`Bus::private`]: then its sequence number is not its own.
     is_published: bool,
 }
 
 impl Notice {
-    /// The number to name as the cause of what comes of the event, if it is among all events.
+    /// The sequence number to name as the cause of later events; `None` for a private event.
     pub fn cause(&self) -> Option<u64> {
         self.is_published.then_some(self.event.sequence)
     }
 }
 
-/// Command to the Registry: from now on deliver these events to that recipient, in the order of subscription.
+/// Command to the Registry: deliver these events to that recipient from now on. Recipients of an event get it in the
+/// order of their subscription.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Subscribe {
-    /// What to deliver.
+    /// The events to deliver.
     pub interest: Interest,
-    /// Whom to deliver it to.
+    /// The recipient.
     pub recipient: Recipient<Notice>,
 }
 
-/// What a subscriber listens for.
+/// The events that a subscriber wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interest {
     /// These events.
@@ -59,13 +61,13 @@ pub enum Interest {
 #[rtype(result = "()")]
 pub struct Unsubscribe(pub Recipient<Notice>);
 
-/// What jobs and watches tell the Pilot. The Registry passes it on once all that was published before is delivered.
+/// Report of a job or watch to the Pilot. The Registry passes it on when all events published before it are delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub enum Report {
-    /// About a job.
+    /// Of a job.
     Job(JobChanged),
-    /// About a watch.
+    /// Of a watch.
     Watch(WatchChanged),
 }
 
@@ -81,19 +83,19 @@ impl From<WatchChanged> for Report {
     }
 }
 
-/// Command to the Registry: tell the Pilot once all that was published before is delivered.
+/// Command to the Registry: send [`Marked`] to the Pilot when all events published before are delivered.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Mark;
 
-/// Everything that was published before the last [`Mark`] is delivered.
+/// All events published before a [`Mark`] are delivered.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Marked;
 
-/// Keeps a stopping job from being signalled while somebody acts on its `stopping` event.
+/// Delays the stop signal of a job while other jobs act on its `stopping` event.
 ///
-/// The last one to drop it tells the job. Nobody can forget to: a panic drops it too.
+/// When the last clone of the `Arc` is dropped, also by a panic, the stopping job gets [`HoldReleased`].
 #[derive(Debug)]
 pub struct Hold {
     job: Recipient<HoldReleased>,
@@ -101,7 +103,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// A hold whose end is told to `job`, with a number to know it by.
+    /// A hold of `job`, with a number to recognise it by.
     pub fn new(job: Recipient<HoldReleased>, number: u64) -> Arc<Self> {
         Arc::new(Self { job, number })
     }
@@ -113,7 +115,7 @@ impl Drop for Hold {
     }
 }
 
-/// Nobody acts on that `stopping` event of the receiving job any more.
+/// No job acts on the receiver's `stopping` event any more. The number is that of the hold.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct HoldReleased(pub u64);
@@ -133,12 +135,12 @@ impl Bus {
         Self { publish, report, mark, last: Arc::default() }
     }
 
-    /// Publishes an event of which nothing more is known, and returns its place in the order of all.
+    /// Publishes an event without details; returns its sequence number.
     pub fn publish(&self, key: EventKey, cause: Option<u64>) -> u64 {
         self.publish_with(key, cause, Detail::default(), None)
     }
 
-    /// Publishes an event with what is known of it, and with a hold for those who act on it.
+    /// Publishes an event with details, and with a hold for the jobs that it starts; returns its sequence number.
     pub fn publish_with(
         &self,
         key: EventKey,
@@ -152,18 +154,18 @@ impl Bus {
         sequence
     }
 
-    /// Tells the Pilot about a job or watch, after everything published before.
+    /// Sends a report to the Pilot, after all events published before are delivered.
     pub fn report(&self, report: impl Into<Report>) {
         self.report.do_send(report.into());
     }
 
-    /// Has the Pilot told when everything published before is delivered.
+    /// Asks for [`Marked`] to the Pilot when all events published before are delivered.
     pub fn mark(&self) {
         self.mark.do_send(Mark);
     }
 
-    /// An event that only some are told: `startup`, to jobs that come later. It has no place of its own in the order,
-    /// but that of the last event before it.
+    /// An event for one job only, such as `startup` for a job that a reload added. It has the sequence number of the last
+    /// published event.
     pub fn private(&self, key: EventKey) -> Notice {
         let (sequence, time) = (self.last.load(Ordering::Relaxed), SystemTime::now());
         let event = Event { sequence, time, cause: None, key, detail: Detail::default() };

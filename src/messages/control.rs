@@ -1,4 +1,4 @@
-//! What the control plane asks of the Pilot, and what it answers.
+//! Requests of the control socket to the Pilot, and the replies.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::signal::Signal;
 
-/// Load the configuration again and change what changed.
+/// Load the configuration again and restart the jobs that changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "Result<ReloadSummary, Refusal>")]
 pub struct Reload {
-    /// Restart what did not change, too.
+    /// Restart unchanged jobs, too.
     pub restart_all: bool,
-    /// Only tell what would be done.
+    /// Only reply what would be done.
     pub dry_run: bool,
 }
 
-/// What a reload did, or would do; names of jobs.
+/// What a reload did, or would do: names of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReloadSummary {
     /// New, changed, or restarted.
@@ -28,24 +28,24 @@ pub struct ReloadSummary {
     pub kept: Vec<String>,
 }
 
-/// Do something to one job, by hand.
+/// An order of the operator to one job.
 #[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "Result<(), Refusal>")]
 pub struct ControlJob {
-    /// Which job.
+    /// The name of the job.
     pub name: String,
-    /// What to do.
+    /// The order.
     pub order: JobOrder,
 }
 
-/// What can be done to a job by hand.
+/// The orders that an operator can give to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobOrder {
     /// Run now.
     Start,
     /// Stop, and stay stopped until started or reloaded.
     Stop,
-    /// Stop and run anew.
+    /// Stop and run again.
     Restart,
     /// Send a signal to its processes.
     Signal(Signal),
@@ -62,7 +62,7 @@ impl fmt::Display for JobOrder {
     }
 }
 
-/// Enter or leave maintenance; answers whether that changed anything.
+/// Enter or leave maintenance; replies whether that changed anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "bool")]
 pub struct SetMaintenance(pub bool);
@@ -72,14 +72,14 @@ pub struct SetMaintenance(pub bool);
 #[rtype(result = "Result<(), Refusal>")]
 pub struct ChangeEnvironment(pub Vec<(String, Option<String>)>);
 
-/// Why the Pilot did not do what it was asked.
+/// Why the Pilot refused a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// There is no such job.
     NoSuchJob(String),
     /// It cannot be done now, for this reason.
     NotNow(String),
-    /// The new configuration is wrong; the whole report.
+    /// The new configuration has errors; the whole report.
     BadConfiguration(String),
     /// No process could be started with these variables, for this reason.
     TooLarge(String),

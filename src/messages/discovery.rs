@@ -1,4 +1,4 @@
-//! What is said to and by the ConsulAgent: what to advertise, what to withdraw, what is observed.
+//! Messages to and from the ConsulAgent: registrations, withdrawals, and the queries of watches.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,39 +8,39 @@ use std::time::Duration;
 use actix::prelude::{Message, Recipient};
 use serde::{Deserialize, Serialize};
 
-/// A service as Consul is to know it.
+/// A service as it is registered in Consul.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
     /// Unique among the services of an agent.
     pub id: Arc<str>,
-    /// What clients ask for.
+    /// The name that clients look up.
     pub name: String,
-    /// Where it is found.
+    /// Its address.
     pub address: IpAddr,
-    /// On which port.
+    /// Its port.
     pub port: u16,
     /// Consul tags.
     pub tags: Vec<String>,
     /// Consul metadata.
     pub meta: Vec<(String, String)>,
-    /// Let other agents change our tags.
+    /// Other agents may change the tags.
     pub enable_tag_override: bool,
-    /// How often we repeat its status.
+    /// How often its status is sent again.
     pub heartbeat: Duration,
-    /// How long Consul believes it.
+    /// How long a status is valid.
     pub ttl: Duration,
-    /// Consul forgets the service after it was critical for this long.
+    /// Consul removes the service after it was critical for this long.
     pub deregister_critical_after: Option<Duration>,
 }
 
 /// The state of a service's check in Consul.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ServiceStatus {
-    /// Served to clients.
+    /// Shown to clients.
     Passing,
-    /// Known, with a warning.
+    /// Registered, with a warning.
     Warning,
-    /// Known, not served.
+    /// Registered, not shown to clients.
     Critical,
 }
 
@@ -58,18 +58,18 @@ impl fmt::Display for ServiceStatus {
 #[derive(Clone, Message)]
 #[rtype(result = "()")]
 pub enum DiscoveryCommand {
-    /// Have the service registered, with this status.
+    /// Register the service, with this status, and keep it registered.
     Advertise(Arc<Registration>, ServiceStatus),
-    /// Have the service registered no more; its owner is told when that is so, or is given up.
+    /// Deregister the service; the recipient is told when that is done or given up.
     Withdraw(Arc<str>, Option<Recipient<Withdrawn>>),
 }
 
-/// Consul does not know the service any more, as far as we could see to it.
+/// The service is deregistered, or that was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct Withdrawn;
 
-/// Command to the ConsulAgent: withdraw everything; answered when that is done or given up.
+/// Command to the ConsulAgent: deregister all services; replies when that is done or given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct WithdrawAll;
@@ -80,25 +80,25 @@ pub struct WithdrawAll;
 pub struct Query {
     /// The name of the watch that asks, as `watch.NAME`.
     pub caller: Arc<str>,
-    /// Which of the watches that had this name.
+    /// Distinguishes watches of the same name.
     pub generation: u64,
     /// The service or keys to look up.
     pub target: QueryTarget,
     /// Datacentre to ask; the agent's own unless given.
     pub datacentre: Option<String>,
-    /// Reply when there is something newer than this, or after that time.
+    /// Reply when there is something newer than this index, or after that time.
     pub newer_than: Option<(u64, Duration)>,
     /// How often to ask a Consul that does not support blocking queries.
     pub interval: Duration,
 }
 
-/// Command to the ConsulAgent: this watch was removed, and sends no query any more.
+/// Command to the ConsulAgent: this watch was removed and sends no more queries.
 #[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct RemoveWatch {
     /// The watch's name, as `watch.NAME`.
     pub caller: Arc<str>,
-    /// Which of the watches that had this name.
+    /// Distinguishes watches of the same name.
     pub generation: u64,
 }
 
@@ -134,9 +134,9 @@ pub enum Found {
     Instance {
         /// Its id, unique in its datacentre together with its address.
         id: String,
-        /// Where it is found.
+        /// Its address.
         address: String,
-        /// On which port.
+        /// Its port.
         port: u16,
     },
     /// A key of the KV store.
@@ -160,13 +160,13 @@ pub enum QueryFailure {
     Interrupted,
 }
 
-/// What a watch knows of the instances or keys that it observes has changed.
+/// Report to the Pilot: the result of a watch changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchChanged {
-    /// Which watch.
+    /// The name of the watch.
     pub name: Arc<str>,
-    /// Which of the watches that had this name: one per configuration that was loaded.
+    /// Distinguishes watches of the same name: the number of the configuration that started it.
     pub generation: u64,
-    /// Whether there are any, once Consul has answered.
+    /// Whether there are instances or keys; `None` before the first reply.
     pub found: Option<bool>,
 }

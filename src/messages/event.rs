@@ -54,7 +54,7 @@ impl EventCode {
         Self::Signal,
     ];
 
-    /// The code as a configuration's `once` and `each` spell it, and as processes are told it.
+    /// The code as configurations and `CONTAINERPILOT_EVENT_CODE` spell it.
     pub const fn config_name(self) -> &'static str {
         match self {
             Self::Startup => "startup",
@@ -96,7 +96,7 @@ impl EventCode {
     }
 }
 
-/// Who an event is about.
+/// The subject of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
     /// The program itself.
@@ -123,12 +123,12 @@ impl fmt::Display for Source {
     }
 }
 
-/// What a subscriber listens for: a code together with its source.
+/// A code together with its source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EventKey {
     /// What happened.
     pub code: EventCode,
-    /// Who it happened to.
+    /// The subject.
     pub source: Source,
 }
 
@@ -138,22 +138,22 @@ impl fmt::Display for EventKey {
     }
 }
 
-/// Something that happened, at its place in the one order of all events.
+/// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Position in the order of all events, from 1.
+    /// Its sequence number, from 1.
     pub sequence: u64,
     /// When it was published.
     pub time: SystemTime,
-    /// The event that led to this one, if one did.
+    /// The sequence number of the event that led to this one, if one did.
     pub cause: Option<u64>,
-    /// What happened, and to whom.
+    /// Code and source.
     pub key: EventKey,
-    /// What more is known of it.
+    /// Details.
     pub detail: Detail,
 }
 
-/// What an event tells people beyond its code and source; no job waits for it.
+/// Details of an event, for people. No decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Detail {
     /// The process that it is about.
@@ -167,7 +167,7 @@ pub struct Detail {
 }
 
 impl Detail {
-    /// Only the reason.
+    /// A detail with only a reason.
     pub fn reason(reason: impl Into<String>) -> Self {
         Self { reason: Some(reason.into()), ..Self::default() }
     }

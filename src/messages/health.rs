@@ -1,4 +1,4 @@
-//! What is said about health.
+//! Messages about health.
 
 use std::fmt;
 
@@ -36,19 +36,19 @@ pub enum Verdict {
     Unknown,
     /// The last try passed.
     Passing,
-    /// As many tries in a row failed as it takes.
+    /// `failures` tries in a row failed.
     Failing,
 }
 
-/// A check of a job came to another verdict.
+/// The verdict of a check changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct CheckChanged {
-    /// Which of the job's checks.
+    /// The index of the check among those of the job.
     pub check: usize,
-    /// The execution that was checked.
+    /// The round that was given with [`CheckCommand::Begin`].
     pub round: u64,
-    /// What it says now.
+    /// The new verdict.
     pub verdict: Verdict,
 }
 
@@ -56,10 +56,10 @@ pub struct CheckChanged {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub enum CheckCommand {
-    /// The job's process has started: check it, as that round.
+    /// The job's process has started: check it. The number of the round comes back with each verdict.
     Begin(u64),
-    /// Check nothing until the next round.
+    /// Stop checking until the next round.
     Pause,
-    /// It is not needed any more.
+    /// The check was removed: end the actor.
     Retire,
 }

@@ -1,4 +1,4 @@
-//! What is said to and about jobs.
+//! Messages to and about jobs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::signal::Signal;
 pub enum Phase {
     /// Waits for its trigger, or for the next one.
     Waiting,
-    /// Runs.
+    /// Its process is being started, or runs.
     Running,
-    /// Took too long; its process group is being killed, then the restart rules apply.
+    /// Ran longer than its timeout: its process group is being killed, then the restart rules apply.
     TimedOut,
-    /// Its process ended; what is left of the group is being ended before the next run.
+    /// Its process ended; the rest of its process group is being ended before the next run.
     Sweeping,
-    /// Waits out the delay before a restart.
+    /// Waits before a restart.
     Delayed,
     /// Told to stop; the jobs that its `stopping` event started are working.
     Holding,
@@ -33,7 +33,7 @@ pub enum Phase {
     Terminating,
     /// Got SIGKILL.
     Killing,
-    /// Stops: its process ended, what is left of the group is being ended.
+    /// Is stopping: its process ended, the rest of its process group is being ended.
     Ending,
     /// Stopped by hand.
     Halted,
@@ -42,7 +42,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Every phase, in the order of a life.
+    /// Every phase, in the order in which a job goes through them.
     pub const ALL: [Self; 13] = [
         Self::Waiting,
         Self::Running,
@@ -98,10 +98,10 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What a job still waits for.
+/// The events that a job still waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Missing {
-    /// Its only trigger has come.
+    /// None: its trigger has happened.
     Nothing,
     /// One of these.
     AnyOf(Vec<EventKey>),
@@ -113,57 +113,57 @@ pub enum Missing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub enum JobCommand {
-    /// Stop for good. In a shutdown nothing but the shutdown's own budget bounds the steps.
+    /// Stop and complete. In a shutdown, only the budget of the shutdown limits the steps.
     Stop {
         /// The event that led to it.
         cause: Option<u64>,
         /// Whether the whole program stops.
         in_shutdown: bool,
     },
-    /// Tell where you are, even if nothing changed, with this number.
+    /// Send [`JobChanged`] with this number, even if nothing changed.
     Answer(u64),
-    /// Complete, if what the job waits for has not come by now: it cannot come any more.
+    /// Complete if the job still waits: its events can no longer happen.
     GiveUp {
         /// Whether the whole program stops.
         in_shutdown: bool,
     },
     /// Stop waiting for others before the stop signal.
     Hurry,
-    /// End at once.
+    /// Send SIGKILL now.
     Kill,
     /// Stop by hand and stay stopped.
     Halt,
     /// Run now, by hand.
     Start,
-    /// Stop and run anew, by hand.
+    /// Stop and run again, by hand.
     Restart,
     /// Send a signal to the job's processes.
     Signal(Signal),
     /// Enter or leave maintenance.
     Maintain(bool),
-    /// It is over and not needed any more.
+    /// The job was removed: end the actor.
     Retire,
 }
 
-/// A job's state changed in a way that the whole program may depend on.
+/// Report to the Pilot: the state of a job changed.
 #[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct JobChanged {
-    /// Which job.
+    /// The name of the job.
     pub name: Arc<str>,
-    /// Which of the jobs that had this name: one per configuration that was loaded.
+    /// Distinguishes jobs of the same name: the number of the configuration that started it.
     pub generation: u64,
-    /// What it is doing now.
+    /// Its phase.
     pub phase: Phase,
     /// Whether it stops only to run again, or until it is started by hand.
     pub returns: bool,
     /// Its health.
     pub health: Health,
-    /// What it still waits for.
+    /// The events that it still waits for.
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.
     pub last_status: Option<u8>,
-    /// The number of the question that it answers.
+    /// The number of the [`JobCommand::Answer`] that it replies to.
     pub answers: Option<u64>,
 }
 

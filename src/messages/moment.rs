@@ -1,15 +1,15 @@
-//! Time as decisions see it: a machine never asks a clock, it is told the time with each input.
+//! The time that machines work with. A machine has no clock: the time comes with each input.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment, as the time since the program began. It never goes back.
+/// A point in time, as the time since the program began. It never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Moment(Duration);
 
 impl Moment {
-    /// The moment at which so much time has passed since the program began.
+    /// The moment this long after the program began.
     pub const fn after(since_beginning: Duration) -> Self {
         Self(since_beginning)
     }
@@ -19,12 +19,12 @@ impl Moment {
         self.0
     }
 
-    /// How long ago `earlier` was; nothing if it is still to come.
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The moment that is so much later.
+    /// The moment this much later.
     pub const fn plus(self, time: Duration) -> Self {
         Self(self.0.saturating_add(time))
     }

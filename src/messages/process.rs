@@ -1,5 +1,4 @@
-//! What is said about processes: which one, and how it ended. Types only: the system calls are in
-//! `crate::process`.
+//! Messages about processes. Types only: the system calls are in `crate::process`.
 
 use std::fmt;
 use std::time::Duration;
@@ -34,9 +33,9 @@ impl fmt::Display for Pid {
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExitStatus {
-    /// By itself, with this status.
+    /// It exited with this status.
     Code(u8),
-    /// By a signal.
+    /// A signal killed it.
     Signal {
         /// The signal that killed it.
         signal: Signal,
@@ -46,17 +45,17 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// Whether it ended by itself with status 0.
+    /// Whether it exited with status 0.
     pub const fn is_success(self) -> bool {
         matches!(self, Self::Code(0))
     }
 
-    /// Whether SIGKILL ended it, or a process whose status it handed on as shells do.
+    /// Whether SIGKILL ended it, or it exited with 137, as a shell does whose child was killed.
     pub fn tells_of_sigkill(self) -> bool {
         self.shell_code() == Self::Signal { signal: Signal::KILL, core_dumped: false }.shell_code()
     }
 
-    /// The status as a shell tells it: 128 + N for signal N.
+    /// The status as in a shell: 128 + N for signal N.
     pub fn shell_code(self) -> u8 {
         match self {
             Self::Code(code) => code,
@@ -75,22 +74,22 @@ impl fmt::Display for ExitStatus {
     }
 }
 
-/// One start of a program, from the request until nothing of it is left. It is known before there is a process, and,
-/// unlike a process number, never used again.
+/// One start of a program, from the request until no process of it is left. It exists before there is a process, and
+/// unlike a process id it is never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExecutionId(pub u64);
 
-/// A program that its receiver asked for is being executed.
+/// To the job or check that asked: its program has been executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct ProcessStarted {
-    /// Which execution.
+    /// The execution.
     pub execution: ExecutionId,
-    /// Its process, and the group that it leads.
+    /// Its process, which leads its process group.
     pub pid: Pid,
 }
 
-/// Why an execution ended without its program having run.
+/// Why the program of an execution never ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unstarted {
     /// The program could not be executed, for this reason.
@@ -99,15 +98,15 @@ pub enum Unstarted {
     Cancelled,
 }
 
-/// An execution that its receiver asked for has ended, and all that it wrote is logged.
+/// To the job or check that asked: the execution has ended, and its output is logged.
 #[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct ProcessEnded {
-    /// Which execution.
+    /// The execution.
     pub execution: ExecutionId,
     /// Its process; `None` if there never was one.
     pub pid: Option<Pid>,
-    /// How it ended; if the program could not be executed, what a shell would tell.
+    /// Its exit status; if the program could not be executed, that of a shell (126 or 127).
     pub status: ExitStatus,
     /// Why its program never ran.
     pub unstarted: Option<Unstarted>,
@@ -115,7 +114,7 @@ pub struct ProcessEnded {
     pub for_memory: bool,
     /// Processes that it put into the background, outside its group, as "NAME (pid N)".
     pub daemons: Vec<String>,
-    /// Whether processes of it are left; then [`GroupGone`] follows once they are not.
+    /// Whether processes of it are left; then [`GroupGone`] follows when they are gone.
     pub leftover: bool,
 }
 
@@ -159,7 +158,7 @@ pub struct Orphan {
     /// The job that its environment names. Servers such as nginx overwrite their environment, and that of another user's
     /// process cannot be read without CAP_SYS_PTRACE.
     pub job: Option<String>,
-    /// Whether its environment is not there yet: it is in the middle of an execve(2).
+    /// Whether it is in the middle of an execve(2), so that it cannot be told yet whose it is.
     pub is_becoming: bool,
 }
 
@@ -168,23 +167,23 @@ impl Orphan {
     pub fn belongs_to(&self, job: &str, program: &str) -> bool {
         match &self.job {
             Some(named) => named == job,
-            None => self.program == program,
+            None => !self.is_becoming && self.program == program,
         }
     }
 }
 
-/// Command: end what jobs left behind. All processes that the kernel gave us get SIGTERM now and SIGKILL from `grace` on;
-/// they are given up `patience` after that. A second one can only shorten the grace.
+/// Command to the Reaper: end the processes that jobs left behind. All orphans get SIGTERM now and SIGKILL after `grace`; they
+/// are given up `patience` after that. A second command can only shorten the grace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct EndOrphans {
-    /// How long they have to end by themselves.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
     /// How long SIGKILL is repeated before they are given up.
     pub patience: Duration,
 }
 
-/// What jobs left behind is gone, or given up.
+/// The orphans are gone, or given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub struct OrphansGone;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Signal(i32);
 
-/// Names of the standard signals, without `SIG`; the first name of a number is the one we print.
+/// Names of the standard signals, without `SIG`; of several names of a number, the first is printed.
 const NAMES: [(&str, i32); 34] = [
     ("HUP", libc::SIGHUP),
     ("INT", libc::SIGINT),
@@ -46,13 +46,13 @@ const NAMES: [(&str, i32); 34] = [
     ("SYS", libc::SIGSYS),
 ];
 
-/// The first real-time signal as glibc's programs count: the name is meant for the child, so it must not
-/// depend on the C library that we ourselves are linked with.
+/// SIGRTMIN in programs with glibc. A name is meant for a child, so it must not depend on the C library that this program
+/// is linked with: musl's SIGRTMIN is 35.
 const RTMIN: i32 = 34;
 const RTMAX: i32 = 64;
 
-/// Signals that are not ours to handle: those that cannot be, those that tell of a fault in our own code, those of the
-/// terminal and of children, and SIGPIPE, which Rust ignores for us.
+/// Signals without a handler of ours: those that cannot be caught, those that report a fault in our own code, those of the
+/// terminal, SIGCHLD, which the Reaper uses, and SIGPIPE, which Rust ignores.
 const NOT_FOR_US: [i32; 14] = [
     libc::SIGKILL,
     libc::SIGSTOP,
@@ -76,7 +76,7 @@ impl Signal {
         (1..=RTMAX).map(Self)
     }
 
-    /// Whether a supervisor handles it.
+    /// Whether the program handles it.
     pub fn is_for_us(self) -> bool {
         !NOT_FOR_US.contains(&self.0)
     }
@@ -102,7 +102,7 @@ impl Signal {
     pub const CONT: Self = Self(libc::SIGCONT);
     /// Cannot be caught: the process ends.
     pub const KILL: Self = Self(libc::SIGKILL);
-    /// The polite request to end.
+    /// A request to end.
     pub const TERM: Self = Self(libc::SIGTERM);
     /// First signal without a meaning of its own.
     pub const USR1: Self = Self(libc::SIGUSR1);

@@ -1,4 +1,5 @@
-//! What there is to see of the running program: written by the actors as it changes, read by the web server.
+//! The board: what the status of the program shows. Actors write to it, the WebServer and the metrics read it. No decision
+//! depends on it.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::collections::{BTreeMap, HashSet};
@@ -14,9 +15,9 @@ use super::job::Phase;
 /// One job as users see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobStatus {
-    /// What it is doing.
+    /// Its phase.
     pub phase: Phase,
-    /// Since when.
+    /// The time at which it entered the phase.
     pub since: SystemTime,
     /// Its health.
     pub health: Health,
@@ -24,13 +25,13 @@ pub struct JobStatus {
     pub checks: Vec<(Arc<str>, Verdict)>,
     /// Its process, while one runs.
     pub pid: Option<i32>,
-    /// Whether its process is still being started.
+    /// Whether execve(2) has not returned yet.
     pub starting: bool,
     /// Runs after the first, since it was configured.
     pub restarts: u64,
-    /// How its last execution ended, in words, with its status as a shell tells it.
+    /// The exit status of its last execution as in a shell, and in words.
     pub last_exit: Option<(u8, String)>,
-    /// Where and on which port it is advertised.
+    /// The address and port that are advertised.
     pub advertised: Option<(String, u16)>,
     /// Whether it ends the program when it completes.
     pub essential: bool,
@@ -38,16 +39,16 @@ pub struct JobStatus {
     pub required: bool,
     /// Whether it was ever started since it was configured.
     pub has_run: bool,
-    /// Why it will never run, if that is so.
+    /// Why it will never run; `None` if it may run or has run.
     pub never_ran: Option<String>,
-    /// Runs in a row that ended early.
+    /// The number of runs in a row that were shorter than `settles_after`.
     pub early_ends: u32,
-    /// A run of this length is no early end.
+    /// `backoff.resetAfter`.
     pub settles_after: Duration,
 }
 
 impl JobStatus {
-    /// A job of which nothing more is known.
+    /// A job with that phase and nothing else.
     pub fn new(phase: Phase) -> Self {
         Self {
             phase,
@@ -68,7 +69,7 @@ impl JobStatus {
         }
     }
 
-    /// The word that users read for what the job is doing.
+    /// The state as users see it: the phase, or `starting`.
     pub fn state(&self) -> &'static str {
         if self.starting { "starting" } else { self.phase.name() }
     }
@@ -79,20 +80,20 @@ impl JobStatus {
 pub struct WatchStatus {
     /// Healthy instances: id, address, port.
     pub instances: Vec<(String, String, u16)>,
-    /// Whether Consul has answered at all.
+    /// Whether Consul has replied at least once.
     pub known: bool,
 }
 
-/// How it goes with Consul; nothing here tells a secret.
+/// The state of the connection to Consul; contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DiscoveryStatus {
     /// How long it took until Consul knew the latest change of a service.
     pub lag: Duration,
-    /// What is wrong, while something is.
+    /// The reason of an outage, while there is one.
     pub trouble: Option<String>,
 }
 
-/// What the configuration says of the order in which things are shown.
+/// The order of the configuration, in which jobs and watches are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
     /// Jobs in the order of the configuration, coprocesses first.
@@ -103,16 +104,16 @@ pub struct Layout {
     pub telemetry: Option<(String, u16)>,
 }
 
-/// Everything there is to see.
+/// The content of the board.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
-    /// In which order it is shown.
+    /// The order of jobs and watches.
     pub layout: Layout,
     /// Jobs by name.
     pub jobs: BTreeMap<Arc<str>, JobStatus>,
     /// Watches by name.
     pub watches: BTreeMap<Arc<str>, WatchStatus>,
-    /// How it goes with Consul.
+    /// The state of the connection to Consul.
     pub discovery: DiscoveryStatus,
     /// Whether the container is in maintenance.
     pub maintenance: bool,
@@ -138,7 +139,7 @@ fn in_order<'a, T>(order: &[Arc<str>], all: &'a BTreeMap<Arc<str>, T>) -> Vec<(&
     first.chain(all.iter().filter(|(name, _)| !configured.contains(name))).collect()
 }
 
-/// The shared view of the program, on its one thread.
+/// The board; clones share it, on the one thread of all actors.
 #[derive(Debug, Clone, Default)]
 pub struct Board(Rc<RefCell<Overview>>);
 

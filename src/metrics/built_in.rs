@@ -1,9 +1,11 @@
-//! The metrics that we keep ourselves, and those that the board shows. The first three names are ContainerPilot's.
+//! The metrics that the program counts itself, and those that are read from the board. ContainerPilot 3 had
+//! `containerpilot_events`, `containerpilot_control_http_requests` and `containerpilot_watch_instances`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Metrics;
 use super::exposition::{Exposition, Kind};
 use super::histogram::Histogram;
 use crate::messages::event::{EventKey, Source};
@@ -12,7 +14,7 @@ use crate::messages::status::Overview;
 
 const HEALTHS: [Health; 4] = [Health::Unknown, Health::Healthy, Health::Unhealthy, Health::Maintenance];
 
-/// What we count ourselves.
+/// The values of the metrics that the program counts itself.
 #[derive(Debug, Default)]
 pub struct BuiltIn {
     events: BTreeMap<EventKey, u64>,
@@ -24,7 +26,7 @@ pub struct BuiltIn {
     consul_failures: u64,
 }
 
-/// Every family of ours, those of [`super::process`] included: a user's metric cannot have such a name.
+/// Every built-in family, those of [`super::process`] included: a user's metric cannot have such a name.
 const NAMES: [&str; 19] = [
     "containerpilot_check_duration_seconds",
     "containerpilot_consul_failures_total",
@@ -47,41 +49,49 @@ const NAMES: [&str; 19] = [
     "process_virtual_memory_bytes",
 ];
 
-/// Whether a name is one of ours.
+/// Whether a built-in metric has this name.
 pub fn is_taken(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-impl BuiltIn {
+impl Metrics {
+    /// Counts an event.
     pub fn event_published(&mut self, key: &EventKey) {
-        match self.events.get_mut(key) {
+        match self.built_in.events.get_mut(key) {
             Some(count) => *count += 1,
-            None => drop(self.events.insert(key.clone(), 1)),
+            None => drop(self.built_in.events.insert(key.clone(), 1)),
         }
     }
 
+    /// Counts a request to the control socket; `path` is a route's pattern.
     pub fn control_answered(&mut self, path: &str, status: u16) {
-        *self.control_requests.entry((status, path.to_owned())).or_default() += 1;
+        *self.built_in.control_requests.entry((status, path.to_owned())).or_default() += 1;
     }
 
+    /// Records how long a health check took.
     pub fn check_took(&mut self, job: &Arc<str>, check: &Arc<str>, time: Duration) {
         let name = (Arc::clone(job), Arc::clone(check));
-        self.check_durations.entry(name).or_default().observe(time.as_secs_f64());
+        self.built_in.check_durations.entry(name).or_default().observe(time.as_secs_f64());
     }
 
+    /// Counts a request to Consul.
     pub fn consul_answered(&mut self, success: bool) {
-        self.consul_requests += 1;
-        self.consul_failures += u64::from(!success);
+        self.built_in.consul_requests += 1;
+        self.built_in.consul_failures += u64::from(!success);
     }
 
+    /// Forgets the series of jobs and watches that are not among these.
     pub fn forget_all_but(&mut self, configured: &HashSet<Source>) {
-        self.events.retain(|key, _| match &key.source {
+        self.built_in.events.retain(|key, _| match &key.source {
             Source::Global | Source::Signal(_) => true,
             Source::Job(_) | Source::Watch(_) | Source::Check(_) => configured.contains(&key.source),
         });
-        self.check_durations.retain(|(job, _), _| configured.contains(&Source::Job(job.clone())));
+        self.built_in.check_durations.retain(|(job, _), _| configured.contains(&Source::Job(job.clone())));
     }
+}
 
+impl BuiltIn {
+    /// Writes the families of all that is counted.
     pub fn expose(&self, out: &mut Exposition) {
         out.family("containerpilot_events", "Count of published events, by code and source.", Kind::Counter);
         for (key, count) in &self.events {
@@ -106,7 +116,7 @@ impl BuiltIn {
     }
 }
 
-/// What jobs and watches show of themselves. Not `job` but `name`: Prometheus has a label `job` of its own.
+/// Writes the state of jobs and watches. The label is `name`, since Prometheus has a label `job` of its own.
 pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     out.family("containerpilot_watch_instances", "Healthy instances of each watched service.", Kind::Gauge);
     for (name, watch) in &overview.watches {
@@ -115,7 +125,7 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     let help = "How long it took until Consul knew the latest change of a service.";
     out.family("containerpilot_consul_lag_seconds", help, Kind::Gauge);
     out.sample(&[], overview.discovery.lag.as_secs_f64());
-    let jobs = || overview.jobs.iter().map(|(name, job)| (label(name), job));
+    let jobs = || overview.jobs.iter().map(|(name, job)| (&**name, job));
     out.family("containerpilot_job_up", "Whether a process of the job runs.", Kind::Gauge);
     for (name, job) in jobs() {
         out.sample(&[("name", name)], f64::from(u8::from(job.pid.is_some())));
@@ -147,12 +157,8 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     out.sample(&[], f64::from(u8::from(overview.maintenance)));
 }
 
-/// How many events wait.
+/// Writes the length of the Registry's queue.
 pub fn expose_queue(out: &mut Exposition, queued: usize) {
     out.family("containerpilot_event_queue_depth", "Events that wait for their delivery.", Kind::Gauge);
     out.sample(&[], queued as f64);
-}
-
-fn label(name: &Arc<str>) -> &str {
-    name
 }

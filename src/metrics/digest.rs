@@ -1,5 +1,8 @@
-//! Quantiles over a sliding window in bounded memory: a merging t-digest per slice of time. Exact for few values;
-//! for many, most precise at the ends, where the quantiles that matter are.
+//! Quantiles over a sliding window in bounded memory: a merging t-digest (Dunning) per slice of time. Exact for up to
+//! 500 values per slice; beyond that, most precise near the quantiles 0 and 1.
+//!
+//! Written by hand: `prometheus` and `prometheus-client` have no summary, and a DDSketch (`metrics-util`) does not
+//! give a few values back exactly.
 
 use std::collections::VecDeque;
 use std::f64::consts::PI;
@@ -9,19 +12,19 @@ use std::time::{Duration, Instant};
 pub const WINDOW: Duration = Duration::from_secs(600);
 /// The window moves in steps of this share of it.
 const SLICES: u32 = 10;
-/// How finely many values are told apart: about as many centroids are kept.
+/// The compression of the t-digest: about as many centroids are kept.
 const COMPRESSION: f64 = 200.0;
-/// Values that wait before they are merged.
+/// A slice is merged when it has this many centroids.
 const PENDING: usize = 500;
 
-/// Values near each other, as their mean and number.
+/// A group of neighbouring values: their mean and their number.
 #[derive(Debug, Clone, Copy)]
 struct Centroid {
     mean: f64,
     weight: f64,
 }
 
-/// The values of one slice of time, sorted after each merge.
+/// The values of one slice of time.
 #[derive(Debug, Clone)]
 struct Slice {
     since: Instant,
@@ -35,7 +38,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Takes a value.
+    /// Adds a value.
     pub fn observe(&mut self, value: f64, now: Instant) {
         self.slices.retain(|slice| now.saturating_duration_since(slice.since) < WINDOW);
         let is_current = |slice: &Slice| now.saturating_duration_since(slice.since) < WINDOW / SLICES;
@@ -73,13 +76,13 @@ fn quantile(sorted: &[Centroid], share: f64) -> f64 {
     f64::NAN
 }
 
-/// Joins neighbours as long as together they take up no more than one step of the scale, which is finest at its ends.
+/// Merges neighbours whose weight together is at most one step of the t-digest's scale function k₁ (arcsine).
 fn merge(centroids: &mut Vec<Centroid>) {
     centroids.sort_by(|a, b| a.mean.total_cmp(&b.mean));
     let total: f64 = centroids.iter().map(|centroid| centroid.weight).sum();
     let scale = |passed: f64| COMPRESSION / (2.0 * PI) * (2.0 * passed / total - 1.0).clamp(-1.0, 1.0).asin();
     let mut merged: Vec<Centroid> = Vec::new();
-    let mut before = 0.0; // weight before the centroid that grows
+    let mut before = 0.0; // the weight of all centroids before the last one in `merged`
     for next in centroids.drain(..) {
         match merged.last_mut() {
             Some(last) if scale(before + last.weight + next.weight) - scale(before) <= 1.0 => {

@@ -1,7 +1,8 @@
-//! The two text formats of Prometheus: its own 0.0.4, and OpenMetrics 1.0.
+//! The two text formats of Prometheus: its own 0.0.4, and OpenMetrics 1.0. Written by hand, since the `prometheus` crate
+//! writes only the first, and `prometheus-client` only the second.
 //!
-//! OpenMetrics wants counters to end in `_total`. ContainerPilot's and users' names often do not, and a name must
-//! not depend on the format a scraper prefers: such counters are `unknown` in OpenMetrics and keep their names.
+//! OpenMetrics demands that the name of a counter ends in `_total`. Many names of ContainerPilot and of users do not,
+//! and a name must be the same in both formats. So such a counter has the type `unknown` in OpenMetrics.
 
 use std::fmt::Write;
 
@@ -31,7 +32,7 @@ impl Format {
         if open_metrics > text { Self::OpenMetrics } else { Self::Prometheus }
     }
 
-    /// The value of the answer's `Content-Type`.
+    /// The `Content-Type` of the response.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -53,13 +54,13 @@ pub enum Kind {
     Summary,
 }
 
-/// Room for what a configuration of some ten jobs shows.
+/// The size of an exposition with about ten jobs.
 const USUAL_SIZE: usize = 16 << 10;
 
 /// Labels of one series: names and values.
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// A text under construction: families, each followed by its samples.
+/// An exposition that is being written: families, each followed by its samples.
 #[derive(Debug)]
 pub struct Exposition {
     format: Format,
@@ -68,7 +69,7 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// An empty text.
+    /// An empty exposition.
     pub fn new(format: Format) -> Self {
         Self { format, text: String::with_capacity(USUAL_SIZE), family: String::new() }
     }
@@ -86,7 +87,6 @@ impl Exposition {
             (_, Kind::Histogram) => (name, "histogram"),
             (_, Kind::Summary) => (name, "summary"),
         };
-        // A family without help would be a lint of every scrape.
         if !help.is_empty() {
             let _ = write!(self.text, "# HELP {shown} ");
             escape(help, self.format == Format::OpenMetrics, &mut self.text);
@@ -144,13 +144,13 @@ fn number(value: f64) -> String {
 
 /// A number as both formats write it.
 fn write_number(value: f64, out: &mut String) {
-    // Nothing that is written to a string fails.
+    // Writing to a string cannot fail.
     let _ = if value.is_nan() {
         out.write_str("NaN")
     } else if value.is_infinite() {
         out.write_str(if value > 0.0 { "+Inf" } else { "-Inf" })
     } else if value.fract() == 0.0 && value.abs() < 1e15 {
-        // Most are whole, and whole numbers are written many times faster.
+        // Most values are whole, and integers are formatted many times faster.
         write!(out, "{}", value as i64)
     } else if !(1e-5..1e17).contains(&value.abs()) {
         write!(out, "{value:e}")

@@ -8,7 +8,7 @@ const BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 /// Values counted into buckets.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
-    /// How many fell into each bucket; not summed up.
+    /// The number of values in each bucket alone; `expose` adds them up.
     buckets: [u64; BOUNDS.len()],
     count: u64,
     sum: f64,

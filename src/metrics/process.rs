@@ -1,5 +1,6 @@
-//! What our own process uses, under the names that every Prometheus client has for it. Each scrape asks, so it asks
-//! where the kernel answers quickly: most of /proc is slower than all the rest of a scrape.
+//! The resources that our own process uses, under the names of Prometheus' client libraries. Read at each scrape, so
+//! from getrusage(2), getrlimit(2) and /proc/self/statm: /proc/self/stat and /proc/self/limits, which the `procfs` crate
+//! would parse, take longer than the rest of a scrape.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -10,24 +11,24 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use super::exposition::{Exposition, Kind};
 
-/// Clock ticks per second in /proc: fixed for programs on every architecture that we run on.
+/// USER_HZ, the clock ticks per second in /proc: 100 on x86-64 and aarch64.
 const TICKS: f64 = 100.0;
 
-/// What the kernel says about us.
+/// The resources that our own process uses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessUse {
-    /// Time on a processor, ours and the kernel's for us.
+    /// User and system CPU time.
     pub cpu_seconds: f64,
-    /// When we were started, since 1970.
+    /// The time at which the process was started, in seconds since 1970.
     pub start_seconds: f64,
     /// Address space.
     pub virtual_bytes: f64,
-    /// Memory in use.
+    /// Resident memory.
     pub resident_bytes: f64,
     /// Open file descriptors.
     pub open_files: f64,
-    /// How many there may be.
-    pub most_files: f64,
+    /// The limit of open file descriptors.
+    pub max_files: f64,
 }
 
 impl ProcessUse {
@@ -35,7 +36,7 @@ impl ProcessUse {
     pub fn read() -> Option<Self> {
         static START: OnceLock<Option<f64>> = OnceLock::new();
         let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-        let (most_files, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+        let (max_files, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
         let page = sysconf(SysconfVar::PAGE_SIZE).ok()??;
         let (virtual_pages, resident_pages) = pages(&fs::read_to_string("/proc/self/statm").ok()?)?;
         Some(Self {
@@ -44,7 +45,7 @@ impl ProcessUse {
             virtual_bytes: virtual_pages * page as f64,
             resident_bytes: resident_pages * page as f64,
             open_files: open_files()? as f64,
-            most_files: if most_files == rlim_t::MAX { f64::INFINITY } else { most_files as f64 },
+            max_files: if max_files == rlim_t::MAX { f64::INFINITY } else { max_files as f64 },
         })
     }
 
@@ -55,7 +56,7 @@ impl ProcessUse {
         out.sample(&[], self.cpu_seconds);
         let gauges = [
             ("process_open_fds", "Number of open file descriptors.", self.open_files),
-            ("process_max_fds", "Maximum number of open file descriptors.", self.most_files),
+            ("process_max_fds", "Maximum number of open file descriptors.", self.max_files),
             ("process_virtual_memory_bytes", "Virtual memory size in bytes.", self.virtual_bytes),
             ("process_resident_memory_bytes", "Resident memory size in bytes.", self.resident_bytes),
             (
@@ -80,10 +81,10 @@ fn pages(statm: &str) -> Option<(f64, f64)> {
     Some((fields.next()?.ok()?, fields.next()?.ok()?))
 }
 
-/// Since Linux 6.2 the size of the directory is their number; before, it is 0.
+/// Since Linux 6.2 the size of /proc/self/fd is the number of open files; before, it is 0.
 fn open_files() -> Option<u64> {
     match fs::metadata("/proc/self/fd").ok()?.len() {
-        // One of them is the directory that we read.
+        // One of them is the open directory itself.
         0 => Some((fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1)),
         count => Some(count),
     }
@@ -109,7 +110,7 @@ mod tests {
     fn the_kernel_tells_what_we_use() {
         let process = ProcessUse::read().unwrap();
         assert!(process.resident_bytes > 100_000.0 && process.virtual_bytes >= process.resident_bytes);
-        assert!(process.open_files >= 3.0 && process.most_files > process.open_files);
+        assert!(process.open_files >= 3.0 && process.max_files > process.open_files);
         assert!(process.cpu_seconds > 0.0);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
         assert!((0.0..86_400.0).contains(&(now - process.start_seconds)), "{}", now - process.start_seconds);

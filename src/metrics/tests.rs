@@ -1,8 +1,12 @@
 //! Rules of the metrics as a whole.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::*;
 use crate::config::spec::MetricKind;
-use crate::messages::event::{EventCode, Source};
+use crate::messages::event::{EventCode, EventKey, Source};
 
 fn spec(name: &str, kind: MetricKind) -> MetricSpec {
     MetricSpec { full_name: name.to_owned(), help: "Help.".to_owned(), kind }

@@ -74,7 +74,9 @@ pub(super) fn describe(pid: Pid) -> Orphan {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     let program = String::from_utf8_lossy(&name).trim_end().to_owned();
     let environment = fs::read(format!("/proc/{pid}/environ"));
-    let is_becoming = environment.as_ref().is_ok_and(Vec::is_empty);
+    // In the middle of execve(2) it has neither environment nor arguments; by itself an environment may well be empty.
+    let is_becoming = environment.as_ref().is_ok_and(Vec::is_empty)
+        && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| arguments.is_empty());
     let job = job(&environment.unwrap_or_default(), process::id());
     Orphan { pid, group: group::of(pid), program, job, is_becoming }
 }

@@ -202,13 +202,13 @@ fn a_hard_dependency_waits_for_the_database_and_a_soft_one_hears_of_it() {
     let consul = Consul::start();
     let pilot = prepared("database.json5").env("CONSUL_HTTP_ADDR", &consul.address()).start();
     pilot.wait_for_line("catalogue", "showing what is in the cache");
-    pilot.wait_for_line("mourn", "there is no database");
+    pilot.wait_for_line("no-database", "there is no database");
     assert_eq!(pilot.lines_of("orders"), [""; 0]);
     consul.register("database", "database-1", 5432, &[]);
     pilot.wait_for_line("orders", "taking orders");
     pilot.wait_for_line("catalogue", "looking again for a database");
     consul.put("/v1/agent/service/deregister/database-1", "");
-    pilot.wait_for_events("mourn exitSuccess", 2);
+    pilot.wait_for_events("no-database exitSuccess", 2);
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 

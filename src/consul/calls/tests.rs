@@ -1,4 +1,4 @@
-//! Answers that no Consul should give: each is an answer or an error, in time, and never a panic.
+//! Responses that no Consul should send: each becomes a reply or an error, within the limit, and never a panic.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_millis(500);
 const TOKEN: &str = "s3cr3t";
 const BODY: &str = r#"[{"Node":{"Address":"10.0.0.1"},"Service":{"ID":"a","Port":80}}]"#;
 
-/// A server that gives each connection the same answer, whatever it asks, and closes it or keeps it open.
+/// A server that sends the same response to each connection, and then closes it or keeps it open.
 fn server(answer: Vec<u8>, closes: bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -60,7 +60,7 @@ fn service() -> QueryTarget {
     QueryTarget::Service { name: "a".to_owned(), tag: None }
 }
 
-/// The result of a question that is answered so; asserts what holds for every answer.
+/// The result of a query with that response; asserts the rules for all responses.
 async fn asked(answer: Vec<u8>, closes: bool, target: QueryTarget) -> Result<QueryReply, CallError> {
     let port = server(answer, closes);
     let began = Instant::now();
@@ -143,7 +143,7 @@ async fn an_answer_that_is_no_http_or_never_whole_is_an_error_in_time() {
         b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),
         chunked("zz\r\n[]\r\n"),
         chunked("ffffffffffffffffff\r\n[]"),
-        // The client does not ask for the last chunk; whether an array is whole, its bracket shows.
+        // The client does not wait for the last chunk; the closing bracket shows that the array is complete.
         chunked("2\r\n[1\r\n"),
         [b"HTTP/1.1 200 OK\r\nX: ".to_vec(), vec![b'x'; 1 << 20]].concat(),
         vec![b'\n'; 1 << 20],
@@ -182,7 +182,7 @@ fn one_instance_with_a_port_that_is_none_does_not_hide_the_others() {
     assert_eq!(instances(body.as_bytes()).unwrap(), expected);
 }
 
-/// JSON of any shape, in which the names that count are likely.
+/// JSON of any shape, often with the names that the client looks for.
 fn json() -> impl Strategy<Value = Value> {
     let name = prop_oneof![
         prop::sample::select(vec!["Node", "Service", "Address", "ID", "Port", "Key", "Value", "Flags"])

@@ -1,4 +1,4 @@
-//! Streams of children, played by threads that write into pipes.
+//! Output of children; threads that write into pipes take their place.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -27,7 +27,7 @@ struct Story {
     child: File,
 }
 
-/// A stream of a child whose pipe is that.
+/// The stream of a child with that pipe.
 fn stream_from(pipe: OwnedFd, log: &Log) -> ChildStream {
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
     ChildOutput::start(log).unwrap().add(pipe, label()).unwrap()
@@ -63,7 +63,7 @@ async fn until(what: &str, mut fact: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a story where local tasks can be started.
+/// Runs a test where `spawn_local` works.
 async fn told<T>(story: impl Future<Output = T>) -> T {
     LocalSet::new().run_until(story).await
 }
@@ -326,7 +326,7 @@ async fn streams_of_many_children_share_one_output_and_their_numbers_are_used_ag
             let streams: Vec<ChildStream> = children.into_iter().map(|(stream, _)| stream).collect();
             until("all ends", || streams.iter().all(|stream| !stream.is_open())).await;
         }
-        assert!(output.forwarder.streams.borrow().iter().all(Option::is_none), "nothing is left of them");
+        assert!(output.forwarder.streams.borrow().is_empty(), "nothing is left of them");
         assert!(log.flush(LONG));
         let text = fs::read_to_string(&path).unwrap();
         for round in 0..3 {

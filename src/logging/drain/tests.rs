@@ -15,7 +15,7 @@ fn spec(path: &Path, level: LogLevel, format: LogFormat) -> LoggingSpec {
     LoggingSpec { level, format, output: LogOutput::File(path.to_owned()) }
 }
 
-/// What `record` puts into a log, times cut off.
+/// The records that `record` writes into a log, without their times.
 fn logged(level: LogLevel, format: LogFormat, record: impl FnOnce(&Log)) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");

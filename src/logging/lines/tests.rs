@@ -1,4 +1,4 @@
-//! What any stream of bytes becomes.
+//! The records of streams of bytes.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const FORMATS: [LogFormat; 3] = [LogFormat::Default, LogFormat::Text, LogFormat::Json];
 
-/// Each line of the default format begins so, at the time of `TimeText::default()`.
+/// The beginning of each record in the default format at the time of `TimeText::default()`.
 const PREFIX: &str = "1970-01-01T00:00:00.000000000Z app 7 ";
 
 fn formatted<'a>(format: LogFormat, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
@@ -26,7 +26,7 @@ fn messages(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
     records.map(|record| record.strip_prefix(PREFIX.as_bytes()).unwrap().to_vec()).collect()
 }
 
-/// Lines joined again from messages that may be pieces.
+/// The lines of messages, with split lines joined again.
 fn joined(messages: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut lines = vec![Vec::new()];
     for message in messages {
@@ -144,7 +144,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(run, 0..12).prop_map(|runs| runs.concat())
 }
 
-/// The lines as a reader understands them.
+/// The expected lines.
 fn lines_of(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut lines: Vec<_> = bytes.split(|&byte| byte == b'\n').collect();
     if lines.last().is_some_and(|line| line.is_empty()) {

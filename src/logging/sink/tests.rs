@@ -1,4 +1,4 @@
-//! Sinks in front of readers that are slow, full, gone or replaced.
+//! Sinks whose output is slow, full, closed or replaced.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
