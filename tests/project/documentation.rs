@@ -108,6 +108,20 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
+fn every_file_that_a_page_names_exists() {
+    let folders = ["src/", "tests/", "docs/", "examples/", "scripts/"];
+    let mut missing = Vec::new();
+    for page in pages().into_iter().filter(|page| page != "CHANGELOG.md") {
+        let (prose, _) = parts(&read(&page));
+        let named = prose.split('`').skip(1).step_by(2).filter(|name| !name.contains([' ', '*', '{']));
+        let named = named.filter(|name| folders.iter().any(|folder| name.starts_with(folder)));
+        let named = named.filter(|name| !root().join(name).exists());
+        missing.extend(named.map(|name| format!("{page}: {name}")));
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
 fn every_page_can_be_reached_from_the_readme() {
     let mut reached = BTreeSet::from(["README.md".to_owned()]);
     let mut open = vec!["README.md".to_owned()];
