@@ -21,12 +21,38 @@ const LAYERS: [(&str, u8); 13] = [
     ("cli", 5),
 ];
 
-/// Files of actors that decide and never act, wherever they are below `src/actors`: `machine.rs`, everything in a
-/// folder `machine/`, and these.
-const PURE: [&str; 2] = ["machine", "readiness"];
+/// Files below `src/actors` that decide and never act: `machine.rs`, and everything in a folder `machine/`.
+const PURE: &str = "machine";
 
-/// Pure files outside `src/actors`, which pure files may import.
+/// Pure files outside `src/actors`, which machines may import.
 const PURE_ELSEWHERE: [&[&str]; 1] = [&["consul", "blocking"]];
+
+/// What machines may use of the standard library: data, and nothing that reads a clock, a file or a lock.
+const PURE_STD: [&str; 12] = [
+    "cmp",
+    "collections",
+    "fmt",
+    "iter",
+    "mem",
+    "net::IpAddr",
+    "ops",
+    "rc::Rc",
+    "slice",
+    "str",
+    "sync::Arc",
+    "time::Duration",
+];
+
+/// Where `unsafe` may be.
+const UNSAFE: [&str; 7] = [
+    "logging/child.rs",
+    "process/execution.rs",
+    "process/group.rs",
+    "process/image.rs",
+    "process/init.rs",
+    "process/spawn.rs",
+    "process/wait.rs",
+];
 
 /// The seam between engines and machines, which every actor imports.
 const SEAM: [&str; 2] = ["actors", "machine"];
@@ -89,15 +115,38 @@ fn without_comments_and_tests(text: &str) -> String {
 fn crate_paths(file: &SourceFile) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for (keyword, base) in [("crate::", &[][..]), ("super::", parent(&file.module))] {
-        for (at, _) in file.code.match_indices(keyword) {
-            let is_word_start =
-                !file.code[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '$'));
-            if is_word_start {
-                expand(base.to_vec(), &file.code[at + keyword.len()..], &mut found);
-            }
+        for at in word_starts(&file.code, keyword) {
+            expand(base.to_vec(), &file.code[at + keyword.len()..], &mut found);
         }
     }
     found
+}
+
+/// Every path in the code that begins with `std`, without that word.
+fn std_paths(file: &SourceFile) -> Vec<String> {
+    let mut found = Vec::new();
+    for at in word_starts(&file.code, "std::") {
+        expand(Vec::new(), &file.code[at + "std::".len()..], &mut found);
+    }
+    found.iter().map(|path| path.join("::")).collect()
+}
+
+/// The first word of every path in the code: `tokio` in `tokio::time::sleep`.
+fn path_roots(code: &str) -> Vec<&str> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let root = |(at, _): (usize, &str)| {
+        let before = &code[..at];
+        let start = before.rfind(|c| !is_name(c)).map_or(0, |other| other + 1);
+        let is_generic = code[at..].starts_with("::<");
+        (!is_generic && !before[..start].ends_with("::")).then(|| &before[start..])
+    };
+    code.match_indices("::").filter_map(root).filter(|name| !name.is_empty()).collect()
+}
+
+fn word_starts<'a>(code: &'a str, keyword: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let continues =
+        |at: usize| code[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '$'));
+    code.match_indices(keyword).map(|(at, _)| at).filter(move |at| !continues(*at))
 }
 
 fn parent(module: &[String]) -> &[String] {
@@ -143,7 +192,7 @@ fn layer(module: Option<&String>) -> Option<u8> {
 
 fn is_pure(file: &SourceFile) -> bool {
     let is_of_an_actor = file.module.first().is_some_and(|top| top == "actors") && file.module != SEAM;
-    (is_of_an_actor && file.module.iter().any(|part| PURE.contains(&part.as_str())))
+    (is_of_an_actor && file.module.iter().any(|part| part == PURE))
         || PURE_ELSEWHERE.iter().any(|pure| file.module == *pure)
 }
 
@@ -193,32 +242,67 @@ fn actors_do_not_import_each_other() {
 }
 
 #[test]
-fn pure_files_import_only_config_messages_serde_and_std() {
+fn machines_see_only_config_messages_serde_and_plain_data() {
     let mut wrong = Vec::new();
     for file in source_files().iter().filter(|file| is_pure(file)) {
         for path in crate_paths(file) {
             let is_own = path.starts_with(parent(&file.module));
             let is_elsewhere =
                 |pure: &&[&str]| path.iter().zip(*pure).filter(|(a, b)| a == b).count() == pure.len();
-            let is_pure = path.iter().any(|part| PURE.contains(&part.as_str()))
-                || PURE_ELSEWHERE.iter().any(is_elsewhere);
+            let is_pure = path.iter().any(|part| part == PURE) || PURE_ELSEWHERE.iter().any(is_elsewhere);
             if !is_own && !is_pure && !path.first().is_some_and(|top| top == "config" || top == "messages") {
-                wrong.push(format!("{} imports {}", file.path.display(), path.join("::")));
+                wrong.push(format!("{} uses {}", file.path.display(), path.join("::")));
             }
         }
-        for line in file.code.lines().map(str::trim) {
-            let import = line.strip_prefix("pub ").unwrap_or(line).strip_prefix("use ");
-            let root = import.and_then(|import| import.split([':', ';', ' ']).next());
-            let is_child = |root: &str| file.code.contains(&format!("mod {root};"));
-            if let Some(root) = root
-                && !is_child(root)
-                && !["std", "core", "alloc", "serde", "crate", "super", "self"].contains(&root)
-            {
-                wrong.push(format!("{}: {line}", file.path.display()));
+        for path in std_paths(file) {
+            if !PURE_STD.iter().any(|allowed| path == *allowed || path.starts_with(&format!("{allowed}::"))) {
+                wrong.push(format!("{} uses std::{path}", file.path.display()));
+            }
+        }
+        for root in path_roots(&file.code) {
+            let is_type = root.starts_with(|c: char| c.is_uppercase()) || root.starts_with(char::is_numeric);
+            let is_number = ["u8", "u16", "u32", "u64", "i32", "usize", "f64", "str"].contains(&root);
+            let is_language = ["std", "serde", "crate", "super", "self"].contains(&root);
+            let is_module = file.code.contains(&format!("mod {root};"))
+                || word_starts(&file.code, "use ").any(|at| names_in_use(&file.code[at..]).contains(&root));
+            if !is_type && !is_number && !is_language && !is_module {
+                wrong.push(format!("{} uses {root}::", file.path.display()));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The names that a `use` brings, and those of the path to them.
+fn names_in_use(statement: &str) -> Vec<&str> {
+    let end = statement.find(';').unwrap_or(statement.len());
+    let names = statement[..end].split(|c: char| !c.is_alphanumeric() && c != '_');
+    let is_own = ["crate::", "super::", "self::", "std::"]
+        .iter()
+        .any(|own| statement["use ".len()..].starts_with(own));
+    names.filter(|_| is_own).collect()
+}
+
+#[test]
+fn every_actor_with_decisions_has_a_machine() {
+    let files = source_files();
+    let has = |module: &[&str]| files.iter().any(|file| file.module == module);
+    for actor in ["consul_agent", "health_check", "job", "pilot", "reaper", "watch"] {
+        assert!(has(&["actors", actor]) && has(&["actors", actor, PURE]), "{actor}");
+    }
+}
+
+#[test]
+fn unsafe_is_where_the_list_says_and_nowhere_else() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let is_unsafe = |file: &SourceFile| word_starts(&file.code, "unsafe ").next().is_some();
+    let mut found: Vec<String> = source_files()
+        .iter()
+        .filter(|file| is_unsafe(file))
+        .map(|file| file.path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned())
+        .collect();
+    found.sort();
+    assert_eq!(found, UNSAFE);
 }
 
 #[test]
@@ -248,4 +332,15 @@ fn the_scanner_sees_every_form_of_import() {
             "actors::job::g",
         ]
     );
+}
+
+#[test]
+fn the_scanner_sees_what_is_used_without_an_import() {
+    let code =
+        "use crate::messages::job;\nfn f() { tokio::spawn(std::fs::read(x)); let a: Vec::<job::Job>; }\n";
+    let file = SourceFile { path: PathBuf::new(), module: vec![], code: code.to_owned() };
+    assert_eq!(std_paths(&file), ["fs::read"]);
+    assert_eq!(path_roots(code), ["crate", "tokio", "std", "job"]);
+    assert_eq!(names_in_use(code), ["use", "crate", "", "messages", "", "job"]);
+    assert!(names_in_use("use tokio::time;").is_empty());
 }
