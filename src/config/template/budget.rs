@@ -86,10 +86,6 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn new() -> Draft {
-        Draft::default()
-    }
-
     pub(super) fn push_str(&mut self, text: &str) {
         if self.full || text.len() > MAX_TEXT - self.text.len() {
             self.full = true;
@@ -153,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_draft_stops_growing_at_its_limit() {
-        let mut draft = Draft::new();
+        let mut draft = Draft::default();
         draft.push_repeated('x', MAX_TEXT);
         assert!(!draft.is_full());
         draft.push('x');
@@ -163,7 +159,7 @@ mod tests {
 
     #[test]
     fn toil_is_paid_for_even_when_little_is_written() {
-        let mut draft = Draft::new();
+        let mut draft = Draft::default();
         draft.toil(usize::MAX);
         assert!(draft.is_full());
         assert!(draft.finish(&mut Budget::new(), HERE).unwrap_err().message.contains("takes too long"));
@@ -171,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_repetition_too_long_to_count_is_refused_without_allocating() {
-        let mut draft = Draft::new();
+        let mut draft = Draft::default();
         draft.push_repeated('é', usize::MAX);
         assert!(draft.is_full());
     }

@@ -85,20 +85,14 @@ impl<'t, 's> Evaluator<'t, 's> {
         if !pipeline.variables.is_empty() {
             return Ok(());
         }
-        let text = match value {
-            Value::Nil => Rc::from("<no value>"),
-            Value::Text(text) => text,
-            value @ (Value::Bool(_)
-            | Value::Int(_)
-            | Value::Byte(_)
-            | Value::Float(_)
-            | Value::Strings(_)
-            | Value::Ints(_)
-            | Value::Environment(_)) => {
-                let mut draft = Draft::new();
-                write_plain(&mut draft, &value);
-                draft.finish(&mut self.session.budget, span)?
-            }
+        let text = if let Value::Text(text) = value {
+            text
+        } else if matches!(value, Value::Nil) {
+            Rc::from("<no value>")
+        } else {
+            let mut draft = Draft::default();
+            write_plain(&mut draft, &value);
+            draft.finish(&mut self.session.budget, span)?
         };
         self.write(&text, span)?;
         if text.is_empty() {

@@ -116,20 +116,13 @@ impl<'t, 's> Evaluator<'t, 's> {
 
 /// The value of a field. A variable that is not set is empty, and nothing has no fields but nothing.
 fn field(value: &Value, name: &Name<'_>) -> Result<Value, TemplateError> {
-    match value {
-        Value::Nil => Ok(Value::Nil),
-        Value::Environment(map) => Ok(Value::Text(map.get(name.text).cloned().unwrap_or_default())),
-        Value::Bool(_)
-        | Value::Int(_)
-        | Value::Byte(_)
-        | Value::Float(_)
-        | Value::Text(_)
-        | Value::Strings(_)
-        | Value::Ints(_) => {
-            let message = format!("cannot evaluate field {} of {}", name.text, value.described());
-            Err(TemplateError::new(name.span, message))
-        }
+    if let Value::Environment(map) = value {
+        return Ok(Value::Text(map.get(name.text).cloned().unwrap_or_default()));
+    } else if matches!(value, Value::Nil) {
+        return Ok(Value::Nil);
     }
+    let message = format!("cannot evaluate field {} of {}", name.text, value.described());
+    Err(TemplateError::new(name.span, message))
 }
 
 fn check_count(function: &Function, found: usize, span: Span) -> Result<(), TemplateError> {

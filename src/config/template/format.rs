@@ -300,7 +300,7 @@ mod tests {
     use crate::config::template::value::environment;
 
     fn write(directive: Directive, value: &Value, verb: char) -> String {
-        let mut out = Draft::new();
+        let mut out = Draft::default();
         directive.write(&mut out, value, verb);
         let here = crate::config::template::span::Span { start: 0, end: 0 };
         out.finish(&mut crate::config::template::budget::Budget::new(), here).unwrap().to_string()

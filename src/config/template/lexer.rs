@@ -17,66 +17,39 @@ pub(super) struct Token<'s> {
     pub(super) spaced: bool,
 }
 
+impl Token<'_> {
+    pub(super) fn is_symbol(&self, symbol: &str) -> bool {
+        self.kind == Kind::Symbol && self.text == symbol
+    }
+
+    pub(super) fn is_keyword(&self, keyword: &str) -> bool {
+        self.kind == Kind::Keyword && self.text == keyword
+    }
+}
+
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Open,
     Close,
-    Declare,
-    Assign,
-    Comma,
-    Pipe,
-    LeftParenthesis,
-    RightParenthesis,
     Dot,
     Field,
     Variable,
     Identifier,
-    Keyword(Keyword),
+    Keyword,
     Boolean,
     Number,
     Character,
     Quoted,
     Raw,
-    /// A character that means nothing in a template.
-    Stray,
+    /// An operator, a parenthesis, or a character that means nothing in a template.
+    Symbol,
     EndOfSource,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keyword {
-    Block,
-    Break,
-    Continue,
-    Define,
-    Else,
-    End,
-    If,
-    Nil,
-    Range,
-    Template,
-    With,
-}
-
-impl Keyword {
-    fn of(word: &str) -> Option<Keyword> {
-        Some(match word {
-            "block" => Keyword::Block,
-            "break" => Keyword::Break,
-            "continue" => Keyword::Continue,
-            "define" => Keyword::Define,
-            "else" => Keyword::Else,
-            "end" => Keyword::End,
-            "if" => Keyword::If,
-            "nil" => Keyword::Nil,
-            "range" => Keyword::Range,
-            "template" => Keyword::Template,
-            "with" => Keyword::With,
-            _ => return None,
-        })
-    }
-}
+const KEYWORDS: [&str; 11] =
+    ["block", "break", "continue", "define", "else", "end", "if", "nil", "range", "template", "with"];
 
 /// Yields the tokens of a source one by one.
 #[derive(Debug)]
@@ -220,15 +193,10 @@ impl<'s> Lexer<'s> {
         self.position += first.len_utf8();
         let next = self.rest().chars().next().unwrap_or_default();
         match first {
-            '=' => Ok(Kind::Assign),
             ':' if next == '=' => {
                 self.position += 1;
-                Ok(Kind::Declare)
+                Ok(Kind::Symbol)
             }
-            '|' => Ok(Kind::Pipe),
-            ',' => Ok(Kind::Comma),
-            '(' => Ok(Kind::LeftParenthesis),
-            ')' => Ok(Kind::RightParenthesis),
             '"' => self.quoted(start, '"', "string").map(|()| Kind::Quoted),
             '\'' => self.quoted(start, '\'', "character constant").map(|()| Kind::Character),
             '`' => self.raw(start).map(|()| Kind::Raw),
@@ -239,9 +207,10 @@ impl<'s> Lexer<'s> {
             '.' | '+' | '-' | '0'..='9' => self.number(start).map(|()| Kind::Number),
             _ if is_word(first) => self.word(start).map(|word| match word {
                 "true" | "false" => Kind::Boolean,
-                _ => Keyword::of(word).map_or(Kind::Identifier, Kind::Keyword),
+                _ if KEYWORDS.contains(&word) => Kind::Keyword,
+                _ => Kind::Identifier,
             }),
-            _ => Ok(Kind::Stray),
+            _ => Ok(Kind::Symbol),
         }
     }
 
@@ -379,18 +348,15 @@ mod tests {
 
     #[test]
     fn every_kind_of_token_is_told_apart() {
-        use Kind::{
-            Assign, Boolean, Character, Close, Comma, Declare, Dot, Field, Identifier, Number, Open, Quoted,
-        };
-        use Kind::{Raw, Stray, Variable};
-        assert_eq!(kinds("{{$x := 1}}"), [Open, Variable, Declare, Number, Close]);
-        assert_eq!(kinds("{{$ = .}}"), [Open, Variable, Assign, Dot, Close]);
-        assert_eq!(kinds("{{.5 .x , true 'a'}}"), [Open, Number, Field, Comma, Boolean, Character, Close]);
-        assert_eq!(kinds("{{\"a}}\" `}}` x ! }}"), [Open, Quoted, Raw, Identifier, Stray, Close]);
-        assert_eq!(
-            kinds("{{if nil}}"),
-            [Open, Kind::Keyword(Keyword::If), Kind::Keyword(Keyword::Nil), Close]
-        );
+        use Kind::{Boolean, Character, Close, Dot, Field, Identifier, Keyword, Number, Open, Quoted};
+        use Kind::{Raw, Symbol, Variable};
+        assert_eq!(kinds("{{$x := 1}}"), [Open, Variable, Symbol, Number, Close]);
+        assert_eq!(texts("{{$x := 1}}"), ["{{", "$x", ":=", "1", "}}"]);
+        assert_eq!(kinds("{{$ = .}}"), [Open, Variable, Symbol, Dot, Close]);
+        assert_eq!(texts("{{$ = .}}"), ["{{", "$", "=", ".", "}}"]);
+        assert_eq!(kinds("{{.5 .x , true 'a'}}"), [Open, Number, Field, Symbol, Boolean, Character, Close]);
+        assert_eq!(kinds("{{\"a}}\" `}}` x ! }}"), [Open, Quoted, Raw, Identifier, Symbol, Close]);
+        assert_eq!(kinds("{{if nil}}"), [Open, Keyword, Keyword, Close]);
     }
 
     #[test]
@@ -413,7 +379,7 @@ mod tests {
         assert_eq!(error("ab{{/* x").span, 2..6);
         assert!(error("ab{{/* x").message.contains("never closed"));
         assert_eq!(error("{{/* x */ 1}}").span, 0..9);
-        assert!(lex("{{ /* x */ }}").unwrap().iter().any(|token| token.kind == Kind::Stray));
+        assert!(lex("{{ /* x */ }}").unwrap().iter().any(|token| token.is_symbol("/")));
     }
 
     #[test]

@@ -77,6 +77,17 @@ impl Value {
         }
     }
 
+    /// The number, for an integer of either kind.
+    pub(super) fn as_integer(&self) -> Option<i64> {
+        if let Value::Byte(byte) = self {
+            Some(i64::from(*byte))
+        } else if let Value::Int(int) = self {
+            Some(*int)
+        } else {
+            None
+        }
+    }
+
     /// The number of elements, for what has elements; the bytes of a string.
     pub(super) fn length(&self) -> Option<usize> {
         match self {
@@ -88,17 +99,28 @@ impl Value {
         }
     }
 
+    /// The element at a position; one byte of a string.
+    pub(super) fn element(&self, position: usize) -> Option<Value> {
+        if let Value::Text(text) = self {
+            text.as_bytes().get(position).map(|byte| Value::Byte(*byte))
+        } else if let Value::Strings(list) = self {
+            list.get(position).map(|text| Value::Text(Rc::clone(text)))
+        } else if let Value::Ints(list) = self {
+            list.get(position).map(|int| Value::Int(*int))
+        } else {
+            None
+        }
+    }
+
     /// The pairs that `range` visits in order, or nothing when the value cannot be ranged over.
     pub(super) fn entries(&self) -> Option<Box<dyn Iterator<Item = (Value, Value)> + '_>> {
         let index = |at: usize| Value::Int(i64::try_from(at).unwrap_or(i64::MAX));
         match self {
             // Like a nil map: nothing to visit, and no mistake.
             Value::Nil => Some(Box::new(std::iter::empty())),
-            Value::Strings(list) => Some(Box::new(
-                list.iter().enumerate().map(move |(at, text)| (index(at), Value::Text(Rc::clone(text)))),
-            )),
-            Value::Ints(list) => {
-                Some(Box::new(list.iter().enumerate().map(move |(at, int)| (index(at), Value::Int(*int)))))
+            Value::Strings(_) | Value::Ints(_) => {
+                let length = self.length().unwrap_or_default();
+                Some(Box::new((0..length).filter_map(move |at| Some((index(at), self.element(at)?)))))
             }
             Value::Environment(map) => Some(Box::new(
                 map.iter().map(|(key, value)| (Value::Text(Rc::clone(key)), Value::Text(Rc::clone(value)))),

@@ -34,20 +34,9 @@ pub(super) fn ne(call: &mut Call<'_>) -> Outcome {
     equal(call, 1).map(|equal| Value::Bool(!equal))
 }
 
-pub(super) fn lt(call: &mut Call<'_>) -> Outcome {
-    order(call).map(|order| Value::Bool(order == Some(Ordering::Less)))
-}
-
-pub(super) fn le(call: &mut Call<'_>) -> Outcome {
-    order(call).map(|order| Value::Bool(matches!(order, Some(Ordering::Less | Ordering::Equal))))
-}
-
-pub(super) fn gt(call: &mut Call<'_>) -> Outcome {
-    order(call).map(|order| Value::Bool(order == Some(Ordering::Greater)))
-}
-
-pub(super) fn ge(call: &mut Call<'_>) -> Outcome {
-    order(call).map(|order| Value::Bool(matches!(order, Some(Ordering::Greater | Ordering::Equal))))
+/// Whether the order of both arguments is as asked.
+pub(super) fn order(call: &mut Call<'_>, is_asked: fn(Ordering) -> bool) -> Outcome {
+    ordering(call).map(|ordering| Value::Bool(ordering.is_some_and(is_asked)))
 }
 
 fn basic(call: &Call<'_>, at: usize) -> Result<Basic, TemplateError> {
@@ -76,7 +65,7 @@ fn equal(call: &mut Call<'_>, with: usize) -> Result<bool, TemplateError> {
     if comparable { Ok(one == other) } else { Err(incompatible(call, with)) }
 }
 
-fn order(call: &mut Call<'_>) -> Result<Option<Ordering>, TemplateError> {
+fn ordering(call: &mut Call<'_>) -> Result<Option<Ordering>, TemplateError> {
     match (basic(call, 0)?, basic(call, 1)?) {
         (Basic::Integer(one), Basic::Integer(other)) => Ok(Some(one.cmp(&other))),
         (Basic::Float(one), Basic::Float(other)) => Ok(one.partial_cmp(&other)),

@@ -30,7 +30,7 @@ struct Compiled {
 pub(super) fn replace_all(call: &mut Call<'_>) -> Outcome {
     let (expression, replacement, text) = (call.text(0)?, call.text(1)?, call.text(2)?);
     let compiled = compile(call, &expression)?;
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     let mut copied = 0;
     pay(call, &compiled, text.len())?;
     for captures in compiled.regex.captures_iter(&text) {
@@ -119,7 +119,7 @@ mod tests {
 
     fn replace(expression: &str, replacement: &str, text: &str) -> String {
         let regex = Regex::new(expression).unwrap();
-        let mut draft = Draft::new();
+        let mut draft = Draft::default();
         let captures = regex.captures(text).unwrap();
         expand(&mut draft, replacement, &captures);
         draft.finish(&mut Budget::new(), Span { start: 0, end: 0 }).unwrap().to_string()
