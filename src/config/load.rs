@@ -13,10 +13,10 @@ use super::lint;
 use super::merge::{self, Merged};
 use super::raw::RawConfig;
 use super::secret::secrets;
-use super::source::{FileId, Rendered, SourceFile, Sources, Span};
+use super::source::{FileId, SourceFile, Sources, Span};
 use super::spec::{CommandLine, JobSpec, MAIN, Spec};
 use super::system::System;
-use super::template;
+use super::template::{self, Rendered};
 use super::validate::{self, JobPlaces, Validated};
 use crate::reason::reason;
 
@@ -214,7 +214,7 @@ impl Loader {
         match template::render(&source.written, env) {
             Ok(rendered) => {
                 source.secrets = secrets(&rendered.text);
-                Some(source.rendered.insert(Rendered { text: rendered.text, map: rendered.map }))
+                Some(source.rendered.insert(rendered))
             }
             Err(error) => {
                 source.secrets = secrets(&source.written);

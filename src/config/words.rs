@@ -1,8 +1,6 @@
 //! Splits an `exec` string into words as a POSIX shell does: quotes and backslashes count, nothing is
 //! expanded, `#` starts no comment, and operators such as `|` are ordinary characters.
 
-use std::fmt;
-
 /// Why a text cannot be split, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WordsError {
@@ -11,14 +9,6 @@ pub struct WordsError {
     /// What is wrong with it.
     pub message: String,
 }
-
-impl fmt::Display for WordsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at byte {})", self.message, self.offset)
-    }
-}
-
-impl std::error::Error for WordsError {}
 
 /// The words of a command line, unquoted. A text of nothing but blanks has none.
 pub fn split(text: &str) -> Result<Vec<String>, WordsError> {

@@ -7,9 +7,9 @@ use super::context::{Context, is_set, key, time, value};
 use super::health::Health;
 use crate::config::diagnostic::Problem;
 use crate::config::interfaces::{self, Selector};
-use crate::config::raw::{OneOrMany, Opt, RawInitialStatus, RawJob, Scalar};
+use crate::config::raw::{OneOrMany, Opt, RawJob, Scalar};
 use crate::config::source::Span;
-use crate::config::spec::{AdvertiseSpec, InitialStatus};
+use crate::config::spec::AdvertiseSpec;
 
 /// The registration of a job that has a port; a job without one must not ask for any.
 pub(super) fn validate(context: &mut Context<'_>, job: &RawJob, health: &Health) -> Option<AdvertiseSpec> {
@@ -48,11 +48,7 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob, health: &Health)
         address,
         tags: strings(&job.tags),
         meta: meta.filter_map(|(key, value)| Some((key.clone(), value.value.as_ref()?.0.clone()))).collect(),
-        initial_status: value(&job.initial_status).map(|status| match status {
-            RawInitialStatus::Passing => InitialStatus::Passing,
-            RawInitialStatus::Warning => InitialStatus::Warning,
-            RawInitialStatus::Critical => InitialStatus::Critical,
-        }),
+        initial_status: value(&job.initial_status).copied(),
         heartbeat: health.heartbeat.unwrap_or(Duration::from_secs(5)),
         ttl: health.ttl.unwrap_or(Duration::from_secs(15)),
         enable_tag_override: consul.is_some_and(|consul| is_set(&consul.enable_tag_override)),

@@ -102,7 +102,7 @@ fn coprocess(context: &mut Context<'_>, field: &Field<RawCoprocess>, raw: &RawCo
     let spec = JobSpec {
         kind: JobKind::Coprocess,
         when: When { trigger, timeout: None },
-        restarts: restarts(&raw.restarts, Limit::Finite(0)),
+        restarts: value(&raw.restarts).map_or(Limit::Finite(0), |restarts| restarts.0),
         ..JobSpec::new(Arc::from(raw.identity()?), Some(exec?))
     };
     let name = raw.name_span().unwrap_or(field.span);
@@ -203,18 +203,9 @@ fn exec(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Optio
     }
 }
 
-fn restarts(raw: &Opt<Restarts>, default: Limit) -> Limit {
-    match value(raw) {
-        None => default,
-        Some(Restarts::Never) => Limit::Finite(0),
-        Some(Restarts::Unlimited) => Limit::Unlimited,
-        Some(Restarts::Times(times)) => Limit::Finite(*times),
-    }
-}
-
 fn job_restarts(context: &mut Context<'_>, raw: &RawJob, when: &When) -> Limit {
     if let (Trigger::Each(_), Some(field)) = (&when.trigger, &raw.restarts)
-        && field.value == Some(Restarts::Unlimited)
+        && field.value == Some(Restarts(Limit::Unlimited))
     {
         let message = ".restarts: \"unlimited\" cannot be combined with `when.each`";
         context.add(
@@ -223,7 +214,8 @@ fn job_restarts(context: &mut Context<'_>, raw: &RawJob, when: &When) -> Limit {
         );
     }
     let is_periodic = matches!(when.trigger, Trigger::Interval(_));
-    restarts(&raw.restarts, if is_periodic { Limit::Unlimited } else { Limit::Finite(0) })
+    let default = if is_periodic { Limit::Unlimited } else { Limit::Finite(0) };
+    value(&raw.restarts).map_or(default, |restarts| restarts.0)
 }
 
 fn stop(context: &mut Context<'_>, raw: &RawJob) -> StopSpec {

@@ -8,13 +8,9 @@ use super::context::{Context, span, value};
 use super::{ControlPlaces, DEFAULT_STOP_BUDGET};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
-use crate::config::raw::{
-    Field, Opt, RawControl, RawLevel, RawLogFormat, RawLogging, RawMetric, RawMetricKind, RawTelemetry,
-    StopTime,
-};
+use crate::config::raw::{Field, Opt, RawControl, RawLevel, RawLogging, RawMetric, RawTelemetry, StopTime};
 use crate::config::spec::{
-    ControlSpec, JobSpec, LogFormat, LogLevel, LogOutput, LoggingSpec, MetricKind, MetricSpec, StopBudget,
-    TelemetrySpec,
+    ControlSpec, JobSpec, LogLevel, LogOutput, LoggingSpec, MetricSpec, StopBudget, TelemetrySpec,
 };
 
 /// Where the control socket is if nothing else is said.
@@ -40,11 +36,7 @@ pub(super) fn logging(context: &mut Context<'_>, field: &Opt<RawLogging>) -> Log
             RawLevel::Fatal => LogLevel::Fatal,
             RawLevel::Panic => LogLevel::Panic,
         }),
-        format: value(&raw.format).map_or(default.format, |format| match format {
-            RawLogFormat::Default => LogFormat::Default,
-            RawLogFormat::Text => LogFormat::Text,
-            RawLogFormat::Json => LogFormat::Json,
-        }),
+        format: value(&raw.format).copied().unwrap_or(default.format),
         output: raw.output.as_ref().and_then(|field| log_output(context, field)).unwrap_or(default.output),
     }
 }
@@ -93,14 +85,14 @@ pub(super) fn stop_budget(
     field: &Opt<StopTime>,
     jobs: &[Arc<JobSpec>],
 ) -> StopBudget {
-    match value(field) {
-        Some(StopTime::Never) => StopBudget::Immediate,
+    match value(field).map(|time| time.0) {
+        Some(StopBudget::Immediate) => StopBudget::Immediate,
         // ContainerPilot cannot tell 0 from absent.
-        Some(StopTime::Within(time)) if !time.is_zero() => {
+        Some(StopBudget::Within(time)) if !time.is_zero() => {
             context.places.stop_timeout = span(field);
-            StopBudget::Within(*time)
+            StopBudget::Within(time)
         }
-        Some(StopTime::Within(_)) | None => {
+        Some(StopBudget::Within(_)) | None => {
             let longest = jobs.iter().map(|job| job.stop.asks_for()).max().unwrap_or_default();
             StopBudget::Within(longest.max(DEFAULT_STOP_BUDGET))
         }
@@ -154,12 +146,7 @@ fn metric(context: &mut Context<'_>, entry: &Field<RawMetric>) -> Option<MetricS
     Some(MetricSpec {
         full_name: full_name?.into_owned(),
         help: value(&raw.help).cloned().unwrap_or_default(),
-        kind: match value(&raw.kind)? {
-            RawMetricKind::Counter => MetricKind::Counter,
-            RawMetricKind::Gauge => MetricKind::Gauge,
-            RawMetricKind::Histogram => MetricKind::Histogram,
-            RawMetricKind::Summary => MetricKind::Summary,
-        },
+        kind: *value(&raw.kind)?,
     })
 }
 
