@@ -8,9 +8,9 @@ mod error;
 use std::cell::RefCell;
 use std::fmt;
 
-use serde::de::{self, DeserializeOwned, Deserializer, Expected, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 
-use self::access::{EntryAccess, EnumAccess, FieldAccess, ItemAccess, StructAccess};
+use self::access::{EntryAccess, FieldAccess, ItemAccess, KindAccess};
 pub use self::error::DecodeError;
 use super::diagnostic::{Problem, Problems};
 use super::document::{Kind, Node};
@@ -61,9 +61,7 @@ struct Sink<'a> {
 
 impl Sink<'_> {
     fn report(&self, error: DecodeError) {
-        if let Some(problem) = error.into_problem() {
-            self.problems.borrow_mut().push(problem);
-        }
+        self.problems.borrow_mut().push(error.into_problem());
     }
 }
 
@@ -136,10 +134,6 @@ impl NodeDecoder<'_> {
         }
     }
 
-    fn wrong(&self, expected: &dyn Expected) -> DecodeError {
-        DecodeError::Expected { what: expected.to_string(), reason: None }
-    }
-
     /// Adds place, path and what was found to an error that has none yet.
     fn locate<T>(&self, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
         result.map_err(|error| error.located(self.node.span, &self.path.to_string(), || self.found()))
@@ -165,7 +159,7 @@ impl NodeDecoder<'_> {
             Kind::Float(value) => visitor.visit_f64(*value),
             Kind::String(text) => visitor.visit_str(text),
             Kind::Array(items) => visitor.visit_seq(ItemAccess::many(self, items)),
-            Kind::Object(entries) => visitor.visit_map(EntryAccess::new(self, entries)),
+            Kind::Object(entries) => visitor.visit_map(EntryAccess::new(self, entries, None)),
         }
     }
 
@@ -175,8 +169,8 @@ impl NodeDecoder<'_> {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         match self.kind_name().filter(|kind| kinds.contains(kind)) {
-            Some(kind) => visitor.visit_enum(EnumAccess { variant: kind, node: Some(self.copy()) }),
-            None => Err(self.wrong(&visitor)),
+            Some(kind) => visitor.visit_enum(KindAccess { kind, node: self.copy() }),
+            None => Err(DecodeError::expected(&visitor)),
         }
     }
 
@@ -187,10 +181,9 @@ impl NodeDecoder<'_> {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         let text = self.node.as_str();
-        let word = text.and_then(|text| words.iter().find(|word| word.eq_ignore_ascii_case(text)));
-        match word {
-            Some(word) => visitor.visit_enum(EnumAccess { variant: word, node: None }),
-            None => Err(DecodeError::Word { words, found: text.map(str::to_owned) }),
+        match text.and_then(|text| words.iter().find(|word| word.eq_ignore_ascii_case(text))) {
+            Some(word) => visitor.visit_enum(word.into_deserializer()),
+            None => Err(DecodeError::not_a_word(words, text)),
         }
     }
 
@@ -246,8 +239,8 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         let result = match self.node.as_object() {
-            Some(entries) => visitor.visit_map(StructAccess::new(&self, entries, fields)),
-            None => Err(self.wrong(&"an object")),
+            Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries, Some(fields))),
+            None => Err(DecodeError::expected(&"an object")),
         };
         self.locate(result)
     }
@@ -270,15 +263,15 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         let result = match self.node.as_array() {
             Some(items) => visitor.visit_seq(ItemAccess::many(&self, items)),
-            None => Err(self.wrong(&"an array")),
+            None => Err(DecodeError::expected(&"an array")),
         };
         self.locate(result)
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         let result = match self.node.as_object() {
-            Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries)),
-            None => Err(self.wrong(&"an object")),
+            Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries, None)),
+            None => Err(DecodeError::expected(&"an object")),
         };
         self.locate(result)
     }
@@ -286,13 +279,5 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
         unit unit_struct tuple tuple_struct identifier ignored_any
-    }
-}
-
-impl<'de> de::IntoDeserializer<'de, DecodeError> for NodeDecoder<'_> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
     }
 }

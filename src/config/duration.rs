@@ -212,7 +212,7 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        GoDuration::parse_config(text).unwrap_err().to_string()
+        GoDuration::parse_config(text).unwrap_err()
     }
 
     #[test]

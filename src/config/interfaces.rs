@@ -294,7 +294,7 @@ mod tests {
 
     fn choose(selectors: &[&str], of: &[(&str, &str)]) -> Result<String, String> {
         let selectors: Vec<_> = selectors.iter().map(|text| Selector::parse(text).unwrap()).collect();
-        resolve(&selectors, &addresses(of)).map(|ip| ip.to_string()).map_err(|error| error.to_string())
+        resolve(&selectors, &addresses(of)).map(|ip| ip.to_string())
     }
 
     #[test]

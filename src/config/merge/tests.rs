@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::spec::{Limit, StopBudget};
 use crate::config::raw::{Dictionary, RawConsul, Restarts, Scalar, StopTime};
 use crate::config::source::FileId;
+use crate::config::spec::{Limit, StopBudget};
 
 fn field<T>(value: T, start: u32) -> Field<T> {
     let span = Span { file: FileId::default(), start, end: start + 1 };

@@ -21,7 +21,7 @@ pub(super) struct Context<'a> {
     pub(super) system: &'a System,
     /// Whether anything can be advertised.
     pub(super) has_consul: bool,
-    pub(super) names: Names<'a>,
+    pub(super) names: Names,
     pub(super) after: After,
     pub(super) places: Places,
     /// Problems added here are not about the part at `path`.
@@ -36,8 +36,8 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) fn new(
-        config: &'a RawConfig,
-        names: Names<'a>,
+        config: &RawConfig,
+        names: Names,
         env: &'a BTreeMap<String, String>,
         system: &'a System,
         problems: &'a mut Problems,

@@ -48,7 +48,7 @@ pub(super) struct After {
 }
 
 impl After {
-    pub(super) fn new(config: &RawConfig, names: &Names<'_>) -> Self {
+    pub(super) fn new(config: &RawConfig, names: &Names) -> Self {
         let has_pre_start =
             entries(&config.jobs).any(|(_, job)| job.identity().as_deref() == Some(PRE_START));
         let coprocess = if has_pre_start { names.job(PRE_START).map(|name| after(&name)) } else { None };
