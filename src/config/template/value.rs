@@ -34,31 +34,25 @@ impl Value {
 
     /// The name of the type as Go's `%T` prints it.
     pub(super) fn go_type(&self) -> &'static str {
-        match self {
-            Value::Nil => "<nil>",
-            Value::Bool(_) => "bool",
-            Value::Int(_) => "int",
-            Value::Byte(_) => "uint8",
-            Value::Float(_) => "float64",
-            Value::Text(_) => "string",
-            Value::Strings(_) => "[]string",
-            Value::Ints(_) => "[]int",
-            Value::Environment(_) => "map[string]string",
-        }
+        self.names().0
     }
 
     /// The kind of value in the words of an error message.
     pub(super) fn described(&self) -> &'static str {
+        self.names().1
+    }
+
+    fn names(&self) -> (&'static str, &'static str) {
         match self {
-            Value::Nil => "nil",
-            Value::Bool(_) => "a boolean",
-            Value::Int(_) => "an integer",
-            Value::Byte(_) => "a byte",
-            Value::Float(_) => "a floating-point number",
-            Value::Text(_) => "a string",
-            Value::Strings(_) => "a list of strings",
-            Value::Ints(_) => "a list of integers",
-            Value::Environment(_) => "the environment",
+            Value::Nil => ("<nil>", "nil"),
+            Value::Bool(_) => ("bool", "a boolean"),
+            Value::Int(_) => ("int", "an integer"),
+            Value::Byte(_) => ("uint8", "a byte"),
+            Value::Float(_) => ("float64", "a floating-point number"),
+            Value::Text(_) => ("string", "a string"),
+            Value::Strings(_) => ("[]string", "a list of strings"),
+            Value::Ints(_) => ("[]int", "a list of integers"),
+            Value::Environment(_) => ("map[string]string", "the environment"),
         }
     }
 
