@@ -17,6 +17,8 @@ use super::document::{Kind, Node};
 use super::secret::{is_secret_name, is_secret_object};
 use super::source::Span;
 
+type Result<T> = std::result::Result<T, DecodeError>;
+
 /// The name under which a [`Field`](super::raw::Field) asks for its place along with its value.
 pub(super) const FIELD: &str = "$field";
 
@@ -135,7 +137,7 @@ impl NodeDecoder<'_> {
     }
 
     /// Adds place, path and what was found to an error that has none yet.
-    fn locate<T>(&self, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
+    fn locate<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| error.located(self.node.span, &self.path.to_string(), || self.found()))
     }
 
@@ -150,7 +152,7 @@ impl NodeDecoder<'_> {
         }
     }
 
-    fn any<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn any<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value> {
         match &self.node.kind {
             Kind::Null => visitor.visit_unit(),
             Kind::Bool(value) => visitor.visit_bool(*value),
@@ -163,11 +165,7 @@ impl NodeDecoder<'_> {
         }
     }
 
-    fn one_of_kinds<'de, V: Visitor<'de>>(
-        &self,
-        kinds: &[&str],
-        visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    fn one_of_kinds<'de, V: Visitor<'de>>(&self, kinds: &[&str], visitor: V) -> Result<V::Value> {
         match self.kind_name().filter(|kind| kinds.contains(kind)) {
             Some(kind) => visitor.visit_enum(KindAccess { kind, node: self.copy() }),
             None => Err(DecodeError::expected(&visitor)),
@@ -179,7 +177,7 @@ impl NodeDecoder<'_> {
         &self,
         words: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    ) -> Result<V::Value> {
         let text = self.node.as_str();
         match text.and_then(|text| words.iter().find(|word| word.eq_ignore_ascii_case(text))) {
             Some(word) => visitor.visit_enum(word.into_deserializer()),
@@ -205,11 +203,11 @@ fn quote(text: &str) -> String {
 impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     type Error = DecodeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.locate(self.any(visitor))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let is_empty = self.empty_is_absent && self.node.as_str() == Some("");
         if is_empty || self.node.kind == Kind::Null {
             return visitor.visit_none();
@@ -217,11 +215,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
         match name {
             FIELD => visitor.visit_seq(FieldAccess::new(&self)),
             ONE_OR_MANY => self.locate(visitor.visit_seq(match self.node.as_array() {
@@ -237,7 +231,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    ) -> Result<V::Value> {
         let result = match self.node.as_object() {
             Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries, Some(fields))),
             None => Err(DecodeError::expected(&"an object")),
@@ -250,7 +244,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         _name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    ) -> Result<V::Value> {
         let is_union = variants.iter().all(|variant| KINDS.contains(variant));
         let result = if is_union {
             self.one_of_kinds(variants, visitor)
@@ -260,7 +254,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         self.locate(result)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let result = match self.node.as_array() {
             Some(items) => visitor.visit_seq(ItemAccess::many(&self, items)),
             None => Err(DecodeError::expected(&"an array")),
@@ -268,7 +262,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         self.locate(result)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let result = match self.node.as_object() {
             Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries, None)),
             None => Err(DecodeError::expected(&"an object")),

@@ -6,7 +6,7 @@ use serde::de::{
     DeserializeSeed, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
-use super::{DecodeError, NEVER_EMPTY, NodeDecoder, Path, UNKNOWN_KEY};
+use super::{DecodeError, NEVER_EMPTY, NodeDecoder, Path, Result, UNKNOWN_KEY};
 use crate::config::diagnostic::Problem;
 use crate::config::document::{Key, Kind, Node};
 use crate::config::suggest;
@@ -94,7 +94,7 @@ impl<'a> EntryAccess<'a> {
 impl<'de> MapAccess<'de> for EntryAccess<'_> {
     type Error = DecodeError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
         while let Some((key, node)) = self.entries.get(self.next) {
             self.next += 1;
             if let Some(name) = self.field(key) {
@@ -105,7 +105,7 @@ impl<'de> MapAccess<'de> for EntryAccess<'_> {
         Ok(None)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
         let Some(Value { name, key, node }) = self.value.take() else { return Err(out_of_turn()) };
         let empty_is_absent = self.fields.is_some() && !NEVER_EMPTY.contains(&name);
         let path = Path::Key(self.object.path, name);
@@ -136,10 +136,7 @@ impl<'a> ItemAccess<'a> {
 impl<'de> SeqAccess<'de> for ItemAccess<'_> {
     type Error = DecodeError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, DecodeError> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
         while let Some(node) = self.items.get(self.next) {
             let index = self.next;
             self.next += 1;
@@ -176,10 +173,7 @@ impl<'a> FieldAccess<'a> {
 impl<'de> SeqAccess<'de> for FieldAccess<'_> {
     type Error = DecodeError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, DecodeError> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
         if self.placed {
             let result = if self.node.is_empty_name() {
                 Err(DecodeError::expected(&"a name"))
@@ -212,7 +206,7 @@ impl<'de> EnumAccess<'de> for KindAccess<'_> {
     type Error = DecodeError;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), DecodeError> {
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self)> {
         Ok((seed.deserialize(self.kind.into_deserializer())?, self))
     }
 }
@@ -220,23 +214,19 @@ impl<'de> EnumAccess<'de> for KindAccess<'_> {
 impl<'de> VariantAccess<'de> for KindAccess<'_> {
     type Error = DecodeError;
 
-    fn unit_variant(self) -> Result<(), DecodeError> {
+    fn unit_variant(self) -> Result<()> {
         Ok(())
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, DecodeError> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value> {
         seed.deserialize(self.node)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, DecodeError> {
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value> {
         Err(out_of_turn())
     }
 
-    fn struct_variant<V: Visitor<'de>>(
-        self,
-        _: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, DecodeError> {
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value> {
         Err(out_of_turn())
     }
 }

@@ -71,3 +71,29 @@ pub fn quoted(text: &str) -> String {
     // What looks like a template action is one, wherever it stands.
     serde_json::Value::from(text).to_string().replace("{{", "{\\u007b")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_text_is_read_as_it_was() {
+        for text in ["", "a b", "\"\\\n\r\t\u{1}", "é{{ .X }}{{{", "'"] {
+            let quoted = quoted(text);
+            assert_eq!(json5::from_str::<String>(&quoted).unwrap(), text);
+            assert!(!quoted.contains("{{"));
+        }
+    }
+
+    #[test]
+    fn comments_are_broken_at_the_width() {
+        let mut writer = Writer::default();
+        writer.open("{");
+        writer.comment(&"word ".repeat(60));
+        writer.quotation("a {{ .X }}\n\nb");
+        writer.close("}");
+        let text = writer.finish();
+        assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
+        assert!(text.ends_with("\n  // a { { .X }}\n  //\n  // b\n}\n"), "{text}");
+    }
+}

@@ -3,8 +3,8 @@
 
 use std::rc::Rc;
 
-use super::TemplateError;
 use super::span::Span;
+use super::{Result, TemplateError};
 
 /// The longest source, output and intermediate text, in bytes.
 pub(super) const MAX_TEXT: usize = 16 << 20;
@@ -32,7 +32,7 @@ impl Budget {
         Budget { steps: MAX_STEPS, depth: 0 }
     }
 
-    pub(super) fn spend(&mut self, steps: u64, at: Span) -> Result<(), TemplateError> {
+    pub(super) fn spend(&mut self, steps: u64, at: Span) -> Result<()> {
         self.steps = self.steps.checked_sub(steps).ok_or_else(|| {
             TemplateError::new(at, format!("rendering takes too long: it is stopped after {MAX_STEPS} steps"))
         })?;
@@ -40,17 +40,12 @@ impl Budget {
     }
 
     /// Pays for a value of this size.
-    pub(super) fn allocate(&mut self, bytes: usize, at: Span) -> Result<(), TemplateError> {
+    pub(super) fn allocate(&mut self, bytes: usize, at: Span) -> Result<()> {
         self.spend((bytes / BYTES_PER_STEP) as u64, at)
     }
 
     /// Pays for a list before it is built, and refuses one that is too long.
-    pub(super) fn allocate_list(
-        &mut self,
-        elements: usize,
-        bytes_each: usize,
-        at: Span,
-    ) -> Result<(), TemplateError> {
+    pub(super) fn allocate_list(&mut self, elements: usize, bytes_each: usize, at: Span) -> Result<()> {
         if elements > MAX_ELEMENTS {
             let message =
                 format!("this list is too long: {elements} elements, expected at most {MAX_ELEMENTS}");
@@ -60,7 +55,7 @@ impl Budget {
     }
 
     /// Goes one level deeper; every successful call is paired with [`Budget::ascend`].
-    pub(super) fn descend(&mut self, at: Span) -> Result<(), TemplateError> {
+    pub(super) fn descend(&mut self, at: Span) -> Result<()> {
         if self.depth >= MAX_DEPTH {
             let message = format!("this is nested too deep: expected at most {MAX_DEPTH} levels");
             return Err(TemplateError::new(at, message));
@@ -119,7 +114,7 @@ impl Draft {
     }
 
     /// The text, unless it would have grown too long.
-    pub(super) fn finish(self, budget: &mut Budget, at: Span) -> Result<Rc<str>, TemplateError> {
+    pub(super) fn finish(self, budget: &mut Budget, at: Span) -> Result<Rc<str>> {
         budget.allocate(self.toil, at)?;
         if self.full {
             return Err(too_long(at));

@@ -9,11 +9,11 @@ mod text;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::TemplateError;
 use super::budget::{Budget, Draft};
 use super::printf::{write_line, write_spaced};
 use super::span::Span;
 use super::value::{Environment, Value};
+use super::{Result, TemplateError};
 use regex::Regexes;
 
 /// A function by its name in templates.
@@ -34,7 +34,7 @@ pub(super) enum Body {
 }
 
 /// What a call yields.
-pub(super) type Outcome = Result<Value, TemplateError>;
+pub(super) type Outcome = Result<Value>;
 
 const fn fixed(name: &'static str, count: usize, body: fn(&mut Call<'_>) -> Outcome) -> Function {
     Function { name, fewest: count, most: Some(count), body: Body::Strict(body) }
@@ -145,7 +145,7 @@ impl Call<'_> {
     }
 
     /// An argument that must be a string.
-    fn text(&self, at: usize) -> Result<Rc<str>, TemplateError> {
+    fn text(&self, at: usize) -> Result<Rc<str>> {
         if let Value::Text(text) = self.value(at) { Ok(text) } else { Err(self.wrong_type(at, "a string")) }
     }
 

@@ -1,7 +1,7 @@
 //! Cuts a source into literal text and the tokens of its actions. Comments and trimmed space end here.
 
-use super::TemplateError;
 use super::span::Span;
+use super::{Result, TemplateError};
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
@@ -66,7 +66,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// The next token; [`Kind::EndOfSource`] again and again at the end.
-    pub(super) fn next(&mut self) -> Result<Token<'s>, TemplateError> {
+    pub(super) fn next(&mut self) -> Result<Token<'s>> {
         match self.action {
             Some(open) => self.in_action(open),
             None => self.in_text(),
@@ -86,7 +86,7 @@ impl<'s> Lexer<'s> {
         Token { kind, text, span: Span { start, end: self.position }, spaced }
     }
 
-    fn in_text(&mut self) -> Result<Token<'s>, TemplateError> {
+    fn in_text(&mut self) -> Result<Token<'s>> {
         loop {
             let start = self.position;
             match self.rest().find(OPEN) {
@@ -118,7 +118,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// Opens an action, or skips a comment.
-    fn open(&mut self) -> Result<Option<Token<'s>>, TemplateError> {
+    fn open(&mut self) -> Result<Option<Token<'s>>> {
         let start = self.position;
         let after = start + OPEN.len();
         let inside = if trims_left(self.from(after)) { after + 2 } else { after };
@@ -133,7 +133,7 @@ impl<'s> Lexer<'s> {
         Ok(Some(token))
     }
 
-    fn skip_comment(&mut self, open: usize, inside: usize) -> Result<(), TemplateError> {
+    fn skip_comment(&mut self, open: usize, inside: usize) -> Result<()> {
         let Some(length) = self.from(inside).find("*/") else {
             let message = "this comment is never closed: expected \"*/}}\"";
             return Err(TemplateError::new(Span { start: open, end: inside }, message));
@@ -166,7 +166,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    fn in_action(&mut self, open: usize) -> Result<Token<'s>, TemplateError> {
+    fn in_action(&mut self, open: usize) -> Result<Token<'s>> {
         let space_from = self.position;
         while !self.close_at(self.position) && self.rest().starts_with(is_space) {
             self.position += 1;
@@ -188,7 +188,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// Goes past the token that starts with this character.
-    fn scan(&mut self, first: char) -> Result<Kind, TemplateError> {
+    fn scan(&mut self, first: char) -> Result<Kind> {
         let start = self.position;
         self.position += first.len_utf8();
         let next = self.rest().chars().next().unwrap_or_default();
@@ -215,7 +215,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// Goes past the letters and digits of a name, after which something else must follow.
-    fn word(&mut self, start: usize) -> Result<&'s str, TemplateError> {
+    fn word(&mut self, start: usize) -> Result<&'s str> {
         let rest = self.rest();
         self.position += rest.len() - rest.trim_start_matches(is_word).len();
         let word = self.source.get(start..self.position).unwrap_or_default();
@@ -228,7 +228,7 @@ impl<'s> Lexer<'s> {
         Err(TemplateError::new(span, format!("unexpected character {next:?} after \"{word}\"")))
     }
 
-    fn quoted(&mut self, start: usize, quote: char, what: &str) -> Result<(), TemplateError> {
+    fn quoted(&mut self, start: usize, quote: char, what: &str) -> Result<()> {
         let mut escaped = false;
         for (at, character) in self.rest().char_indices() {
             match character {
@@ -249,7 +249,7 @@ impl<'s> Lexer<'s> {
         ))
     }
 
-    fn raw(&mut self, start: usize) -> Result<(), TemplateError> {
+    fn raw(&mut self, start: usize) -> Result<()> {
         let Some(length) = self.rest().find('`') else {
             let span = Span { start, end: self.position };
             return Err(TemplateError::new(span, "this raw string is never closed: expected `"));
@@ -259,7 +259,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// Goes past all that could belong to a number, so that an error can name it whole.
-    fn number(&mut self, start: usize) -> Result<(), TemplateError> {
+    fn number(&mut self, start: usize) -> Result<()> {
         self.position = start;
         let mut previous = '\0';
         let mut exponent = ['e', 'E'];
@@ -316,7 +316,7 @@ fn trims_right(rest: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn lex(source: &str) -> Result<Vec<Token<'_>>, TemplateError> {
+    fn lex(source: &str) -> Result<Vec<Token<'_>>> {
         let mut lexer = Lexer::new(source);
         let mut tokens = Vec::new();
         loop {

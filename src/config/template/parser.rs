@@ -3,15 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-use super::TemplateError;
 use super::ast::{Arm, Conditional, Loop, Node, Templates};
 use super::budget::MAX_NESTING;
 use super::lexer::{Kind, Lexer, Token};
 use super::quote;
 use super::span::Span;
+use super::{Result, TemplateError};
 
 /// Parses a source and all templates that it defines.
-pub(super) fn parse(source: &str) -> Result<Templates<'_>, TemplateError> {
+pub(super) fn parse(source: &str) -> Result<Templates<'_>> {
     let mut parser = Parser {
         lexer: Lexer::new(source),
         ahead: VecDeque::new(),
@@ -85,18 +85,18 @@ enum Stop {
 }
 
 impl<'s> Parser<'s> {
-    pub(super) fn next(&mut self) -> Result<Token<'s>, TemplateError> {
+    pub(super) fn next(&mut self) -> Result<Token<'s>> {
         match self.ahead.pop_front() {
             Some(token) => Ok(token),
             None => self.lexer.next(),
         }
     }
 
-    pub(super) fn peek(&mut self) -> Result<Token<'s>, TemplateError> {
+    pub(super) fn peek(&mut self) -> Result<Token<'s>> {
         self.peek_at(0)
     }
 
-    pub(super) fn peek_at(&mut self, distance: usize) -> Result<Token<'s>, TemplateError> {
+    pub(super) fn peek_at(&mut self, distance: usize) -> Result<Token<'s>> {
         loop {
             if let Some(token) = self.ahead.get(distance) {
                 return Ok(*token);
@@ -107,7 +107,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Counts one more level of nesting; every successful call is paired with [`Parser::ascend`].
-    pub(super) fn descend(&mut self, at: Span) -> Result<(), TemplateError> {
+    pub(super) fn descend(&mut self, at: Span) -> Result<()> {
         if self.nesting >= MAX_NESTING {
             let message = format!("this is nested too deep: expected at most {MAX_NESTING} levels");
             return Err(TemplateError::new(at, message));
@@ -121,7 +121,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads text and actions up to an `{{end}}`, an `{{else`, or the end of the source.
-    fn nodes(&mut self, top_level: bool) -> Result<(Vec<Node<'s>>, Stop), TemplateError> {
+    fn nodes(&mut self, top_level: bool) -> Result<(Vec<Node<'s>>, Stop)> {
         let mut nodes = Vec::new();
         loop {
             let token = self.next()?;
@@ -156,7 +156,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads the body of a block, up to its `{{end}}` or an `{{else`, whose place is given.
-    fn body(&mut self, header: Span, name: &str) -> Result<(Vec<Node<'s>>, Option<Span>), TemplateError> {
+    fn body(&mut self, header: Span, name: &str) -> Result<(Vec<Node<'s>>, Option<Span>)> {
         match self.nodes(false)? {
             (nodes, Stop::End(_)) => Ok((nodes, None)),
             (nodes, Stop::Else(span)) => Ok((nodes, Some(span))),
@@ -168,12 +168,12 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads the end of an action.
-    fn close(&mut self, context: &str) -> Result<Span, TemplateError> {
+    fn close(&mut self, context: &str) -> Result<Span> {
         let token = self.next()?;
         if token.kind == Kind::Close { Ok(token.span) } else { Err(unexpected(&token, context)) }
     }
 
-    fn jump(&mut self, head: Span, name: &str, node: Node<'s>) -> Result<Node<'s>, TemplateError> {
+    fn jump(&mut self, head: Span, name: &str, node: Node<'s>) -> Result<Node<'s>> {
         let close = self.close(name)?;
         if self.loops == 0 {
             let message = format!("{{{{{name}}}}} must stand inside {{{{range}}}}");
@@ -183,7 +183,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads an `if` or a `with`.
-    fn conditional(&mut self, head: Span, name: &'s str) -> Result<Node<'s>, TemplateError> {
+    fn conditional(&mut self, head: Span, name: &'s str) -> Result<Node<'s>> {
         let known = self.scope.names.len();
         self.descend(head)?;
         let mut arms = Vec::new();
@@ -205,7 +205,7 @@ impl<'s> Parser<'s> {
         Ok(Node::Conditional(Conditional { arms, otherwise, binds_dot: name == "with", span: head }))
     }
 
-    fn range(&mut self, head: Span) -> Result<Node<'s>, TemplateError> {
+    fn range(&mut self, head: Span) -> Result<Node<'s>> {
         let known = self.scope.names.len();
         self.descend(head)?;
         let over = self.pipeline("range", head)?;
@@ -220,7 +220,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads what follows a last `{{else`, its `}}` first.
-    fn otherwise(&mut self, header: Span, name: &str) -> Result<Vec<Node<'s>>, TemplateError> {
+    fn otherwise(&mut self, header: Span, name: &str) -> Result<Vec<Node<'s>>> {
         self.close("else")?;
         match self.body(header, name)? {
             (nodes, None) => Ok(nodes),
@@ -228,7 +228,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn template(&mut self, head: Span) -> Result<Node<'s>, TemplateError> {
+    fn template(&mut self, head: Span) -> Result<Node<'s>> {
         let (name, _) = self.template_name("template")?;
         let has_argument = self.peek()?.kind != Kind::Close;
         let argument = if has_argument { Some(self.pipeline("template", head)?) } else { None };
@@ -236,7 +236,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads a definition that is used where it stands.
-    fn block(&mut self, head: Span) -> Result<Node<'s>, TemplateError> {
+    fn block(&mut self, head: Span) -> Result<Node<'s>> {
         let (name, name_span) = self.template_name("block")?;
         let argument = Some(self.pipeline("block", head)?);
         let span = head.to(self.close("block")?);
@@ -245,7 +245,7 @@ impl<'s> Parser<'s> {
         Ok(Node::Template { name, argument, span })
     }
 
-    fn definition(&mut self, head: Span, top_level: bool) -> Result<(), TemplateError> {
+    fn definition(&mut self, head: Span, top_level: bool) -> Result<()> {
         if !top_level {
             let message = "{{define}} must stand at the top level, not inside another block";
             return Err(TemplateError::new(head, message));
@@ -256,7 +256,7 @@ impl<'s> Parser<'s> {
         self.define(name, body, name_span)
     }
 
-    fn template_name(&mut self, context: &str) -> Result<(Rc<str>, Span), TemplateError> {
+    fn template_name(&mut self, context: &str) -> Result<(Rc<str>, Span)> {
         let token = self.next()?;
         if token.kind == Kind::Quoted || token.kind == Kind::Raw {
             return Ok((string(&token)?, token.span));
@@ -267,7 +267,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads the body of another template: it knows none of our variables and stands in none of our loops.
-    fn template_body(&mut self, header: Span, name: &str) -> Result<Vec<Node<'s>>, TemplateError> {
+    fn template_body(&mut self, header: Span, name: &str) -> Result<Vec<Node<'s>>> {
         self.descend(header)?;
         let scope = std::mem::replace(&mut self.scope, Scope::fresh());
         let loops = std::mem::take(&mut self.loops);
@@ -282,7 +282,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Adds a template. As in Go, one that holds nothing but space never replaces another, and may be replaced.
-    fn define(&mut self, name: Rc<str>, body: Vec<Node<'s>>, at: Span) -> Result<(), TemplateError> {
+    fn define(&mut self, name: Rc<str>, body: Vec<Node<'s>>, at: Span) -> Result<()> {
         let is_known = self.templates.get(&name).is_some_and(|known| !is_blank(known));
         if is_known && !is_blank(&body) {
             return Err(TemplateError::new(at, format!("template {name:?} is defined twice")));
@@ -299,7 +299,7 @@ fn is_blank(nodes: &[Node<'_>]) -> bool {
 }
 
 /// The value of a string literal.
-pub(super) fn string(token: &Token<'_>) -> Result<Rc<str>, TemplateError> {
+pub(super) fn string(token: &Token<'_>) -> Result<Rc<str>> {
     let inside = token.text.get(1..token.text.len().saturating_sub(1)).unwrap_or_default();
     if token.kind == Kind::Raw {
         return Ok(quote::unquote_raw(inside));

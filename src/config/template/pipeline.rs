@@ -1,6 +1,5 @@
 //! Reads pipelines: `$x, $y := command | command`, where a command is an operand with arguments.
 
-use super::TemplateError;
 use super::ast::{Binding, Command, Name, Operand, Pipeline, Term};
 use super::functions;
 use super::lexer::{Kind, Token};
@@ -9,6 +8,7 @@ use super::parser::{Parser, shown, string, unexpected};
 use super::quote;
 use super::span::Span;
 use super::value::Value;
+use super::{Result, TemplateError};
 
 /// What a pipeline between parentheses is called in error messages; others have the name of their keyword.
 const PARENTHESES: &str = "parentheses";
@@ -23,7 +23,7 @@ fn missing_value(context: &str) -> String {
 
 impl<'s> Parser<'s> {
     /// Reads a pipeline up to its end, which is left to the caller; `at` is to blame when there is none.
-    pub(super) fn pipeline(&mut self, context: &str, at: Span) -> Result<Pipeline<'s>, TemplateError> {
+    pub(super) fn pipeline(&mut self, context: &str, at: Span) -> Result<Pipeline<'s>> {
         let (variables, binding) = self.bindings(context)?;
         let mut commands: Vec<Command<'s>> = Vec::new();
         loop {
@@ -51,7 +51,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads `$x :=`, `$x =` or, in a range, `$x, $y :=`.
-    fn bindings(&mut self, context: &str) -> Result<(Vec<Name<'s>>, Binding), TemplateError> {
+    fn bindings(&mut self, context: &str) -> Result<(Vec<Name<'s>>, Binding)> {
         let mut variables = Vec::new();
         loop {
             let variable = self.peek()?;
@@ -91,7 +91,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads an operand and its arguments, and the `|` after them.
-    fn command(&mut self, context: &str) -> Result<Command<'s>, TemplateError> {
+    fn command(&mut self, context: &str) -> Result<Command<'s>> {
         let head = self.operand()?;
         let mut span = head.span;
         let mut arguments = Vec::new();
@@ -119,7 +119,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads a term and the fields taken of it, which follow without a space.
-    fn operand(&mut self) -> Result<Operand<'s>, TemplateError> {
+    fn operand(&mut self) -> Result<Operand<'s>> {
         let token = self.next()?;
         let mut fields = Vec::new();
         let term = if token.kind == Kind::Field {
@@ -145,7 +145,7 @@ impl<'s> Parser<'s> {
         Ok(Operand { term, fields, span })
     }
 
-    fn term(&mut self, token: &Token<'s>) -> Result<Term<'s>, TemplateError> {
+    fn term(&mut self, token: &Token<'s>) -> Result<Term<'s>> {
         let fault = |message: String| TemplateError::new(token.span, message);
         match token.kind {
             Kind::Dot => Ok(Term::Dot),
@@ -175,7 +175,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn parenthesis(&mut self, open: Span) -> Result<Term<'s>, TemplateError> {
+    fn parenthesis(&mut self, open: Span) -> Result<Term<'s>> {
         self.descend(open)?;
         let pipeline = self.pipeline(PARENTHESES, open);
         let mut pipeline = pipeline.map_err(|error| self.blame_parenthesis(open, error))?;

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{Call, Outcome};
-use crate::config::template::TemplateError;
 use crate::config::template::value::Value;
+use crate::config::template::{Result, TemplateError};
 
 /// The values that can be compared, by what they can be compared with.
 #[derive(PartialEq)]
@@ -39,7 +39,7 @@ pub(super) fn order(call: &mut Call<'_>, is_asked: fn(Ordering) -> bool) -> Outc
     ordering(call).map(|ordering| Value::Bool(ordering.is_some_and(is_asked)))
 }
 
-fn basic(call: &Call<'_>, at: usize) -> Result<Basic, TemplateError> {
+fn basic(call: &Call<'_>, at: usize) -> Result<Basic> {
     match call.value(at) {
         Value::Nil => Ok(Basic::Nothing),
         Value::Bool(value) => Ok(Basic::Bool(value)),
@@ -53,7 +53,7 @@ fn basic(call: &Call<'_>, at: usize) -> Result<Basic, TemplateError> {
     }
 }
 
-fn equal(call: &mut Call<'_>, with: usize) -> Result<bool, TemplateError> {
+fn equal(call: &mut Call<'_>, with: usize) -> Result<bool> {
     let (one, other) = (basic(call, 0)?, basic(call, with)?);
     if let Basic::Text(text) = &one {
         let length = text.len();
@@ -65,7 +65,7 @@ fn equal(call: &mut Call<'_>, with: usize) -> Result<bool, TemplateError> {
     if comparable { Ok(one == other) } else { Err(incompatible(call, with)) }
 }
 
-fn ordering(call: &mut Call<'_>) -> Result<Option<Ordering>, TemplateError> {
+fn ordering(call: &mut Call<'_>) -> Result<Option<Ordering>> {
     match (basic(call, 0)?, basic(call, 1)?) {
         (Basic::Integer(one), Basic::Integer(other)) => Ok(Some(one.cmp(&other))),
         (Basic::Float(one), Basic::Float(other)) => Ok(one.partial_cmp(&other)),

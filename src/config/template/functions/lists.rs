@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::{Call, Outcome};
-use crate::config::template::TemplateError;
+use crate::config::template::Result;
 use crate::config::template::budget::{Draft, MAX_ELEMENTS};
 use crate::config::template::quote::quote;
 use crate::config::template::value::Value;
@@ -46,7 +46,7 @@ fn element(call: &Call<'_>, item: &Value, at: usize) -> Outcome {
 }
 
 /// An argument that must be a position up to `last`; without a last one there is no position at all.
-fn position(call: &Call<'_>, at: usize, last: Option<usize>) -> Result<usize, TemplateError> {
+fn position(call: &Call<'_>, at: usize, last: Option<usize>) -> Result<usize> {
     let number = whole(call, at)?;
     let position = usize::try_from(number).ok();
     position.filter(|position| last.is_some_and(|last| *position <= last)).ok_or_else(|| {
@@ -55,7 +55,7 @@ fn position(call: &Call<'_>, at: usize, last: Option<usize>) -> Result<usize, Te
     })
 }
 
-fn whole(call: &Call<'_>, at: usize) -> Result<i64, TemplateError> {
+fn whole(call: &Call<'_>, at: usize) -> Result<i64> {
     call.value(at).as_integer().ok_or_else(|| call.wrong_type(at, "an integer"))
 }
 
@@ -81,7 +81,7 @@ pub(super) fn slice(call: &mut Call<'_>) -> Outcome {
 }
 
 /// The bounds of a slice. A third one limits what Go could append to it, and is only checked.
-fn bounds(call: &Call<'_>, length: usize, most: usize) -> Result<Range<usize>, TemplateError> {
+fn bounds(call: &Call<'_>, length: usize, most: usize) -> Result<Range<usize>> {
     let found = call.arguments.len() - 1;
     if found > most {
         return Err(call.fault(format!("expected at most {most} indexes, found {found}")));
@@ -151,7 +151,7 @@ pub(super) fn count(call: &mut Call<'_>) -> Outcome {
 }
 
 /// A bound of a loop: an integer, or a string that holds one.
-fn bound(call: &Call<'_>, at: usize) -> Result<i64, TemplateError> {
+fn bound(call: &Call<'_>, at: usize) -> Result<i64> {
     let Value::Text(text) = call.value(at) else { return whole(call, at) };
     let wrong =
         || call.argument_fault(at, format!("expected an integer, found {}", quote(&text, '"', false)));
