@@ -162,14 +162,11 @@ impl fmt::Display for GoDuration {
         match nanoseconds {
             0 => f.write_str("0s"),
             1..1_000 => write!(f, "{nanoseconds}ns"),
-            1_000..1_000_000 => write!(f, "{}\u{b5}s", Decimal { value: nanoseconds, unit: 1_000 }),
-            1_000_000..NANOS_PER_SECOND => {
-                write!(f, "{}ms", Decimal { value: nanoseconds, unit: 1_000_000 })
-            }
+            1_000..1_000_000 => write!(f, "{}\u{b5}s", decimal(nanoseconds, 3)),
+            1_000_000..NANOS_PER_SECOND => write!(f, "{}ms", decimal(nanoseconds, 6)),
             NANOS_PER_SECOND.. => {
                 let minutes = nanoseconds / (60 * NANOS_PER_SECOND);
-                let seconds =
-                    Decimal { value: nanoseconds % (60 * NANOS_PER_SECOND), unit: NANOS_PER_SECOND };
+                let seconds = decimal(nanoseconds % (60 * NANOS_PER_SECOND), 9);
                 match (minutes / 60, minutes % 60) {
                     (0, 0) => write!(f, "{seconds}s"),
                     (0, minutes) => write!(f, "{minutes}m{seconds}s"),
@@ -180,22 +177,11 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// `value / unit` with as many decimals as it needs; `unit` is a power of ten.
-struct Decimal {
-    value: u64,
-    unit: u64,
-}
-
-impl fmt::Display for Decimal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.value / self.unit)?;
-        let fraction = self.value % self.unit;
-        if fraction == 0 {
-            return Ok(());
-        }
-        let width = self.unit.ilog10() as usize;
-        write!(f, ".{}", format!("{fraction:0width$}").trim_end_matches('0'))
-    }
+/// A number whose last `digits` are decimals, without the zeros at its end.
+fn decimal(number: u64, digits: usize) -> String {
+    let written = format!("{number:0width$}", width = digits + 1);
+    let (whole, decimals) = written.split_at(written.len() - digits);
+    format!("{whole}.{decimals}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

@@ -25,7 +25,10 @@ pub fn split(text: &str) -> Result<Vec<String>, WordsError> {
                 // An escaped newline continues the line: it is removed and separates nothing.
                 Some((_, '\n')) => {}
                 Some((_, escaped)) => word.get_or_insert_default().push(escaped),
-                None => return Err(trailing_backslash(offset)),
+                None => {
+                    let message = "this backslash at the end has nothing to escape".to_owned();
+                    return Err(WordsError { offset, message });
+                }
             },
             other => word.get_or_insert_default().push(other),
         }
@@ -71,10 +74,6 @@ fn double_quoted(
 
 fn unclosed(kind: &str, offset: usize) -> WordsError {
     WordsError { offset, message: format!("this {kind} quote is never closed") }
-}
-
-fn trailing_backslash(offset: usize) -> WordsError {
-    WordsError { offset, message: "this backslash at the end has nothing to escape".to_owned() }
 }
 
 #[cfg(test)]
