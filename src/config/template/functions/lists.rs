@@ -141,8 +141,7 @@ pub(super) fn count(call: &mut Call<'_>) -> Outcome {
     };
     let length = usize::try_from(from.abs_diff(to)).unwrap_or(usize::MAX);
     if length > MAX_ELEMENTS {
-        let message = format!("cannot count {length} numbers: expected at most {MAX_ELEMENTS}");
-        return Err(call.fault(message));
+        return Err(call.fault(format!("cannot count {length} numbers: expected at most {MAX_ELEMENTS}")));
     }
     call.session.budget.allocate_list(length, INT_SIZE, call.span)?;
     let list: Vec<i64> =
