@@ -164,11 +164,12 @@ pub(super) fn value<T>(field: &Opt<T>) -> Option<&T> {
     field.as_ref()?.value.as_ref()
 }
 
-/// The places of the key and the value of a field that was given.
+/// Where the key of a field is, if it was given.
 pub(super) fn key<T>(field: &Opt<T>) -> Option<Span> {
     field.as_ref().map(|field| field.key)
 }
 
+/// Where the value of a field is, if it was given.
 pub(super) fn span<T>(field: &Opt<T>) -> Option<Span> {
     field.as_ref().map(|field| field.span)
 }

@@ -20,12 +20,12 @@ pub(super) fn validate(context: &mut Context<'_>, raw: &RawTls, is_consul: bool)
         let message = ": a certificate and its key go together: expected both `clientcert` and `clientkey`";
         context.error("incomplete-tls", place, message);
     }
-    let server_name = variable(context, is_consul, "CONSUL_TLS_SERVER_NAME");
+    let server_name =
+        variable(context, is_consul, "CONSUL_TLS_SERVER_NAME").or_else(|| value(&raw.servername).cloned());
     let verify = match variable(context, is_consul, "CONSUL_HTTP_SSL_VERIFY") {
         Some(text) => verify_by_variable(context, &text.to_ascii_lowercase())?,
         None => value(&raw.verify).is_none_or(|verify| verify.0),
     };
-    let server_name = server_name.or_else(|| value(&raw.servername).cloned());
     Some(TlsSpec { ca_file, ca_path, client_cert, client_key, server_name, verify })
 }
 
