@@ -38,7 +38,9 @@ impl Converter<'_> {
         };
         let main_name = self.main_job(main, pre_start.is_some());
         for item in others {
-            self.object(item, |this| drop(this.service(item)));
+            self.object(item, |this| {
+                this.service(item);
+            });
         }
         self.stop_hooks(root, &main_name);
         self.tasks(root);
