@@ -8,14 +8,16 @@ mod error;
 use std::cell::RefCell;
 use std::fmt;
 
-use serde::de::{self, DeserializeOwned, Deserializer, Expected, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 
-use self::access::{EntryAccess, EnumAccess, FieldAccess, ItemAccess, StructAccess};
+use self::access::{EntryAccess, FieldAccess, ItemAccess, KindAccess};
 pub use self::error::DecodeError;
 use super::diagnostic::{Problem, Problems};
 use super::document::{Kind, Node};
 use super::secret::{is_secret_name, is_secret_object};
 use super::source::Span;
+
+type Result<T> = std::result::Result<T, DecodeError>;
 
 /// The name under which a [`Field`](super::raw::Field) asks for its place along with its value.
 pub(super) const FIELD: &str = "$field";
@@ -61,9 +63,7 @@ struct Sink<'a> {
 
 impl Sink<'_> {
     fn report(&self, error: DecodeError) {
-        if let Some(problem) = error.into_problem() {
-            self.problems.borrow_mut().push(problem);
-        }
+        self.problems.borrow_mut().push(error.into_problem());
     }
 }
 
@@ -136,12 +136,8 @@ impl NodeDecoder<'_> {
         }
     }
 
-    fn wrong(&self, expected: &dyn Expected) -> DecodeError {
-        DecodeError::Expected { what: expected.to_string(), reason: None }
-    }
-
     /// Adds place, path and what was found to an error that has none yet.
-    fn locate<T>(&self, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
+    fn locate<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| error.located(self.node.span, &self.path.to_string(), || self.found()))
     }
 
@@ -156,7 +152,7 @@ impl NodeDecoder<'_> {
         }
     }
 
-    fn any<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn any<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value> {
         match &self.node.kind {
             Kind::Null => visitor.visit_unit(),
             Kind::Bool(value) => visitor.visit_bool(*value),
@@ -165,18 +161,14 @@ impl NodeDecoder<'_> {
             Kind::Float(value) => visitor.visit_f64(*value),
             Kind::String(text) => visitor.visit_str(text),
             Kind::Array(items) => visitor.visit_seq(ItemAccess::many(self, items)),
-            Kind::Object(entries) => visitor.visit_map(EntryAccess::new(self, entries)),
+            Kind::Object(entries) => visitor.visit_map(EntryAccess::new(self, entries, None)),
         }
     }
 
-    fn one_of_kinds<'de, V: Visitor<'de>>(
-        &self,
-        kinds: &[&str],
-        visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    fn one_of_kinds<'de, V: Visitor<'de>>(&self, kinds: &[&str], visitor: V) -> Result<V::Value> {
         match self.kind_name().filter(|kind| kinds.contains(kind)) {
-            Some(kind) => visitor.visit_enum(EnumAccess { variant: kind, node: Some(self.copy()) }),
-            None => Err(self.wrong(&visitor)),
+            Some(kind) => visitor.visit_enum(KindAccess { kind, node: self.copy() }),
+            None => Err(DecodeError::expected(&visitor)),
         }
     }
 
@@ -185,12 +177,11 @@ impl NodeDecoder<'_> {
         &self,
         words: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    ) -> Result<V::Value> {
         let text = self.node.as_str();
-        let word = text.and_then(|text| words.iter().find(|word| word.eq_ignore_ascii_case(text)));
-        match word {
-            Some(word) => visitor.visit_enum(EnumAccess { variant: word, node: None }),
-            None => Err(DecodeError::Word { words, found: text.map(str::to_owned) }),
+        match text.and_then(|text| words.iter().find(|word| word.eq_ignore_ascii_case(text))) {
+            Some(word) => visitor.visit_enum(word.into_deserializer()),
+            None => Err(DecodeError::not_a_word(words, text)),
         }
     }
 
@@ -212,11 +203,11 @@ fn quote(text: &str) -> String {
 impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     type Error = DecodeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.locate(self.any(visitor))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let is_empty = self.empty_is_absent && self.node.as_str() == Some("");
         if is_empty || self.node.kind == Kind::Null {
             return visitor.visit_none();
@@ -224,11 +215,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
         match name {
             FIELD => visitor.visit_seq(FieldAccess::new(&self)),
             ONE_OR_MANY => self.locate(visitor.visit_seq(match self.node.as_array() {
@@ -244,10 +231,10 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    ) -> Result<V::Value> {
         let result = match self.node.as_object() {
-            Some(entries) => visitor.visit_map(StructAccess::new(&self, entries, fields)),
-            None => Err(self.wrong(&"an object")),
+            Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries, Some(fields))),
+            None => Err(DecodeError::expected(&"an object")),
         };
         self.locate(result)
     }
@@ -257,7 +244,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         _name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    ) -> Result<V::Value> {
         let is_union = variants.iter().all(|variant| KINDS.contains(variant));
         let result = if is_union {
             self.one_of_kinds(variants, visitor)
@@ -267,18 +254,18 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
         self.locate(result)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let result = match self.node.as_array() {
             Some(items) => visitor.visit_seq(ItemAccess::many(&self, items)),
-            None => Err(self.wrong(&"an array")),
+            None => Err(DecodeError::expected(&"an array")),
         };
         self.locate(result)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let result = match self.node.as_object() {
-            Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries)),
-            None => Err(self.wrong(&"an object")),
+            Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries, None)),
+            None => Err(DecodeError::expected(&"an object")),
         };
         self.locate(result)
     }
@@ -286,13 +273,5 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
         unit unit_struct tuple tuple_struct identifier ignored_any
-    }
-}
-
-impl<'de> de::IntoDeserializer<'de, DecodeError> for NodeDecoder<'_> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
     }
 }

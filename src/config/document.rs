@@ -119,20 +119,13 @@ impl Node {
     /// Gives every key and value its span, which come in document order.
     fn place(&mut self, spans: &mut impl Iterator<Item = Span>) {
         self.span = spans.next().unwrap_or_default();
-        match &mut self.kind {
-            Kind::Array(items) => items.iter_mut().for_each(|item| item.place(spans)),
-            Kind::Object(entries) => {
-                for (key, value) in entries {
-                    key.span = spans.next().unwrap_or_default();
-                    value.place(spans);
-                }
+        if let Kind::Array(items) = &mut self.kind {
+            items.iter_mut().for_each(|item| item.place(spans));
+        } else if let Kind::Object(entries) = &mut self.kind {
+            for (key, value) in entries {
+                key.span = spans.next().unwrap_or_default();
+                value.place(spans);
             }
-            Kind::Null
-            | Kind::Bool(_)
-            | Kind::Unsigned(_)
-            | Kind::Signed(_)
-            | Kind::Float(_)
-            | Kind::String(_) => {}
         }
     }
 }
@@ -200,35 +193,29 @@ impl<'de> Visitor<'de> for KindVisitor {
 
 /// JSON5 parsers silently keep the last of two equal keys; nobody means that.
 fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
-    match &mut node.kind {
-        Kind::Array(items) => items.iter_mut().for_each(|item| remove_duplicates(item, problems)),
-        Kind::Object(entries) => {
-            entries.iter_mut().for_each(|(_, value)| remove_duplicates(value, problems));
-            if !has_duplicates(entries) {
-                return;
-            }
-            let mut first: HashMap<String, Span> = HashMap::new();
-            entries.retain(|(key, _)| {
-                if let Some(earlier) = first.get(&key.name) {
-                    let message = format!("duplicate key `{}`", key.name);
-                    problems.add(
-                        Problem::error("duplicate-key", key.span, message)
-                            .label("given again here")
-                            .related(*earlier, "first given here"),
-                    );
-                    return false;
-                }
-                first.insert(key.name.clone(), key.span);
-                true
-            });
-        }
-        Kind::Null
-        | Kind::Bool(_)
-        | Kind::Unsigned(_)
-        | Kind::Signed(_)
-        | Kind::Float(_)
-        | Kind::String(_) => {}
+    if let Kind::Array(items) = &mut node.kind {
+        items.iter_mut().for_each(|item| remove_duplicates(item, problems));
     }
+    let Kind::Object(entries) = &mut node.kind else { return };
+    entries.iter_mut().for_each(|(_, value)| remove_duplicates(value, problems));
+    if !has_duplicates(entries) {
+        return;
+    }
+    let mut first: HashMap<String, Span> = HashMap::new();
+    entries.retain(|(key, _)| {
+        let earlier = first.get(&key.name).copied();
+        if let Some(earlier) = earlier {
+            let message = format!("duplicate key `{}`", key.name);
+            problems.add(
+                Problem::error("duplicate-key", key.span, message)
+                    .label("given again here")
+                    .related(earlier, "first given here"),
+            );
+        } else {
+            first.insert(key.name.clone(), key.span);
+        }
+        earlier.is_none()
+    });
 }
 
 fn has_duplicates(entries: &[(Key, Node)]) -> bool {

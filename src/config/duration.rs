@@ -2,28 +2,11 @@
 //! Parsing and printing follow Go's `time.ParseDuration` and `Duration.String` to the nanosecond.
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// A length of time in nanoseconds, as Go counts it: it may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GoDuration(i64);
-
-/// Why a text is not a duration; prints as a whole clause, the text included.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DurationError {
-    input: String,
-    problem: Problem,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Problem {
-    Empty,
-    NotANumber,
-    MissingUnit,
-    UnknownUnit(String),
-    TooLarge,
-}
 
 /// The units, each with its nanoseconds. Go takes both the micro sign (U+00B5) and the Greek letter (U+03BC).
 const UNITS: [(&str, u64); 8] = [
@@ -59,87 +42,87 @@ impl GoDuration {
     }
 
     /// A number of seconds, rounded to the nanosecond.
-    pub fn from_seconds(seconds: f64) -> Result<Self, DurationError> {
+    pub fn from_seconds(seconds: f64) -> Result<Self, String> {
         let nanoseconds = (seconds * NANOS_PER_SECOND as f64).round();
+        if seconds.is_nan() {
+            return Err(format!("\"{seconds}\" {NOT_A_DURATION}"));
+        }
         // 2⁶³ is exact as a float, while i64::MAX is not: everything below it fits.
-        if nanoseconds.is_nan() || nanoseconds < -(LIMIT as f64) || nanoseconds >= LIMIT as f64 {
-            let problem = if seconds.is_nan() { Problem::NotANumber } else { Problem::TooLarge };
-            return Err(DurationError { input: seconds.to_string(), problem });
+        if nanoseconds < -(LIMIT as f64) || nanoseconds >= LIMIT as f64 {
+            return Err(format!("\"{seconds}\" {}", too_large()));
         }
         Ok(Self(nanoseconds as i64))
     }
 
-    /// Reads a duration exactly as Go's `time.ParseDuration` does.
-    pub fn parse(text: &str) -> Result<Self, DurationError> {
-        parse_go(text).map_err(|problem| DurationError { input: text.to_owned(), problem })
+    /// Reads a duration exactly as Go's `time.ParseDuration` does. The error is a whole clause, the text included.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        parse_go(text).map_err(|problem| format!("{text:?} {problem}"))
     }
 
     /// Reads a duration as configurations spell it: a bare number is seconds, the rest is as in Go.
-    pub fn parse_config(text: &str) -> Result<Self, DurationError> {
+    pub fn parse_config(text: &str) -> Result<Self, String> {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         let is_bare_number = digits.contains(|c: char| c.is_ascii_digit())
             && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
             && digits.matches('.').count() <= 1;
-        if !is_bare_number {
-            return Self::parse(text);
-        }
-        parse_go(&format!("{text}s")).map_err(|problem| DurationError { input: text.to_owned(), problem })
+        let unit = if is_bare_number { "s" } else { "" };
+        parse_go(&format!("{text}{unit}")).map_err(|problem| format!("{text:?} {problem}"))
     }
 }
 
-fn parse_go(text: &str) -> Result<GoDuration, Problem> {
+const NOT_A_DURATION: &str = "is not a duration such as \"1m30s\"";
+
+fn too_large() -> String {
+    format!("is too large; the longest duration is {}", GoDuration(i64::MAX))
+}
+
+fn parse_go(text: &str) -> Result<GoDuration, String> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
-    if rest == "0" {
-        return Ok(GoDuration(0));
+    if text.is_empty() {
+        return Err("is empty; expected a duration such as \"1m30s\"".to_owned());
     }
     if rest.is_empty() {
-        return Err(if text.is_empty() { Problem::Empty } else { Problem::NotANumber });
+        return Err(NOT_A_DURATION.to_owned());
+    }
+    if rest == "0" {
+        return Ok(GoDuration(0));
     }
     let mut total: u64 = 0;
     while !rest.is_empty() {
         let (nanoseconds, after) = parse_part(rest)?;
-        total = total.checked_add(nanoseconds).filter(|&sum| sum <= LIMIT).ok_or(Problem::TooLarge)?;
+        total = total.checked_add(nanoseconds).filter(|&sum| sum <= LIMIT).ok_or_else(too_large)?;
         rest = after;
     }
     if negative {
         Ok(GoDuration(0i64.wrapping_sub_unsigned(total)))
     } else {
-        i64::try_from(total).map(GoDuration).map_err(|_| Problem::TooLarge)
+        i64::try_from(total).map(GoDuration).map_err(|_| too_large())
     }
 }
 
 /// One number with its unit: its nanoseconds, at most [`LIMIT`], and what follows it.
-fn parse_part(text: &str) -> Result<(u64, &str), Problem> {
+fn parse_part(text: &str) -> Result<(u64, &str), String> {
     let (whole_digits, rest) = split_digits(text);
     let (fraction_digits, rest) = rest.strip_prefix('.').map_or(("", rest), split_digits);
     if whole_digits.is_empty() && fraction_digits.is_empty() {
-        return Err(Problem::NotANumber);
+        return Err(NOT_A_DURATION.to_owned());
     }
     let (name, rest) = split_at_first(rest, |c| c == '.' || c.is_ascii_digit());
     if name.is_empty() {
-        return Err(Problem::MissingUnit);
+        return Err("lacks a unit after a number; use ns, us, ms, s, m or h".to_owned());
     }
-    let unit = UNITS
-        .iter()
-        .find_map(|&(unit, nanoseconds)| (unit == name).then_some(nanoseconds))
-        .ok_or_else(|| Problem::UnknownUnit(name.to_owned()))?;
-    let whole = if whole_digits.is_empty() {
-        0
-    } else {
-        whole_digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|whole| whole.checked_mul(unit))
-            .filter(|&product| product <= LIMIT)
-            .ok_or(Problem::TooLarge)?
+    let Some((_, unit)) = UNITS.iter().find(|(unit, _)| *unit == name) else {
+        return Err(format!("has the unknown unit {name:?}; use ns, us, ms, s, m or h"));
     };
+    let whole = if whole_digits.is_empty() { Some(0) } else { whole_digits.parse::<u64>().ok() };
     let nanoseconds = whole
-        .checked_add(fraction_of(fraction_digits, unit))
+        .and_then(|whole| whole.checked_mul(*unit))
+        .and_then(|whole| whole.checked_add(fraction_of(fraction_digits, *unit)))
         .filter(|&sum| sum <= LIMIT)
-        .ok_or(Problem::TooLarge)?;
+        .ok_or_else(too_large)?;
     Ok((nanoseconds, rest))
 }
 
@@ -170,14 +153,6 @@ fn split_at_first(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(stop).unwrap_or(text.len()))
 }
 
-impl FromStr for GoDuration {
-    type Err = DurationError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::parse(text)
-    }
-}
-
 impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanoseconds = self.0.unsigned_abs();
@@ -187,14 +162,11 @@ impl fmt::Display for GoDuration {
         match nanoseconds {
             0 => f.write_str("0s"),
             1..1_000 => write!(f, "{nanoseconds}ns"),
-            1_000..1_000_000 => write!(f, "{}\u{b5}s", Decimal { value: nanoseconds, unit: 1_000 }),
-            1_000_000..NANOS_PER_SECOND => {
-                write!(f, "{}ms", Decimal { value: nanoseconds, unit: 1_000_000 })
-            }
+            1_000..1_000_000 => write!(f, "{}\u{b5}s", decimal(nanoseconds, 3)),
+            1_000_000..NANOS_PER_SECOND => write!(f, "{}ms", decimal(nanoseconds, 6)),
             NANOS_PER_SECOND.. => {
                 let minutes = nanoseconds / (60 * NANOS_PER_SECOND);
-                let seconds =
-                    Decimal { value: nanoseconds % (60 * NANOS_PER_SECOND), unit: NANOS_PER_SECOND };
+                let seconds = decimal(nanoseconds % (60 * NANOS_PER_SECOND), 9);
                 match (minutes / 60, minutes % 60) {
                     (0, 0) => write!(f, "{seconds}s"),
                     (0, minutes) => write!(f, "{minutes}m{seconds}s"),
@@ -205,44 +177,12 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// `value / unit` with as many decimals as it needs; `unit` is a power of ten.
-struct Decimal {
-    value: u64,
-    unit: u64,
+/// A number whose last `digits` are decimals, without the zeros at its end.
+fn decimal(number: u64, digits: usize) -> String {
+    let written = format!("{number:0width$}", width = digits + 1);
+    let (whole, decimals) = written.split_at(written.len() - digits);
+    format!("{whole}.{decimals}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
-
-impl fmt::Display for Decimal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.value / self.unit)?;
-        let fraction = self.value % self.unit;
-        if fraction == 0 {
-            return Ok(());
-        }
-        let width = self.unit.ilog10() as usize;
-        write!(f, ".{}", format!("{fraction:0width$}").trim_end_matches('0'))
-    }
-}
-
-impl fmt::Display for DurationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let input = &self.input;
-        match &self.problem {
-            Problem::Empty => write!(f, "{input:?} is empty; expected a duration such as \"1m30s\""),
-            Problem::NotANumber => write!(f, "{input:?} is not a duration such as \"1m30s\""),
-            Problem::MissingUnit => {
-                write!(f, "{input:?} lacks a unit after a number; use ns, us, ms, s, m or h")
-            }
-            Problem::UnknownUnit(unit) => {
-                write!(f, "{input:?} has the unknown unit {unit:?}; use ns, us, ms, s, m or h")
-            }
-            Problem::TooLarge => {
-                write!(f, "{input:?} is too large; the longest duration is {}", GoDuration(i64::MAX))
-            }
-        }
-    }
-}
-
-impl std::error::Error for DurationError {}
 
 #[cfg(test)]
 mod tests {
@@ -258,7 +198,7 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        GoDuration::parse_config(text).unwrap_err().to_string()
+        GoDuration::parse_config(text).unwrap_err()
     }
 
     #[test]

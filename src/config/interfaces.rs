@@ -59,26 +59,28 @@ pub struct Network {
     prefix: u8,
 }
 
-/// No selector matched; prints what was asked for and what there is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoMatch {
-    selectors: Vec<Selector>,
-    addresses: Vec<InterfaceAddress>,
-}
-
 /// What is used when `interfaces` is absent: IPv4 of `eth0`, else any IPv4.
 pub fn default_selectors() -> Vec<Selector> {
     vec![Selector::Interface { name: "eth0".to_owned(), family: Family::Inet }, Selector::Any(Family::Inet)]
 }
 
 /// The address that the first matching selector chooses. Addresses are tried by interface name, then by
-/// their bytes, whatever their order in `addresses`.
-pub fn resolve(selectors: &[Selector], addresses: &[InterfaceAddress]) -> Result<IpAddr, NoMatch> {
+/// their bytes, whatever their order in `addresses`. The error says what was asked for and what there is.
+pub fn resolve(selectors: &[Selector], addresses: &[InterfaceAddress]) -> Result<IpAddr, String> {
     let mut ordered: Vec<&InterfaceAddress> = addresses.iter().collect();
     ordered.sort_by(|a, b| place_in_order(a, b));
-    selectors.iter().find_map(|selector| selector.choose(&ordered)).ok_or_else(|| NoMatch {
-        selectors: selectors.to_vec(),
-        addresses: ordered.into_iter().cloned().collect(),
+    selectors.iter().find_map(|selector| selector.choose(&ordered)).ok_or_else(|| {
+        let selectors: Vec<String> = selectors.iter().map(ToString::to_string).collect();
+        let mut addresses: Vec<String> =
+            ordered.iter().map(|found| format!("{} {}", found.interface, found.address)).collect();
+        if addresses.is_empty() {
+            addresses.push("none".to_owned());
+        }
+        format!(
+            "no address of this machine matches {}; it has {}",
+            selectors.join(", "),
+            addresses.join(", ")
+        )
     })
 }
 
@@ -134,21 +136,13 @@ impl Selector {
                 "{text:?} is a bare address; write \"static:{text}\" or a network such as \"{text}/24\""
             ));
         }
-        match text {
-            "inet" => return Ok(Self::Any(Family::Inet)),
-            "inet6" => return Ok(Self::Any(Family::Inet6)),
-            _ => {}
+        if let Some(family) = Family::parse(text) {
+            return Ok(Self::Any(family));
         }
         if let Some((name, family)) = text.split_once(':') {
-            let family = match family {
-                "inet" => Family::Inet,
-                "inet6" => Family::Inet6,
-                other => {
-                    return Err(format!(
-                        "{text:?}: expected \"inet\" or \"inet6\" after the colon, found {other:?}"
-                    ));
-                }
-            };
+            let family = Family::parse(family).ok_or_else(|| {
+                format!("{text:?}: expected \"inet\" or \"inet6\" after the colon, found {family:?}")
+            })?;
             return Ok(Self::Interface { name: interface_name(name, text)?, family });
         }
         if let Some((name, index)) = text.strip_suffix(']').and_then(|text| text.split_once('[')) {
@@ -208,6 +202,10 @@ fn whole_number<N: FromStr>(digits: &str) -> Option<N> {
 }
 
 impl Family {
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Inet, Self::Inet6].into_iter().find(|family| family.to_string() == text)
+    }
+
     fn contains(self, address: IpAddr) -> bool {
         match self {
             Self::Inet => address.is_ipv4(),
@@ -268,18 +266,6 @@ impl fmt::Display for Family {
     }
 }
 
-impl fmt::Display for NoMatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let selectors: Vec<String> = self.selectors.iter().map(ToString::to_string).collect();
-        let addresses: Vec<String> =
-            self.addresses.iter().map(|found| format!("{} {}", found.interface, found.address)).collect();
-        write!(f, "no address of this machine matches {}; it has ", selectors.join(", "))?;
-        if addresses.is_empty() { f.write_str("none") } else { f.write_str(&addresses.join(", ")) }
-    }
-}
-
-impl std::error::Error for NoMatch {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,7 +294,7 @@ mod tests {
 
     fn choose(selectors: &[&str], of: &[(&str, &str)]) -> Result<String, String> {
         let selectors: Vec<_> = selectors.iter().map(|text| Selector::parse(text).unwrap()).collect();
-        resolve(&selectors, &addresses(of)).map(|ip| ip.to_string()).map_err(|error| error.to_string())
+        resolve(&selectors, &addresses(of)).map(|ip| ip.to_string())
     }
 
     #[test]

@@ -13,10 +13,10 @@ use super::lint;
 use super::merge::{self, Merged};
 use super::raw::RawConfig;
 use super::secret::secrets;
-use super::source::{FileId, Rendered, SourceFile, Sources, Span};
+use super::source::{FileId, SourceFile, Sources, Span};
 use super::spec::{CommandLine, JobSpec, MAIN, Spec};
 use super::system::System;
-use super::template;
+use super::template::{self, Rendered};
 use super::validate::{self, JobPlaces, Validated};
 use crate::reason::reason;
 
@@ -45,9 +45,7 @@ pub fn load_beside(
     system: &System,
 ) -> Result<Loaded, Report> {
     let (loader, validated) = load_and_lint(main, path, env, system);
-    let has_errors = loader.problems.has_errors();
-    let report = Report::new(loader.sources, loader.problems);
-    if has_errors { Err(report) } else { Ok(Loaded { spec: validated.spec, warnings: report }) }
+    loader.outcome(validated.spec)
 }
 
 /// A specification with nothing but a command, where there is no configuration.
@@ -84,7 +82,7 @@ pub fn render(path: &Path, env: &BTreeMap<String, String>) -> Result<String, Rep
             text.push('\n');
         }
     }
-    if loader.problems.has_errors() { Err(loader.report()) } else { Ok(text) }
+    loader.outcome(Spec::default()).map(|_| text)
 }
 
 /// Validates a text as if it were the only file of a configuration.
@@ -97,9 +95,7 @@ pub fn load_text(
     let mut loader = Loader::default();
     let file = loader.add(name.to_owned(), text.as_bytes().to_vec());
     let validated = loader.finish(file.into_iter().collect(), env, system);
-    let has_errors = loader.problems.has_errors();
-    let report = loader.report();
-    if has_errors { Err(report) } else { Ok(Loaded { spec: validated.spec, warnings: report }) }
+    loader.outcome(validated.spec)
 }
 
 /// The texts of a configuration's files, as far as they can be read.
@@ -131,8 +127,11 @@ struct Loader {
 }
 
 impl Loader {
-    fn report(self) -> Report {
-        Report::new(self.sources, self.problems)
+    /// The specification with its warnings, or the errors.
+    fn outcome(self, spec: Spec) -> Result<Loaded, Report> {
+        let has_errors = self.problems.has_errors();
+        let warnings = Report::new(self.sources, self.problems);
+        if has_errors { Err(warnings) } else { Ok(Loaded { spec, warnings }) }
     }
 
     /// The files to read, in order.
@@ -214,7 +213,7 @@ impl Loader {
         match template::render(&source.written, env) {
             Ok(rendered) => {
                 source.secrets = secrets(&rendered.text);
-                Some(source.rendered.insert(Rendered { text: rendered.text, map: rendered.map }))
+                Some(source.rendered.insert(rendered))
             }
             Err(error) => {
                 source.secrets = secrets(&source.written);

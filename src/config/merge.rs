@@ -44,8 +44,13 @@ pub(super) trait Named {
     /// The name it has or gets by default; `None` if that cannot be told.
     fn identity(&self) -> Option<Cow<'_, str>>;
 
-    /// Where its name is, if it was given one.
-    fn name_span(&self) -> Option<Span>;
+    /// The name that it was given.
+    fn given_name(&self) -> Option<&Field<String>>;
+
+    /// Where that is.
+    fn name_span(&self) -> Option<Span> {
+        self.given_name().map(|name| name.span)
+    }
 }
 
 impl Named for RawJob {
@@ -58,8 +63,8 @@ impl Named for RawJob {
         }
     }
 
-    fn name_span(&self) -> Option<Span> {
-        self.name.as_ref().map(|name| name.span)
+    fn given_name(&self) -> Option<&Field<String>> {
+        self.name.as_deref()
     }
 }
 
@@ -73,8 +78,8 @@ impl Named for RawCoprocess {
         }
     }
 
-    fn name_span(&self) -> Option<Span> {
-        self.name.as_ref().map(|name| name.span)
+    fn given_name(&self) -> Option<&Field<String>> {
+        self.name.as_deref()
     }
 }
 
@@ -82,11 +87,11 @@ impl Named for RawWatch {
     const NOUN: &'static str = "watch";
 
     fn identity(&self) -> Option<Cow<'_, str>> {
-        self.alias.as_ref().or(self.name.as_ref())?.value.as_deref().map(Cow::Borrowed)
+        self.given_name()?.value.as_deref().map(Cow::Borrowed)
     }
 
-    fn name_span(&self) -> Option<Span> {
-        self.alias.as_ref().or(self.name.as_ref()).map(|name| name.span)
+    fn given_name(&self) -> Option<&Field<String>> {
+        self.alias.as_deref().or(self.name.as_deref())
     }
 }
 
@@ -95,16 +100,13 @@ impl Named for RawMetric {
 
     /// The parts that are not empty, joined with `_`.
     fn identity(&self) -> Option<Cow<'_, str>> {
-        let parts: Option<Vec<&str>> = [&self.namespace, &self.subsystem, &self.name]
-            .into_iter()
-            .flatten()
-            .map(|part| part.value.as_deref())
-            .collect();
+        let parts = [&self.namespace, &self.subsystem, &self.name].into_iter().flatten();
+        let parts: Option<Vec<&str>> = parts.map(|part| part.value.as_deref()).collect();
         Some(parts?.join("_")).filter(|name| !name.is_empty()).map(Cow::Owned)
     }
 
-    fn name_span(&self) -> Option<Span> {
-        self.name.as_ref().map(|name| name.span)
+    fn given_name(&self) -> Option<&Field<String>> {
+        self.name.as_deref()
     }
 }
 

@@ -14,7 +14,7 @@ use super::secret::secrets;
 use super::source::{SourceFile, Sources, Span};
 use super::spec::CommandLine;
 use convert::Converter;
-use mask::Masked;
+use mask::{MaskError, Masked};
 use old::Old;
 
 /// What came of a migration.
@@ -58,19 +58,13 @@ pub fn migrate(name: &str, text: &str, main: Option<&CommandLine>) -> Result<Mig
     source.secrets = secrets(text);
     let file = sources.add(source);
     let mut problems = Problems::default();
-    let masked = match mask::mask(text) {
-        Ok(masked) => masked,
-        Err(error) => {
-            problems.add(Problem::error("template", Span::new(file, error.range), error.message));
-            return Err(Report::new(sources, problems));
-        }
-    };
-    let parsed = document::parse(file, &masked.text, |_| None, &mut problems);
-    let migration = parsed.and_then(|root| convert(&root, text, &masked, main, &mut problems));
-    match migration {
-        Some(migration) if !problems.has_errors() => Ok(migration),
-        Some(_) | None => Err(Report::new(sources, problems)),
-    }
+    let wrong = |error: MaskError| Problem::error("template", Span::new(file, error.range), error.message);
+    let masked = mask::mask(text).map_err(|error| problems.add(wrong(error))).ok();
+    let migration = masked.and_then(|masked| {
+        let root = document::parse(file, &masked.text, |_| None, &mut problems)?;
+        convert(&root, text, &masked, main, &mut problems)
+    });
+    migration.filter(|_| !problems.has_errors()).ok_or_else(|| Report::new(sources, problems))
 }
 
 fn convert(

@@ -13,13 +13,13 @@ use serde::Deserialize;
 
 pub use field::{Dictionary, Field, List, OneOrMany, Opt};
 pub use job::{
-    RawBackoff, RawCheck, RawCommand, RawCoprocess, RawHttp, RawHttpRequest, RawInitialStatus, RawJob,
-    RawJobConsul, RawOutput, RawRlimit, RawRlimitPair, RawTerm, RawWhen, RawWhenRule,
+    RawBackoff, RawCheck, RawCommand, RawCoprocess, RawHttp, RawHttpRequest, RawJob, RawJobConsul, RawOutput,
+    RawRlimit, RawRlimitPair, RawTerm, RawWhen, RawWhenRule,
 };
 pub use scalar::{EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, StopTime, Time, Whole};
 pub use section::{
-    RawConsul, RawConsulSettings, RawControl, RawLevel, RawLogFormat, RawLogging, RawMetric, RawMetricKind,
-    RawScheme, RawTelemetry, RawTls, RawWatch,
+    RawConsul, RawConsulSettings, RawControl, RawLevel, RawLogging, RawMetric, RawScheme, RawTelemetry,
+    RawTls, RawWatch,
 };
 
 /// The configuration of containerpilot, a JSON5 file: jobs and when they run, how they are checked,

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::template::{Hole, SourceMap};
+use super::template::{Hole, Rendered};
 
 /// A file of the configuration, by its position in the order of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -45,15 +45,6 @@ pub struct SourceFile {
     pub rendered: Option<Rendered>,
     /// Ranges of the rendered text that no message may show.
     pub secrets: Vec<Range<usize>>,
-}
-
-/// The result of a template together with the way back to its source.
-#[derive(Debug)]
-pub struct Rendered {
-    /// The rendered text.
-    pub text: String,
-    /// Where each part of it came from.
-    pub map: SourceMap,
 }
 
 /// A place in the text that the user wrote.
@@ -157,12 +148,6 @@ impl Sources {
     /// The file of an id, to be completed.
     pub fn get_mut(&mut self, id: FileId) -> Option<&mut SourceFile> {
         self.files.get_mut(id.0 as usize)
-    }
-
-    /// The line of a place as users count it, from 1.
-    pub fn line(&self, span: Span) -> usize {
-        let Some(file) = self.get(span.file) else { return 1 };
-        position(&file.written, file.origin(span.range()).range.start).0
     }
 
     /// The name of a file.

@@ -282,8 +282,10 @@ pub struct MetricSpec {
     pub kind: MetricKind,
 }
 
-/// The four types of Prometheus metrics.
+/// The types of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum MetricKind {
     /// Only grows; values are added.
     Counter,

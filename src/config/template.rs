@@ -54,6 +54,8 @@ pub struct TemplateError {
     pub message: String,
 }
 
+type Result<T> = std::result::Result<T, TemplateError>;
+
 impl TemplateError {
     fn new(span: Span, message: impl Into<String>) -> TemplateError {
         TemplateError { span: span.start..span.end, message: message.into() }
@@ -69,7 +71,7 @@ impl fmt::Display for TemplateError {
 impl std::error::Error for TemplateError {}
 
 /// Renders a template over the environment, which is both its data and what its `env` function reads.
-pub fn render(source: &str, env: &BTreeMap<String, String>) -> Result<Rendered, TemplateError> {
+pub fn render(source: &str, env: &BTreeMap<String, String>) -> Result<Rendered> {
     check_size(source)?;
     // Most configurations are no templates.
     if !source.contains("{{") {
@@ -80,16 +82,12 @@ pub fn render(source: &str, env: &BTreeMap<String, String>) -> Result<Rendered, 
 }
 
 /// Renders with data that differ from what the `env` function reads.
-fn render_apart(
-    source: &str,
-    data: &Rc<Environment>,
-    process: &Rc<Environment>,
-) -> Result<Rendered, TemplateError> {
+fn render_apart(source: &str, data: &Rc<Environment>, process: &Rc<Environment>) -> Result<Rendered> {
     let templates = parser::parse(source)?;
     Evaluator::new(&templates, Rc::clone(process)).render(data)
 }
 
-fn check_size(source: &str) -> Result<(), TemplateError> {
+fn check_size(source: &str) -> Result<()> {
     if source.len() <= MAX_TEXT {
         return Ok(());
     }

@@ -38,8 +38,6 @@ pub struct Places {
     pub jobs: Vec<JobPlaces>,
     /// The names of the watches, in the specification's order.
     pub watches: Vec<Span>,
-    /// The key `telemetry`.
-    pub telemetry: Option<Span>,
     /// The control socket's path and mode.
     pub control: ControlPlaces,
     /// The global `stopTimeout`, if it is a time.
@@ -104,26 +102,23 @@ pub fn validate(
     incomplete: bool,
     problems: &mut Problems,
 ) -> Validated {
-    let names = Names::collect(config, added, problems);
-    let has_consul = config.consul.is_some() || env.get("CONSUL_HTTP_ADDR").is_some_and(|it| !it.is_empty());
-    let mut context = Context::new(env, system, has_consul, problems);
-    let mut places = Places::default();
-    let at_start = jobs::After::new(config, &names);
-    let jobs = jobs::validate(&mut context, config, &names, &at_start, incomplete, &mut places);
-    let stop_timeout = sections::stop_budget(config.stop_timeout.as_deref(), &jobs, &mut places);
+    let names = Names::collect(config, added, incomplete, problems);
+    let mut context = Context::new(config, names, env, system, problems);
+    let jobs = jobs::validate(&mut context, config);
+    let stop_timeout = sections::stop_budget(&mut context, &config.stop_timeout, &jobs);
     let spec = Spec {
-        consul: consul::validate(&mut context, config.consul.as_deref(), &mut places),
-        logging: sections::logging(&mut context, config.logging.as_deref()),
+        consul: consul::validate(&mut context, &config.consul),
+        logging: sections::logging(&mut context, &config.logging),
         jobs,
-        watches: watches::validate(&mut context, config.watches.as_deref(), &at_start, &mut places),
-        control: sections::control(&mut context, config.control.as_deref(), &mut places),
-        telemetry: sections::telemetry(&mut context, config.telemetry.as_deref(), &mut places),
+        watches: watches::validate(&mut context, &config.watches),
+        control: sections::control(&mut context, &config.control),
+        telemetry: sections::telemetry(&mut context, &config.telemetry),
         stop_timeout,
-        shutdown_signals: signals::shutdown(&mut context, config.shutdown_signals.as_deref()),
-        env: execution::environment(&mut context, format_args!("env"), config.env.as_deref()),
+        shutdown_signals: signals::shutdown(&mut context, &config.shutdown_signals),
+        env: execution::environment(&mut context, "env", &config.env),
     };
-    execution::total(&mut context, config.env.as_ref().map(|field| field.span), &spec, &places.jobs);
-    Validated { spec, places }
+    execution::total(&mut context, config.env.as_ref().map(|field| field.span), &spec);
+    Validated { spec, places: context.places }
 }
 
 /// The budget of a shutdown if none is given and no job asks for more.

@@ -1,8 +1,6 @@
 //! Splits an `exec` string into words as a POSIX shell does: quotes and backslashes count, nothing is
 //! expanded, `#` starts no comment, and operators such as `|` are ordinary characters.
 
-use std::fmt;
-
 /// Why a text cannot be split, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WordsError {
@@ -11,14 +9,6 @@ pub struct WordsError {
     /// What is wrong with it.
     pub message: String,
 }
-
-impl fmt::Display for WordsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at byte {})", self.message, self.offset)
-    }
-}
-
-impl std::error::Error for WordsError {}
 
 /// The words of a command line, unquoted. A text of nothing but blanks has none.
 pub fn split(text: &str) -> Result<Vec<String>, WordsError> {
@@ -35,7 +25,10 @@ pub fn split(text: &str) -> Result<Vec<String>, WordsError> {
                 // An escaped newline continues the line: it is removed and separates nothing.
                 Some((_, '\n')) => {}
                 Some((_, escaped)) => word.get_or_insert_default().push(escaped),
-                None => return Err(trailing_backslash(offset)),
+                None => {
+                    let message = "this backslash at the end has nothing to escape".to_owned();
+                    return Err(WordsError { offset, message });
+                }
             },
             other => word.get_or_insert_default().push(other),
         }
@@ -81,10 +74,6 @@ fn double_quoted(
 
 fn unclosed(kind: &str, offset: usize) -> WordsError {
     WordsError { offset, message: format!("this {kind} quote is never closed") }
-}
-
-fn trailing_backslash(offset: usize) -> WordsError {
-    WordsError { offset, message: "this backslash at the end has nothing to escape".to_owned() }
 }
 
 #[cfg(test)]

@@ -2,46 +2,50 @@
 //! list, the variant of an enum, and a value together with its place.
 
 use serde::de::value::SeqDeserializer;
-use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
 
-use super::{DecodeError, NEVER_EMPTY, NodeDecoder, Path, UNKNOWN_KEY};
+use super::{DecodeError, NEVER_EMPTY, NodeDecoder, Path, Result, UNKNOWN_KEY};
 use crate::config::diagnostic::Problem;
 use crate::config::document::{Key, Kind, Node};
 use crate::config::suggest;
 
-/// Fields of a struct: reports and skips keys that it does not have. Keys in another case are taken with a warning,
-/// as ContainerPilot takes them.
-pub(super) struct StructAccess<'a> {
+/// Entries of an object: the fields of a struct, or any keys. Keys that a struct does not have are reported and
+/// skipped; those in another case are taken with a warning, as ContainerPilot takes them.
+pub(super) struct EntryAccess<'a> {
     object: &'a NodeDecoder<'a>,
     entries: &'a [(Key, Node)],
     next: usize,
-    fields: &'static [&'static str],
+    /// `None`: any keys.
+    fields: Option<&'static [&'static str]>,
     value: Option<Value<'a>>,
 }
 
-/// The value of a field that was found.
+/// The value of an entry that was found.
 struct Value<'a> {
-    field: &'static str,
+    name: &'a str,
     key: &'a Key,
     node: &'a Node,
 }
 
-impl<'a> StructAccess<'a> {
+impl<'a> EntryAccess<'a> {
     pub(super) fn new(
         object: &'a NodeDecoder<'a>,
         entries: &'a [(Key, Node)],
-        fields: &'static [&'static str],
+        fields: Option<&'static [&'static str]>,
     ) -> Self {
         Self { object, entries, next: 0, fields, value: None }
     }
 
     /// The field that a key means; `None` after a problem that excludes it was reported.
-    fn field(&self, key: &Key) -> Option<&'static str> {
-        if let Some(field) = self.fields.iter().find(|field| **field == key.name) {
+    fn field<'k>(&self, key: &'k Key) -> Option<&'k str> {
+        let Some(fields) = self.fields else { return Some(&key.name) };
+        if let Some(field) = fields.iter().find(|field| **field == key.name) {
             return Some(field);
         }
-        let Some(field) = self.fields.iter().find(|field| field.eq_ignore_ascii_case(&key.name)) else {
-            self.report_unknown(key);
+        let Some(field) = fields.iter().find(|field| field.eq_ignore_ascii_case(&key.name)) else {
+            self.report_unknown(key, fields);
             return None;
         };
         let is_same = |other: &Key| other.name.eq_ignore_ascii_case(field) && other.span != key.span;
@@ -76,76 +80,38 @@ impl<'a> StructAccess<'a> {
         );
     }
 
-    fn report_unknown(&self, key: &Key) {
+    fn report_unknown(&self, key: &Key, fields: &[&str]) {
         let place = self.place();
-        let help = match suggest::nearest(&key.name, self.fields.iter().copied()) {
+        let help = match suggest::nearest(&key.name, fields.iter().copied()) {
             Some(name) => format!("did you mean `{name}`?"),
-            None => format!("valid keys are {}", self.fields.join(", ")),
+            None => format!("valid keys are {}", fields.join(", ")),
         };
         let message = format!("unknown key `{}` in {place}", key.name);
         self.report(Problem::error(UNKNOWN_KEY, key.span, message).help(help));
     }
 }
 
-impl<'de> MapAccess<'de> for StructAccess<'_> {
+impl<'de> MapAccess<'de> for EntryAccess<'_> {
     type Error = DecodeError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
         while let Some((key, node)) = self.entries.get(self.next) {
             self.next += 1;
-            if let Some(field) = self.field(key) {
-                self.value = Some(Value { field, key, node });
-                return seed.deserialize(field.into_deserializer()).map(Some);
+            if let Some(name) = self.field(key) {
+                self.value = Some(Value { name, key, node });
+                return seed.deserialize(name.into_deserializer()).map(Some);
             }
         }
         Ok(None)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
-        let Some(Value { field, key, node }) = self.value.take() else { return Err(out_of_turn()) };
-        let empty_is_absent = !NEVER_EMPTY.contains(&field);
-        let path = Path::Key(self.object.path, field);
-        seed.deserialize(entry(self.object, key, node, &path, empty_is_absent))
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
+        let Some(Value { name, key, node }) = self.value.take() else { return Err(out_of_turn()) };
+        let empty_is_absent = self.fields.is_some() && !NEVER_EMPTY.contains(&name);
+        let path = Path::Key(self.object.path, name);
+        let sink = self.object.sink;
+        seed.deserialize(NodeDecoder { node, key: key.span, index: 0, path: &path, empty_is_absent, sink })
     }
-}
-
-/// Entries of a map with any keys.
-pub(super) struct EntryAccess<'a> {
-    object: &'a NodeDecoder<'a>,
-    entries: std::slice::Iter<'a, (Key, Node)>,
-    value: Option<(&'a Key, &'a Node)>,
-}
-
-impl<'a> EntryAccess<'a> {
-    pub(super) fn new(object: &'a NodeDecoder<'a>, entries: &'a [(Key, Node)]) -> Self {
-        Self { object, entries: entries.iter(), value: None }
-    }
-}
-
-impl<'de> MapAccess<'de> for EntryAccess<'_> {
-    type Error = DecodeError;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
-        let Some((key, value)) = self.entries.next() else { return Ok(None) };
-        self.value = Some((key, value));
-        seed.deserialize(key.name.as_str().into_deserializer()).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
-        let Some((key, node)) = self.value.take() else { return Err(out_of_turn()) };
-        let path = Path::Key(self.object.path, &key.name);
-        seed.deserialize(entry(self.object, key, node, &path, false))
-    }
-}
-
-fn entry<'a>(
-    object: &'a NodeDecoder<'a>,
-    key: &'a Key,
-    node: &'a Node,
-    path: &'a Path<'a>,
-    empty_is_absent: bool,
-) -> NodeDecoder<'a> {
-    NodeDecoder { node, key: key.span, index: 0, path, empty_is_absent, sink: object.sink }
 }
 
 /// Items of a list.
@@ -170,10 +136,7 @@ impl<'a> ItemAccess<'a> {
 impl<'de> SeqAccess<'de> for ItemAccess<'_> {
     type Error = DecodeError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, DecodeError> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
         while let Some(node) = self.items.get(self.next) {
             let index = self.next;
             self.next += 1;
@@ -210,13 +173,10 @@ impl<'a> FieldAccess<'a> {
 impl<'de> SeqAccess<'de> for FieldAccess<'_> {
     type Error = DecodeError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, DecodeError> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
         if self.placed {
             let result = if self.node.is_empty_name() {
-                Err(self.node.wrong(&"a name"))
+                Err(DecodeError::expected(&"a name"))
             } else {
                 seed.deserialize(self.node.copy())
             };
@@ -236,48 +196,42 @@ impl<'de> SeqAccess<'de> for FieldAccess<'_> {
     }
 }
 
-/// The variant of an enum: a kind of value, or a word.
-pub(super) struct EnumAccess<'a> {
-    pub(super) variant: &'static str,
-    /// The value that a kind of value holds.
-    pub(super) node: Option<NodeDecoder<'a>>,
+/// The variant of an enum that stands for a kind of value, which it holds.
+pub(super) struct KindAccess<'a> {
+    pub(super) kind: &'static str,
+    pub(super) node: NodeDecoder<'a>,
 }
 
-impl<'de, 'a> serde::de::EnumAccess<'de> for EnumAccess<'a> {
+impl<'de> EnumAccess<'de> for KindAccess<'_> {
     type Error = DecodeError;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), DecodeError> {
-        let variant = seed.deserialize(self.variant.into_deserializer())?;
-        Ok((variant, self))
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self)> {
+        Ok((seed.deserialize(self.kind.into_deserializer())?, self))
     }
 }
 
-impl<'de> VariantAccess<'de> for EnumAccess<'_> {
+impl<'de> VariantAccess<'de> for KindAccess<'_> {
     type Error = DecodeError;
 
-    fn unit_variant(self) -> Result<(), DecodeError> {
+    fn unit_variant(self) -> Result<()> {
         Ok(())
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, DecodeError> {
-        self.node.map_or_else(|| Err(out_of_turn()), |node| seed.deserialize(node))
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value> {
+        seed.deserialize(self.node)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, DecodeError> {
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value> {
         Err(out_of_turn())
     }
 
-    fn struct_variant<V: Visitor<'de>>(
-        self,
-        _: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, DecodeError> {
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value> {
         Err(out_of_turn())
     }
 }
 
 /// Raw types never ask like this; it is no mistake of the user.
 fn out_of_turn() -> DecodeError {
-    DecodeError::Message("this value cannot be read".to_owned())
+    Error::custom("this value cannot be read")
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use annotate_snippets::{Annotation, AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::{Place, Problem, Severity};
 use crate::config::secret::without_credentials;
@@ -241,47 +241,46 @@ pub(super) fn json(sources: &Sources, problems: &[Problem]) -> Value {
 }
 
 fn object(sources: &Sources, problem: &Problem) -> Value {
-    let place = match problem.place {
-        Place::Nowhere => place(None, None),
-        Place::File(file) => place(Some(sources.name(file)), None),
-        Place::At(span) => place_of(sources, span),
+    let (file, start, end) = match problem.place {
+        Place::Nowhere => (None, None, None),
+        Place::File(file) => (Some(sources.name(file)), None, None),
+        Place::At(span) => place(sources, span),
     };
     let related = problem.related.iter().map(|(span, label)| {
-        let mut object = place_of(sources, *span);
-        object.insert("message".to_owned(), label.as_str().into());
-        Value::Object(object)
+        let (file, start, end) = place(sources, *span);
+        json!({
+            "file": file,
+            "line": start.map(|start| start.0),
+            "column": start.map(|start| start.1),
+            "endLine": end.map(|end| end.0),
+            "endColumn": end.map(|end| end.1),
+            "message": label,
+        })
     });
-    let head: [(&str, Value); 3] = [
-        ("severity", problem.severity.name().into()),
-        ("code", problem.code.into()),
-        ("message", problem.message.as_str().into()),
-    ];
-    let tail: [(&str, Value); 3] = [
-        ("help", problem.help.as_deref().into()),
-        ("notes", notes(sources, problem).into()),
-        ("related", related.collect()),
-    ];
-    let owned = |(key, value): (&str, Value)| (key.to_owned(), value);
-    Value::Object(head.map(owned).into_iter().chain(place).chain(tail.map(owned)).collect())
+    json!({
+        "severity": problem.severity.name(),
+        "code": problem.code,
+        "message": problem.message,
+        "file": file,
+        "line": start.map(|start| start.0),
+        "column": start.map(|start| start.1),
+        "endLine": end.map(|end| end.0),
+        "endColumn": end.map(|end| end.1),
+        "help": problem.help,
+        "notes": notes(sources, problem),
+        "related": related.collect::<Vec<Value>>(),
+    })
 }
 
-fn place_of(sources: &Sources, span: Span) -> Map<String, Value> {
+/// A line and a column.
+type Position = (usize, usize);
+
+/// A file and where a span of it begins and ends, as it was written.
+fn place(sources: &Sources, span: Span) -> (Option<&str>, Option<Position>, Option<Position>) {
     let range = sources.get(span.file).map(|file| {
         let range = file.origin(span.range()).range;
         (position(&file.written, range.start), position(&file.written, range.end))
     });
-    place(Some(sources.name(span.file)), range)
-}
-
-/// A file and the lines and columns in it, each null if there is none.
-fn place(file: Option<&str>, range: Option<((usize, usize), (usize, usize))>) -> Map<String, Value> {
     let (start, end) = range.unzip();
-    let values: [(&str, Value); 5] = [
-        ("file", file.into()),
-        ("line", start.map(|(line, _)| line).into()),
-        ("column", start.map(|(_, column)| column).into()),
-        ("endLine", end.map(|(line, _)| line).into()),
-        ("endColumn", end.map(|(_, column)| column).into()),
-    ];
-    values.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    (Some(sources.name(span.file)), start, end)
 }

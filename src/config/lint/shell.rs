@@ -34,7 +34,7 @@ fn is_command_option(word: &str) -> bool {
     letters.ends_with('c') && letters.bytes().all(|letter| letter.is_ascii_alphabetic())
 }
 
-fn base_name(program: &str) -> &str {
+pub(super) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or_default()
 }
 

@@ -30,26 +30,24 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
         let waits = |source: usize, code: EventCode| {
             format!("it waits for {:?} of job {:?}", code.config_name(), name(source))
         };
-        let (code, why, help) = match &reason {
+        let (why, help) = match &reason {
             Reason::NoHealthCheck(source, event) => (
-                "never-starts",
                 format!("{}, which has no health check", waits(*source, *event)),
                 Some(format!("add `health` to job {:?}", name(*source))),
             ),
             Reason::NoProcess(source, event) => {
-                ("never-starts", format!("{}, which executes nothing", waits(*source, *event)), None)
+                (format!("{}, which executes nothing", waits(*source, *event)), None)
             }
             Reason::WaitsFor(source, event) => {
-                ("never-starts", format!("{}, which can never start", waits(*source, *event)), None)
+                (format!("{}, which can never start", waits(*source, *event)), None)
             }
-            Reason::Cycle(jobs) if jobs.len() == 1 => {
-                ("start-cycle", "it waits for an event of its own".to_owned(), None)
-            }
+            Reason::Cycle(jobs) if jobs.len() == 1 => ("it waits for an event of its own".to_owned(), None),
             Reason::Cycle(jobs) => {
                 let names: Vec<&str> = jobs.iter().chain(jobs.first()).map(|job| name(*job)).collect();
-                ("start-cycle", format!("the jobs wait for each other: {}", names.join(" → ")), None)
+                (format!("the jobs wait for each other: {}", names.join(" → ")), None)
             }
         };
+        let code = if matches!(reason, Reason::Cycle(_)) { "start-cycle" } else { "never-starts" };
         let message = format!("job {:?} can never start: {why}", name(job));
         let mut problem = Problem::refused_by_check(code, place.when, message).maybe_help(help);
         if let Reason::Cycle(jobs) = &reason {

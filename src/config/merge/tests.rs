@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::raw::{Dictionary, RawConsul, Restarts, Scalar, StopTime};
 use crate::config::source::FileId;
+use crate::config::spec::{Limit, StopBudget};
 
 fn field<T>(value: T, start: u32) -> Field<T> {
     let span = Span { file: FileId::default(), start, end: start + 1 };
@@ -22,7 +23,7 @@ fn job() -> impl Strategy<Value = Field<RawJob>> {
             let job = RawJob {
                 name: name.map(|name| boxed(name, at)),
                 exec: exec.map(|line| boxed(RawCommand::Line(line), at)),
-                restarts: Some(boxed(Restarts::Times(restarts), at)),
+                restarts: Some(boxed(Restarts(Limit::Finite(restarts)), at)),
                 ..RawJob::default()
             };
             field(job, at)
@@ -60,7 +61,7 @@ fn config() -> impl Strategy<Value = Merged> {
                 jobs: jobs.map(|jobs| boxed(List(jobs), 7)),
                 telemetry: telemetry.map(Box::new),
                 consul: consul.map(|address| boxed(RawConsul::Address(address), 3)),
-                stop_timeout: at.map(|at| boxed(StopTime::Never, at)),
+                stop_timeout: at.map(|at| boxed(StopTime(StopBudget::Immediate), at)),
                 env: at
                     .map(|at| boxed(Dictionary(vec![("A".into(), field(Some(Scalar("b".into())), at))]), at)),
                 ..RawConfig::default()

@@ -24,6 +24,8 @@ const KEYS: [&str; 11] = [
     "coprocesses",
     "telemetry",
 ];
+/// Keys of durations, most of which version 2 wrote as a number of seconds.
+const DURATIONS: [&str; 5] = ["stopTimeout", "poll", "ttl", "timeout", "frequency"];
 
 /// The new file under construction.
 pub(super) struct Converter<'a> {
@@ -94,37 +96,53 @@ impl<'a> Converter<'a> {
         unique
     }
 
-    /// Writes the entries of a list, each within the template blocks that it was in.
-    pub(super) fn wrapped(&mut self, item: &Item<'_>, write: impl FnOnce(&mut Self)) {
+    /// Writes an entry of a list, within the template blocks that it was in.
+    pub(super) fn object(&mut self, item: &Item<'_>, write: impl FnOnce(&mut Self)) {
         if !item.opening.is_empty() {
             self.out.line(&item.opening);
         }
+        self.out.open("{");
         write(self);
+        self.out.close("},");
         if !item.closing.is_empty() {
             self.out.line(&item.closing);
         }
     }
 
-    /// Copies a value under a key of ours, if it was given.
+    /// Writes a section that is an object, if it was given.
+    fn section(&mut self, root: &Node, key: &str, write: impl FnOnce(&mut Self, &Node)) {
+        let Some(node) = given(root, key) else { return };
+        if node.as_object().is_none() {
+            self.old.wrong(key, node, "an object");
+            return;
+        }
+        self.out.open(&format!("{key}: {{"));
+        write(self, node);
+        self.out.close("},");
+    }
+
+    /// Copies a value under a key of ours, if it was given. A number of seconds becomes a duration.
     pub(super) fn entry(&mut self, node: &Node, old: &str, new: &str) {
-        if let Some(value) = given(node, old) {
-            let source = self.old.source(value);
-            self.out.entry(new, source);
+        let Some(value) = given(node, old) else { return };
+        if let Kind::Unsigned(seconds) = value.kind
+            && DURATIONS.contains(&old)
+        {
+            self.out.entry(new, &format!("\"{seconds}s\""));
+        } else {
+            self.out.entry(new, self.old.source(value));
         }
     }
 
-    /// Copies a duration; version 2 wrote most of them as a number of seconds, which we can read too.
-    pub(super) fn duration(&mut self, node: &Node, old: &str, new: &str) {
-        match given(node, old) {
-            Some(Node { kind: Kind::Unsigned(seconds), .. }) => {
-                self.out.entry(new, &format!("\"{seconds}s\""));
-            }
-            Some(value) => {
-                let source = self.old.source(value);
-                self.out.entry(new, source);
-            }
-            None => {}
+    /// Copies values whose keys are ours, too.
+    pub(super) fn entries(&mut self, node: &Node, keys: &[&str]) {
+        for key in keys {
+            self.entry(node, key, key);
         }
+    }
+
+    /// Writes a name as it was written between quotes.
+    pub(super) fn name(&mut self, name: &str) {
+        self.out.entry("name", &format!("\"{name}\""));
     }
 
     /// Writes a command; version 2 split strings at spaces.
@@ -148,17 +166,10 @@ impl<'a> Converter<'a> {
 
     /// An object that has the same keys here.
     fn copied(&mut self, root: &Node, key: &str, keys: &[&str]) {
-        let Some(node) = given(root, key) else { return };
-        if node.as_object().is_none() {
-            self.old.wrong(key, node, "an object");
-            return;
-        }
-        self.out.open(&format!("{key}: {{"));
-        for key in keys {
-            self.entry(node, key, key);
-        }
-        self.leftovers(node, key, keys);
-        self.out.close("},");
+        self.section(root, key, |this, node| {
+            this.entries(node, keys);
+            this.leftovers(node, key, keys);
+        });
     }
 
     fn consul(&mut self, root: &Node) {
@@ -179,7 +190,7 @@ impl<'a> Converter<'a> {
                  version 2 it began after preStop. Is it long enough?",
             );
         }
-        self.duration(root, "stopTimeout", "stopTimeout");
+        self.entry(root, "stopTimeout", "stopTimeout");
     }
 
     fn coprocesses(&mut self, root: &Node) {
@@ -191,47 +202,33 @@ impl<'a> Converter<'a> {
                 self.old.wrong(&path, item.node, "an object with `command`");
                 continue;
             };
-            self.wrapped(&item, |this| {
-                this.out.open("{");
+            self.object(&item, |this| {
                 if let Some(name) = given(item.node, "name") {
-                    let name = this.old.inner(name);
-                    let name = this.unique(name);
-                    this.out.entry("name", &format!("\"{name}\""));
+                    let name = this.unique(this.old.inner(name));
+                    this.name(&name);
                 }
                 this.command("command", command);
                 this.entry(item.node, "restarts", "restarts");
                 this.leftovers(item.node, &path, &["name", "command", "restarts"]);
-                this.out.close("},");
             });
         }
         self.out.close("],");
     }
 
     fn telemetry(&mut self, root: &Node) {
-        let Some(node) = given(root, "telemetry") else { return };
-        if node.as_object().is_none() {
-            self.old.wrong("telemetry", node, "an object");
-            return;
-        }
-        self.out.open("telemetry: {");
-        for key in ["port", "interfaces", "tags"] {
-            self.entry(node, key, key);
-        }
-        if let Some(sensors) = given(node, "sensors") {
-            self.out.open("metrics: [");
-            for item in self.old.items("telemetry.sensors", sensors) {
-                self.wrapped(&item, |this| {
-                    this.out.open("{");
-                    for key in ["namespace", "subsystem", "name", "help", "type"] {
-                        this.entry(item.node, key, key);
-                    }
-                    this.out.close("},");
-                });
+        self.section(root, "telemetry", |this, node| {
+            this.entries(node, &["port", "interfaces", "tags"]);
+            if let Some(sensors) = given(node, "sensors") {
+                this.out.open("metrics: [");
+                for item in this.old.items("telemetry.sensors", sensors) {
+                    this.object(&item, |this| {
+                        this.entries(item.node, &["namespace", "subsystem", "name", "help", "type"]);
+                    });
+                }
+                this.out.close("],");
             }
-            self.out.close("],");
-        }
-        self.leftovers(node, "telemetry", &["port", "interfaces", "tags", "sensors"]);
-        self.out.close("},");
+            this.leftovers(node, "telemetry", &["port", "interfaces", "tags", "sensors"]);
+        });
     }
 
     /// Keeps what nothing is known of, as comments.

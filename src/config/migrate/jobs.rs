@@ -27,7 +27,7 @@ impl Converter<'_> {
         if let Some(command) = pre_start {
             let name = self.unique("preStart");
             self.out.open("{");
-            self.out.entry("name", &quoted(&name));
+            self.name(&name);
             self.command("exec", command);
             self.out.close("},");
         }
@@ -38,10 +38,8 @@ impl Converter<'_> {
         };
         let main_name = self.main_job(main, pre_start.is_some());
         for item in others {
-            self.wrapped(item, |this| {
-                this.out.open("{");
+            self.object(item, |this| {
                 this.service(item);
-                this.out.close("},");
             });
         }
         self.stop_hooks(root, &main_name);
@@ -59,7 +57,7 @@ impl Converter<'_> {
             Some(item) => self.service(item),
             None => {
                 let name = self.unique("main");
-                self.out.entry("name", &quoted(&name));
+                self.name(&name);
                 name
             }
         };
@@ -97,17 +95,13 @@ impl Converter<'_> {
             }
         };
         let name = self.unique(&name);
-        self.out.entry("name", &format!("\"{name}\""));
-        self.entry(node, "port", "port");
-        self.entry(node, "interfaces", "interfaces");
-        self.entry(node, "tags", "tags");
+        self.name(&name);
+        self.entries(node, &["port", "interfaces", "tags"]);
         self.health(node);
         if let Some(consul) = given(node, "consul") {
             const KEYS: [&str; 2] = ["enableTagOverride", "deregisterCriticalServiceAfter"];
             self.out.open("consul: {");
-            for key in KEYS {
-                self.entry(consul, key, key);
-            }
+            self.entries(consul, &KEYS);
             self.leftovers(consul, &format!("{path}.consul"), &KEYS);
             self.out.close("},");
         }
@@ -131,9 +125,8 @@ impl Converter<'_> {
             );
             self.out.entry("tcp", &format!("\"127.0.0.1:{port}\""));
         }
-        self.duration(service, "poll", "interval");
-        self.duration(service, "ttl", "ttl");
-        self.duration(service, "timeout", "timeout");
+        self.entry(service, "poll", "interval");
+        self.entries(service, &["ttl", "timeout"]);
         self.out.close("},");
     }
 
@@ -150,7 +143,7 @@ impl Converter<'_> {
             let name = self.unique(hook);
             self.out.open("{");
             self.different(difference);
-            self.out.entry("name", &quoted(&name));
+            self.name(&name);
             self.out.entry("when", &format!("{{ source: \"{main}\", once: \"{event}\" }}"));
             self.command("exec", command);
             self.out.close("},");
@@ -168,22 +161,20 @@ impl Converter<'_> {
             };
             let name = given(item.node, "name").map(|name| self.old.inner(name).to_owned());
             let name = self.unique(&name.unwrap_or_else(|| format!("task-{}", item.index + 1)));
-            self.wrapped(&item, |this| {
-                this.out.open("{");
+            self.object(&item, |this| {
                 this.different("runs at startup too, and then once per interval; also while preStart runs");
-                this.out.entry("name", &format!("\"{name}\""));
+                this.name(&name);
                 this.interval(item.node, "frequency");
                 this.command("exec", command);
-                this.duration(item.node, "timeout", "timeout");
+                this.entry(item.node, "timeout", "timeout");
                 this.leftovers(item.node, &path, &["name", "command", "frequency", "timeout"]);
-                this.out.close("},");
             });
         }
     }
 
     fn interval(&mut self, node: &Node, key: &str) {
         self.out.open("when: {");
-        self.duration(node, key, "interval");
+        self.entry(node, key, "interval");
         self.out.close("},");
     }
 
@@ -210,13 +201,11 @@ impl Converter<'_> {
         for Backend { item, source, .. } in backends {
             let Some(command) = given(item.node, "onChange") else { continue };
             let name = self.unique(&format!("onChange-{source}"));
-            self.wrapped(item, |this| {
-                this.out.open("{");
-                this.out.entry("name", &format!("\"{name}\""));
+            self.object(item, |this| {
+                this.name(&name);
                 this.out.entry("when", &format!("{{ source: \"watch.{source}\", each: \"changed\" }}"));
                 this.command("exec", command);
-                this.duration(item.node, "timeout", "timeout");
-                this.out.close("},");
+                this.entry(item.node, "timeout", "timeout");
             });
         }
     }
@@ -228,17 +217,15 @@ impl Converter<'_> {
         }
         self.out.open("watches: [");
         for Backend { item, source, is_alias } in backends {
-            self.wrapped(item, |this| {
-                this.out.open("{");
+            self.object(item, |this| {
                 this.entry(item.node, "name", "name");
                 if *is_alias {
                     this.out.entry("as", &format!("\"{source}\""));
                 }
-                this.duration(item.node, "poll", "interval");
+                this.entry(item.node, "poll", "interval");
                 this.entry(item.node, "tag", "tag");
                 let path = format!("backends[{}]", item.index);
                 this.leftovers(item.node, &path, &["name", "poll", "onChange", "tag", "timeout"]);
-                this.out.close("},");
             });
         }
         self.out.close("],");
@@ -258,22 +245,20 @@ impl Converter<'_> {
                 ["namespace", "subsystem", "name"].into_iter().filter_map(|key| given(item.node, key));
             let metric = parts.map(|part| self.old.inner(part)).collect::<Vec<_>>().join("_");
             let name = self.unique(&format!("sensor-{metric}"));
-            self.wrapped(&item, |this| {
-                this.out.open("{");
+            self.object(&item, |this| {
                 this.different(
                     "a metric is set through the control socket: the shell records what the check prints. It needs \
                      `sh` and `containerpilot` in the PATH",
                 );
-                this.out.entry("name", &format!("\"{name}\""));
+                this.name(&name);
                 this.interval(item.node, "poll");
                 let script = format!(r#"'value=$("$@") && containerpilot -putmetric "{metric}=$value"'"#);
                 let words = this.old.words(check).join(", ");
                 this.out.entry("exec", &format!(r#"["sh", "-c", {script}, "sensor", {words}]"#));
-                this.duration(item.node, "timeout", "timeout");
+                this.entry(item.node, "timeout", "timeout");
                 const KEYS: [&str; 8] =
                     ["namespace", "subsystem", "name", "help", "type", "poll", "check", "timeout"];
                 this.leftovers(item.node, &path, &KEYS);
-                this.out.close("},");
             });
         }
     }

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 /// A file whose template is hidden.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Masked {
     /// As long as the original, byte for byte.
     pub text: String,
@@ -49,37 +49,26 @@ enum Role {
 
 /// Hides every action of a text.
 pub fn mask(text: &str) -> Result<Masked, MaskError> {
-    let mut scanner = Scanner {
-        text,
-        offset: 0,
-        masked: String::with_capacity(text.len()),
-        last: None,
-        open: Vec::new(),
-        blocks: Vec::new(),
-        strays: Vec::new(),
-        has_comments: false,
-    };
+    let mut scanner = Scanner { text, offset: 0, masked: Masked::default(), last: None, open: Vec::new() };
     while let Some(next) = scanner.rest().chars().next() {
         scanner.step(next)?;
     }
-    if let Some(block) = scanner.open.pop() {
-        let range = block.headers.first().cloned().unwrap_or_default();
-        return Err(MaskError { range, message: "this has no `end`" });
+    match scanner.open.pop() {
+        None => Ok(scanner.masked),
+        Some(block) => {
+            let range = block.headers.first().cloned().unwrap_or_default();
+            Err(MaskError { range, message: "this has no `end`" })
+        }
     }
-    let Scanner { masked, blocks, strays, has_comments, .. } = scanner;
-    Ok(Masked { text: masked, blocks, strays, has_comments })
 }
 
 struct Scanner<'a> {
     text: &'a str,
     offset: usize,
-    masked: String,
+    masked: Masked,
     /// The last character that is neither blank nor comment nor hidden.
     last: Option<char>,
     open: Vec<Block>,
-    blocks: Vec<Block>,
-    strays: Vec<Range<usize>>,
-    has_comments: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -92,37 +81,34 @@ impl<'a> Scanner<'a> {
             return self.action();
         }
         match next {
-            '"' | '\'' => self.string(next),
+            '"' | '\'' => return self.string(next),
             '/' if self.rest().starts_with("//") => {
                 self.comment(self.rest().find('\n').unwrap_or(self.rest().len()));
-                Ok(())
             }
             '/' if self.rest().starts_with("/*") => {
                 self.comment(self.rest().find("*/").map_or(self.rest().len(), |at| at + 2));
-                Ok(())
             }
             // `{{ if $i }},{{ end }}`: a separator that is printed from the second entry on.
             ',' if !self.open.is_empty() && matches!(self.last, Some(',' | '[' | '{')) => {
                 self.hide(1, "", ' ', "");
-                Ok(())
             }
             _ => {
                 if !next.is_whitespace() {
                     self.last = Some(next);
                 }
                 self.copy(next.len_utf8());
-                Ok(())
             }
         }
+        Ok(())
     }
 
     fn copy(&mut self, length: usize) {
-        self.masked.push_str(self.rest().get(..length).unwrap_or_default());
+        self.masked.text.push_str(self.rest().get(..length).unwrap_or_default());
         self.offset += length;
     }
 
     fn comment(&mut self, length: usize) {
-        self.has_comments = true;
+        self.masked.has_comments = true;
         self.copy(length);
     }
 
@@ -149,10 +135,10 @@ impl<'a> Scanner<'a> {
 
     /// Stands in for `length` bytes.
     fn hide(&mut self, length: usize, before: &str, filling: char, after: &str) {
-        self.masked.push_str(before);
+        self.masked.text.push_str(before);
         let rest = length.saturating_sub(before.len() + after.len());
-        self.masked.extend(std::iter::repeat_n(filling, rest));
-        self.masked.push_str(after);
+        self.masked.text.extend(std::iter::repeat_n(filling, rest));
+        self.masked.text.push_str(after);
         self.offset += length;
     }
 
@@ -186,10 +172,10 @@ impl<'a> Scanner<'a> {
             Role::End => {
                 let Some(mut block) = self.open.pop() else { return Err(unopened(range)) };
                 block.end = range;
-                self.blocks.push(block);
+                self.masked.blocks.push(block);
             }
             Role::Silent => {}
-            Role::Value | Role::Stray => self.strays.push(range),
+            Role::Value | Role::Stray => self.masked.strays.push(range),
         }
         self.hide(length, "", ' ', "");
         Ok(())
@@ -224,17 +210,15 @@ impl<'a> Scanner<'a> {
 
     /// Where the action ends that begins here.
     fn action_range(&self) -> Result<Range<usize>, MaskError> {
-        let rest = self.rest();
         let start = self.offset;
-        let inner = rest.get(2..).unwrap_or_default();
-        let opened = MaskError { range: start..start + 2, message: "this is never closed by `}}`" };
-        let trimmed = inner.strip_prefix('-').unwrap_or(inner).trim_start();
-        if trimmed.starts_with("/*") {
-            let comment = inner.find("*/").ok_or(opened)? + 2;
-            let close = inner.get(comment..).and_then(|tail| tail.find("}}"));
-            let close = close
-                .ok_or(MaskError { range: start..start + 2, message: "this is never closed by `}}`" })?;
-            return Ok(start..start + 2 + comment + close + 2);
+        let inner = self.rest().get(2..).unwrap_or_default();
+        let unclosed = MaskError { range: start..start + 2, message: "this is never closed by `}}`" };
+        if inner.strip_prefix('-').unwrap_or(inner).trim_start().starts_with("/*") {
+            let end = inner.find("*/").and_then(|comment| {
+                let close = inner.get(comment + 2..)?.find("}}")?;
+                Some(comment + 2 + close)
+            });
+            return end.map(|end| start..start + 2 + end + 2).ok_or(unclosed);
         }
         let mut quote: Option<char> = None;
         let mut escaped = false;
@@ -250,7 +234,7 @@ impl<'a> Scanner<'a> {
                 None => {}
             }
         }
-        Err(opened)
+        Err(unclosed)
     }
 }
 

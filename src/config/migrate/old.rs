@@ -47,16 +47,7 @@ impl<'a> Old<'a> {
     /// The characters of a string as they were written between its quotes, or those of any other value.
     pub fn inner(&self, node: &Node) -> &'a str {
         let source = self.source(node);
-        match node.kind {
-            Kind::String(_) => unquoted(source),
-            Kind::Null
-            | Kind::Bool(_)
-            | Kind::Unsigned(_)
-            | Kind::Signed(_)
-            | Kind::Float(_)
-            | Kind::Array(_)
-            | Kind::Object(_) => source,
-        }
+        if matches!(node.kind, Kind::String(_)) { unquoted(source) } else { source }
     }
 
     /// The words of a command: the entries of an array, or a string split at its spaces, as version 2 did.

@@ -68,20 +68,8 @@ impl Writer {
 
 /// A JSON5 string, in double quotes.
 pub fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            other if other.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(other))),
-            other => quoted.push(other),
-        }
-    }
     // What looks like a template action is one, wherever it stands.
-    quoted.replace("{{", "{\\u007b") + "\""
+    serde_json::Value::from(text).to_string().replace("{{", "{\\u007b")
 }
 
 #[cfg(test)]

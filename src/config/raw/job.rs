@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::field::{Dictionary, List, OneOrMany, Opt};
 use super::scalar::{EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Time, Whole};
 use super::section::RawTls;
+use crate::config::spec::InitialStatus;
 
 /// A process, the rule for when it runs, how it is checked and how it is advertised.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -47,7 +48,7 @@ pub struct RawJob {
     pub interfaces: Opt<OneOrMany<String>>,
     /// Registers with this status at once, instead of at the first passing check.
     #[serde(rename = "initial_status")]
-    pub initial_status: Opt<RawInitialStatus>,
+    pub initial_status: Opt<InitialStatus>,
     /// Further settings of the registration in Consul.
     pub consul: Opt<RawJobConsul>,
     /// How its output is logged.
@@ -249,19 +250,6 @@ pub struct RawJobConsul {
     pub enable_tag_override: Opt<Flag>,
     /// Makes Consul forget the service after it was critical for this long.
     pub deregister_critical_service_after: Opt<Time>,
-}
-
-/// The status with which a service is first registered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum RawInitialStatus {
-    /// Served to clients at once.
-    Passing,
-    /// Known, with a warning.
-    Warning,
-    /// Known, not served.
-    Critical,
 }
 
 /// A resource limit: a number or "unlimited" for both sides, or each of them.

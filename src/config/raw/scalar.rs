@@ -4,74 +4,157 @@
 #[cfg(test)]
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
 use std::time::Duration;
 
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserialize, Deserializer, Unexpected, Visitor};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Unexpected, Visitor};
 
-use crate::config::duration::{DurationError, GoDuration};
+use crate::config::duration::GoDuration;
+use crate::config::spec::{Limit, StopBudget};
 #[cfg(test)]
 use crate::messages::event::EventCode;
 
-/// Defines how a scalar is read: from a text, and from the three kinds of numbers and booleans if it
-/// can be written so.
+/// A single value as it is written.
+#[derive(Clone, Copy)]
+enum Written<'a> {
+    Text(&'a str),
+    Unsigned(u64),
+    /// Always negative.
+    Signed(i64),
+    Float(f64),
+    Bool(bool),
+}
+
+impl<'a> Written<'a> {
+    fn text(self) -> Option<&'a str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// The value as a whole number of this type.
+    fn whole<T: FromStr + TryFrom<u64> + TryFrom<i64>>(self) -> Option<T> {
+        match self {
+            Self::Text(text) => text.parse().ok(),
+            Self::Unsigned(number) => T::try_from(number).ok(),
+            Self::Signed(number) => T::try_from(number).ok(),
+            Self::Float(number) => whole(number).and_then(|number| T::try_from(number).ok()),
+            Self::Bool(_) => None,
+        }
+    }
+
+    /// The value as a number.
+    fn number(self) -> Option<f64> {
+        match self {
+            Self::Text(text) => text.parse().ok(),
+            Self::Unsigned(number) => Some(number as f64),
+            Self::Signed(number) => Some(number as f64),
+            Self::Float(number) => Some(number),
+            Self::Bool(_) => None,
+        }
+    }
+
+    /// The value as a length of time: a text as in Go, or a number of seconds.
+    fn duration(self) -> Option<Duration> {
+        let duration = match self.text() {
+            Some(text) => GoDuration::parse_config(text),
+            None => GoDuration::from_seconds(self.number()?),
+        };
+        duration.ok().and_then(GoDuration::as_std)
+    }
+
+    /// Why it is no length of time, where there is more to say than what was expected.
+    fn why_no_duration(self) -> Option<String> {
+        if let Some(Err(error)) = self.text().map(GoDuration::parse_config) {
+            return Some(error);
+        }
+        let is_negative = self.text().is_some() || self.number().is_some_and(|number| number < 0.0);
+        is_negative.then(|| "a negative duration makes no sense here".to_owned())
+    }
+}
+
+/// A float that is a whole number; larger ones are not exact and refused.
+fn whole(number: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
+}
+
+/// How a scalar is read.
+trait Read: Sized {
+    /// What messages say was expected.
+    fn expecting() -> String;
+
+    fn read(written: Written<'_>) -> Option<Self>;
+
+    /// Why a value was refused, if there is more to say than what was expected.
+    fn reason(_: Written<'_>) -> Option<String> {
+        None
+    }
+}
+
+struct ScalarVisitor<T>(PhantomData<T>);
+
+impl<T: Read> ScalarVisitor<T> {
+    /// What was found is not told here: the decoder adds it, with its place.
+    fn read<E: de::Error>(&self, written: Written<'_>) -> Result<T, E> {
+        T::read(written).ok_or_else(|| match T::reason(written) {
+            Some(reason) => E::invalid_value(Unexpected::Other(&reason), self),
+            None => E::invalid_value(Unexpected::Unit, self),
+        })
+    }
+}
+
+impl<T: Read> Visitor<'_> for ScalarVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&T::expecting())
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        self.read(Written::Text(text))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
+        self.read(Written::Unsigned(number))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        self.read(Written::Signed(number))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+        self.read(Written::Float(number))
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<T, E> {
+        self.read(Written::Bool(value))
+    }
+}
+
+/// Defines what is expected of a scalar, its JSON Schema, and how it is read.
 macro_rules! scalar {
-    ($type:ty, $expecting:expr, $schema:tt, text: $text:expr $(, unsigned: $unsigned:expr)?
-     $(, signed: $signed:expr)? $(, float: $float:expr)? $(, bool: $bool:expr)? $(, reason: $reason:expr)?
-     $(, number_reason: $number_reason:expr)?) => {
+    ($type:ty, $expecting:expr, $schema:tt, $read:expr $(, reason: $reason:expr)?) => {
+        impl Read for $type {
+            fn expecting() -> String {
+                $expecting.to_owned()
+            }
+
+            fn read(written: Written<'_>) -> Option<Self> {
+                let read: fn(Written<'_>) -> Option<Self> = $read;
+                read(written)
+            }
+
+            $(fn reason(written: Written<'_>) -> Option<String> {
+                $reason(written)
+            })?
+        }
+
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct ScalarVisitor;
-
-                impl ScalarVisitor {
-                    /// Why a number or boolean is refused.
-                    #[allow(dead_code, unused_variables, reason = "not every scalar can be a number")]
-                    fn refused<E: de::Error>(&self, found: Unexpected<'_>, number: f64) -> E {
-                        $(if let Some(reason) = $number_reason(number) {
-                            return E::invalid_value(Unexpected::Other(&reason), self);
-                        })?
-                        E::invalid_value(found, self)
-                    }
-                }
-
-                impl Visitor<'_> for ScalarVisitor {
-                    type Value = $type;
-
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str(&$expecting)
-                    }
-
-                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$type, E> {
-                        let read: Option<$type> = $text(text);
-                        $(if let (None, Some(reason)) = (&read, $reason(text)) {
-                            return Err(E::invalid_value(Unexpected::Other(&reason), &self));
-                        })?
-                        read.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
-                    }
-
-                    $(fn visit_u64<E: de::Error>(self, number: u64) -> Result<$type, E> {
-                        let read: Option<$type> = $unsigned(number);
-                        read.ok_or_else(|| self.refused(Unexpected::Unsigned(number), number as f64))
-                    })?
-
-                    $(fn visit_i64<E: de::Error>(self, number: i64) -> Result<$type, E> {
-                        let read: Option<$type> = $signed(number);
-                        read.ok_or_else(|| self.refused(Unexpected::Signed(number), number as f64))
-                    })?
-
-                    $(fn visit_f64<E: de::Error>(self, number: f64) -> Result<$type, E> {
-                        let read: Option<$type> = $float(number);
-                        read.ok_or_else(|| self.refused(Unexpected::Float(number), number))
-                    })?
-
-                    $(fn visit_bool<E: de::Error>(self, value: bool) -> Result<$type, E> {
-                        let read: Option<$type> = $bool(value);
-                        read.ok_or_else(|| E::invalid_value(Unexpected::Bool(value), &self))
-                    })?
-                }
-
-                deserializer.deserialize_any(ScalarVisitor)
+                deserializer.deserialize_any(ScalarVisitor(PhantomData))
             }
         }
 
@@ -96,213 +179,160 @@ macro_rules! scalar {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scalar(pub String);
 
-scalar!(Scalar, "a string, number or boolean", { "type": ["string", "number", "boolean"] },
-    text: |text: &str| Some(Scalar(text.to_owned())),
-    unsigned: |number: u64| Some(Scalar(number.to_string())),
-    signed: |number: i64| Some(Scalar(number.to_string())),
-    float: |number: f64| number.is_finite().then(|| Scalar(number.to_string())),
-    bool: |value: bool| Some(Scalar(value.to_string())));
+scalar!(Scalar, "a string, number or boolean", { "type": ["string", "number", "boolean"] }, |written| {
+    match written {
+        Written::Text(text) => Some(Scalar(text.to_owned())),
+        Written::Unsigned(number) => Some(Scalar(number.to_string())),
+        Written::Signed(number) => Some(Scalar(number.to_string())),
+        Written::Float(number) => number.is_finite().then(|| Scalar(number.to_string())),
+        Written::Bool(value) => Some(Scalar(value.to_string())),
+    }
+});
 
 /// `true` or `false`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flag(pub bool);
 
-scalar!(Flag, "true or false", { "type": "boolean" },
-    text: |text: &str| match text {
-        "true" | "1" => Some(Flag(true)),
-        "false" | "0" => Some(Flag(false)),
-        _ => None,
-    },
-    unsigned: |number: u64| (number < 2).then_some(Flag(number == 1)),
-    bool: |value: bool| Some(Flag(value)));
+scalar!(Flag, "true or false", { "type": "boolean" }, |written| match written {
+    Written::Bool(value) => Some(Flag(value)),
+    Written::Text("true" | "1") | Written::Unsigned(1) => Some(Flag(true)),
+    Written::Text("false" | "0") | Written::Unsigned(0) => Some(Flag(false)),
+    Written::Text(_) | Written::Unsigned(_) | Written::Signed(_) | Written::Float(_) => None,
+});
 
 /// A number, whole or not.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Real(pub f64);
 
-scalar!(Real, "a number", { "type": "number" },
-    text: |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite()).map(Real),
-    unsigned: |number: u64| Some(Real(number as f64)),
-    signed: |number: i64| Some(Real(number as f64)),
-    float: |number: f64| number.is_finite().then_some(Real(number)));
+scalar!(Real, "a number", { "type": "number" }, |written| {
+    written.number().filter(|number| number.is_finite()).map(Real)
+});
 
 /// A TCP port; ContainerPilot takes 0 for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Port(pub u16);
 
-scalar!(Port, "a port number from 1 to 65535", {
-        "type": ["integer", "string"], "minimum": 0, "maximum": 65535, "pattern": "^[0-9]+$"
-    },
-    text: |text: &str| text.parse().ok().map(Port),
-    unsigned: |number: u64| u16::try_from(number).ok().map(Port),
-    float: |number: f64| whole(number).and_then(|number| u16::try_from(number).ok()).map(Port));
+scalar!(
+    Port,
+    "a port number from 1 to 65535",
+    { "type": ["integer", "string"], "minimum": 0, "maximum": 65535, "pattern": "^[0-9]+$" },
+    |written| written.whole().map(Port)
+);
 
 /// A length of time, never negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time(pub Duration);
 
-const TIME: &str = "a duration such as \"1.5s\", \"1m30s\" or \"100ms\", or a number of seconds";
-
-scalar!(Time, TIME, {
+scalar!(
+    Time,
+    "a duration such as \"1.5s\", \"1m30s\" or \"100ms\", or a number of seconds",
+    {
         "type": ["string", "number"],
         "minimum": 0,
         "description": "A duration: a number with a unit (ns, us, ms, s, m, h), or a number of seconds.",
         "examples": ["1.5s", "1m30s", "100ms", 10]
     },
-    text: |text: &str| GoDuration::parse_config(text).ok().and_then(GoDuration::as_std).map(Time),
-    unsigned: |number: u64| seconds(number as f64).ok().and_then(GoDuration::as_std).map(Time),
-    signed: |_: i64| None,
-    float: |number: f64| seconds(number).ok().and_then(GoDuration::as_std).map(Time),
-    reason: not_a_duration,
-    number_reason: negative);
+    |written| written.duration().map(Time),
+    reason: Written::why_no_duration
+);
 
-/// A length of time, or -1 for none at all.
+/// The time that a shutdown may take, or -1 for none at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopTime {
-    /// `-1`: do not wait.
-    Never,
-    /// This long.
-    Within(Duration),
-}
+pub struct StopTime(pub StopBudget);
 
-const STOP_TIME: &str = "a duration such as \"5s\", a number of seconds, or -1";
-
-scalar!(StopTime, STOP_TIME, {
+scalar!(
+    StopTime,
+    "a duration such as \"5s\", a number of seconds, or -1",
+    {
         "type": ["string", "number"],
         "description": "A duration, a number of seconds, or -1 to kill at once.",
         "examples": ["5s", 5, -1]
     },
-    text: |text: &str| match text {
-        "-1" => Some(StopTime::Never),
-        _ => GoDuration::parse_config(text).ok().and_then(GoDuration::as_std).map(StopTime::Within),
+    |written| {
+        let is_none = matches!(written, Written::Text("-1") | Written::Signed(-1));
+        let budget = || written.duration().map(StopBudget::Within);
+        is_none.then_some(StopBudget::Immediate).or_else(budget).map(StopTime)
     },
-    unsigned: |number: u64| seconds(number as f64).ok().and_then(GoDuration::as_std).map(StopTime::Within),
-    signed: |number: i64| (number == -1).then_some(StopTime::Never),
-    float: |number: f64| seconds(number).ok().and_then(GoDuration::as_std).map(StopTime::Within),
-    reason: not_a_duration,
-    number_reason: negative);
-
-fn not_a_duration(text: &str) -> Option<String> {
-    match GoDuration::parse_config(text) {
-        Ok(_) => negative(-1.0),
-        Err(error) => Some(error.to_string()),
-    }
-}
-
-fn negative(number: f64) -> Option<String> {
-    (number < 0.0).then(|| "a negative duration makes no sense here".to_owned())
-}
-
-fn seconds(number: f64) -> Result<GoDuration, DurationError> {
-    GoDuration::from_seconds(number)
-}
+    reason: Written::why_no_duration
+);
 
 /// How often a job is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Restarts {
-    /// Not at all.
-    Never,
-    /// Always.
-    Unlimited,
-    /// At most this often.
-    Times(u32),
-}
+pub struct Restarts(pub Limit);
 
-scalar!(Restarts, "a whole number ≥ 0, \"never\" or \"unlimited\"", {
+scalar!(
+    Restarts,
+    "a whole number ≥ 0, \"never\" or \"unlimited\"",
+    {
         "anyOf": [
             { "type": "integer", "minimum": 0 },
             { "type": "string", "pattern": "^(never|unlimited|[0-9]+)$" }
         ],
         "examples": ["never", "unlimited", 3]
     },
-    text: |text: &str| match text {
-        "never" => Some(Restarts::Never),
-        "unlimited" => Some(Restarts::Unlimited),
-        _ => text.parse().ok().map(Restarts::Times),
+    |written| match written.text() {
+        Some("never") => Some(Restarts(Limit::Finite(0))),
+        Some("unlimited") => Some(Restarts(Limit::Unlimited)),
+        _ => written.whole().map(Limit::Finite).map(Restarts),
     },
-    unsigned: |number: u64| u32::try_from(number).ok().map(Restarts::Times),
-    float: |number: f64| whole(number).and_then(|number| u32::try_from(number).ok()).map(Restarts::Times),
-    reason: |text: &str| text.parse().ok().and_then(too_many_restarts),
-    number_reason: too_many_restarts);
-
-fn too_many_restarts(number: f64) -> Option<String> {
-    let largest = u32::MAX;
-    (number > f64::from(largest))
-        .then(|| format!("the largest number of restarts is {largest}; \"unlimited\" has no limit"))
-}
+    reason: |written: Written<'_>| {
+        let largest = u32::MAX;
+        let is_too_large = written.number().is_some_and(|number| number > f64::from(largest));
+        is_too_large.then(|| format!("the largest number of restarts is {largest}; \"unlimited\" has no limit"))
+    }
+);
 
 /// Permission bits in octal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mode(pub u32);
 
-scalar!(Mode, "octal permission bits in a string, such as \"022\" or \"0660\"", {
-        "type": "string", "pattern": "^(0o)?[0-7]{1,4}$", "examples": ["022", "0660"]
-    },
-    text: |text: &str| {
+scalar!(
+    Mode,
+    "octal permission bits in a string, such as \"022\" or \"0660\"",
+    { "type": "string", "pattern": "^(0o)?[0-7]{1,4}$", "examples": ["022", "0660"] },
+    |written| {
+        // Whether 22 means 0o22 or 0o26 is anyone's guess; zero is zero.
+        if matches!(written, Written::Unsigned(0)) {
+            return Some(Mode(0));
+        }
+        let Written::Text(text) = written else { return None };
         let digits = text.strip_prefix("0o").unwrap_or(text);
         let is_octal = digits.len() <= 4 && digits.bytes().all(|digit| digit.is_ascii_digit());
         u32::from_str_radix(digits, 8).ok().filter(|_| is_octal).map(Mode)
-    },
-    // Whether 22 means 0o22 or 0o26 is anyone's guess; zero is zero.
-    unsigned: |number: u64| (number == 0).then_some(Mode(0)));
+    }
+);
 
 /// One side of a resource limit; `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitValue(pub Option<u64>);
 
-scalar!(LimitValue, "a whole number ≥ 0 or \"unlimited\"", {
-        "anyOf": [{ "type": "integer", "minimum": 0 }, { "const": "unlimited" }]
-    },
-    text: |text: &str| match text {
-        "unlimited" | "infinity" => Some(LimitValue(None)),
-        _ => text.parse().ok().map(|number| LimitValue(Some(number))),
-    },
-    unsigned: |number: u64| Some(LimitValue(Some(number))),
-    float: |number: f64| whole(number).and_then(|number| u64::try_from(number).ok())
-        .map(|number| LimitValue(Some(number))));
+scalar!(
+    LimitValue,
+    "a whole number ≥ 0 or \"unlimited\"",
+    { "anyOf": [{ "type": "integer", "minimum": 0 }, { "const": "unlimited" }] },
+    |written| match written.text() {
+        Some("unlimited" | "infinity") => Some(LimitValue(None)),
+        _ => written.whole().map(|number| LimitValue(Some(number))),
+    }
+);
 
 /// A whole number from `MIN` to `MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Whole<const MIN: i64, const MAX: i64>(pub i64);
 
+impl<const MIN: i64, const MAX: i64> Read for Whole<MIN, MAX> {
+    fn expecting() -> String {
+        format!("a whole number from {MIN} to {MAX}")
+    }
+
+    fn read(written: Written<'_>) -> Option<Self> {
+        written.whole().filter(|number| (MIN..=MAX).contains(number)).map(Whole)
+    }
+}
+
 impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct WholeVisitor<const MIN: i64, const MAX: i64>;
-
-        impl<const MIN: i64, const MAX: i64> WholeVisitor<MIN, MAX> {
-            fn accept<E: de::Error>(&self, number: Option<i64>) -> Result<Whole<MIN, MAX>, E> {
-                number
-                    .filter(|number| (MIN..=MAX).contains(number))
-                    .map(Whole)
-                    .ok_or_else(|| E::invalid_value(Unexpected::Unit, self))
-            }
-        }
-
-        impl<const MIN: i64, const MAX: i64> Visitor<'_> for WholeVisitor<MIN, MAX> {
-            type Value = Whole<MIN, MAX>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "a whole number from {MIN} to {MAX}")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                self.accept(text.parse().ok())
-            }
-
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
-                self.accept(i64::try_from(number).ok())
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
-                self.accept(Some(number))
-            }
-
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Self::Value, E> {
-                self.accept(whole(number))
-            }
-        }
-
-        deserializer.deserialize_any(WholeVisitor)
+        deserializer.deserialize_any(ScalarVisitor(PhantomData))
     }
 }
 
@@ -321,21 +351,9 @@ impl<const MIN: i64, const MAX: i64> JsonSchema for Whole<MIN, MAX> {
     }
 }
 
-/// A float that is a whole number; larger ones are not exact and refused.
-fn whole(number: f64) -> Option<i64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
-}
-
 /// The name of an event; which names there are is checked with its source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct EventName(pub String);
-
-impl<'de> Deserialize<'de> for EventName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self)
-    }
-}
 
 #[cfg(test)]
 impl JsonSchema for EventName {

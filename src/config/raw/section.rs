@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::field::{List, OneOrMany, Opt};
 use super::scalar::{Flag, Mode, Port, Scalar, Time};
+use crate::config::spec::{LogFormat, MetricKind};
 
 /// How to reach Consul.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -129,22 +130,7 @@ pub struct RawMetric {
     pub help: Opt<String>,
     /// What it counts or measures.
     #[serde(rename = "type")]
-    pub kind: Opt<RawMetricKind>,
-}
-
-/// The types of metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum RawMetricKind {
-    /// Only grows; values are added.
-    Counter,
-    /// Goes up and down; values are set.
-    Gauge,
-    /// Values are counted into buckets.
-    Histogram,
-    /// Values are summed up as quantiles.
-    Summary,
+    pub kind: Opt<MetricKind>,
 }
 
 /// Level, format and destination of the log.
@@ -155,7 +141,7 @@ pub struct RawLogging {
     /// Records below this level are not written. Default INFO.
     pub level: Opt<RawLevel>,
     /// How a record looks. Default "default".
-    pub format: Opt<RawLogFormat>,
+    pub format: Opt<LogFormat>,
     /// "stdout", "stderr" or the path of a file. Default "stdout".
     pub output: Opt<String>,
 }
@@ -179,17 +165,4 @@ pub enum RawLevel {
     Fatal,
     /// The same as FATAL.
     Panic,
-}
-
-/// Formats of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum RawLogFormat {
-    /// `TIME JOB PID MESSAGE`.
-    Default,
-    /// `time="…" level=info msg="…"`.
-    Text,
-    /// One JSON object per line.
-    Json,
 }

@@ -32,8 +32,10 @@ pub struct AdvertiseSpec {
     pub deregister_critical_after: Option<Duration>,
 }
 
-/// The state in which a service is first registered.
+/// The status with which a service is first registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum InitialStatus {
     /// Served to clients at once.
     Passing,

@@ -21,12 +21,14 @@ pub enum LogLevel {
     Panic,
 }
 
-/// The format of a log record.
+/// Formats of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum LogFormat {
     /// `TIME JOB PID MESSAGE`.
     Default,
-    /// `time="…" level=info msg="…" job=app pid=7`.
+    /// `time="…" level=info msg="…"`.
     Text,
     /// One JSON object per line.
     Json,

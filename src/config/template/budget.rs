@@ -3,8 +3,8 @@
 
 use std::rc::Rc;
 
-use super::TemplateError;
 use super::span::Span;
+use super::{Result, TemplateError};
 
 /// The longest source, output and intermediate text, in bytes.
 pub(super) const MAX_TEXT: usize = 16 << 20;
@@ -32,7 +32,7 @@ impl Budget {
         Budget { steps: MAX_STEPS, depth: 0 }
     }
 
-    pub(super) fn spend(&mut self, steps: u64, at: Span) -> Result<(), TemplateError> {
+    pub(super) fn spend(&mut self, steps: u64, at: Span) -> Result<()> {
         self.steps = self.steps.checked_sub(steps).ok_or_else(|| {
             TemplateError::new(at, format!("rendering takes too long: it is stopped after {MAX_STEPS} steps"))
         })?;
@@ -40,17 +40,12 @@ impl Budget {
     }
 
     /// Pays for a value of this size.
-    pub(super) fn allocate(&mut self, bytes: usize, at: Span) -> Result<(), TemplateError> {
+    pub(super) fn allocate(&mut self, bytes: usize, at: Span) -> Result<()> {
         self.spend((bytes / BYTES_PER_STEP) as u64, at)
     }
 
     /// Pays for a list before it is built, and refuses one that is too long.
-    pub(super) fn allocate_list(
-        &mut self,
-        elements: usize,
-        bytes_each: usize,
-        at: Span,
-    ) -> Result<(), TemplateError> {
+    pub(super) fn allocate_list(&mut self, elements: usize, bytes_each: usize, at: Span) -> Result<()> {
         if elements > MAX_ELEMENTS {
             let message =
                 format!("this list is too long: {elements} elements, expected at most {MAX_ELEMENTS}");
@@ -60,7 +55,7 @@ impl Budget {
     }
 
     /// Goes one level deeper; every successful call is paired with [`Budget::ascend`].
-    pub(super) fn descend(&mut self, at: Span) -> Result<(), TemplateError> {
+    pub(super) fn descend(&mut self, at: Span) -> Result<()> {
         if self.depth >= MAX_DEPTH {
             let message = format!("this is nested too deep: expected at most {MAX_DEPTH} levels");
             return Err(TemplateError::new(at, message));
@@ -86,10 +81,6 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn new() -> Draft {
-        Draft::default()
-    }
-
     pub(super) fn push_str(&mut self, text: &str) {
         if self.full || text.len() > MAX_TEXT - self.text.len() {
             self.full = true;
@@ -123,7 +114,7 @@ impl Draft {
     }
 
     /// The text, unless it would have grown too long.
-    pub(super) fn finish(self, budget: &mut Budget, at: Span) -> Result<Rc<str>, TemplateError> {
+    pub(super) fn finish(self, budget: &mut Budget, at: Span) -> Result<Rc<str>> {
         budget.allocate(self.toil, at)?;
         if self.full {
             return Err(too_long(at));
@@ -153,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_draft_stops_growing_at_its_limit() {
-        let mut draft = Draft::new();
+        let mut draft = Draft::default();
         draft.push_repeated('x', MAX_TEXT);
         assert!(!draft.is_full());
         draft.push('x');
@@ -163,7 +154,7 @@ mod tests {
 
     #[test]
     fn toil_is_paid_for_even_when_little_is_written() {
-        let mut draft = Draft::new();
+        let mut draft = Draft::default();
         draft.toil(usize::MAX);
         assert!(draft.is_full());
         assert!(draft.finish(&mut Budget::new(), HERE).unwrap_err().message.contains("takes too long"));
@@ -171,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_repetition_too_long_to_count_is_refused_without_allocating() {
-        let mut draft = Draft::new();
+        let mut draft = Draft::default();
         draft.push_repeated('é', usize::MAX);
         assert!(draft.is_full());
     }

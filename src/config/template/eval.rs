@@ -10,7 +10,7 @@ use super::functions::Session;
 use super::source_map::SourceMap;
 use super::span::Span;
 use super::value::{Environment, Value};
-use super::{Rendered, TemplateError};
+use super::{Rendered, Result, TemplateError};
 
 /// One rendering.
 pub(super) struct Evaluator<'t, 's> {
@@ -39,7 +39,7 @@ impl<'t, 's> Evaluator<'t, 's> {
     }
 
     /// Renders the source itself over the data.
-    pub(super) fn render(mut self, data: &Rc<Environment>) -> Result<Rendered, TemplateError> {
+    pub(super) fn render(mut self, data: &Rc<Environment>) -> Result<Rendered> {
         let dot = Value::Environment(Rc::clone(data));
         self.variables.push(("$", dot.clone()));
         if let Some(nodes) = self.templates.get("") {
@@ -48,7 +48,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         Ok(Rendered { text: self.text, map: self.map })
     }
 
-    fn nodes(&mut self, nodes: &'t [Node<'s>], dot: &Value) -> Result<Flow, TemplateError> {
+    fn nodes(&mut self, nodes: &'t [Node<'s>], dot: &Value) -> Result<Flow> {
         for node in nodes {
             let flow = self.node(node, dot)?;
             if flow != Flow::Finished {
@@ -58,7 +58,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         Ok(Flow::Finished)
     }
 
-    fn node(&mut self, node: &'t Node<'s>, dot: &Value) -> Result<Flow, TemplateError> {
+    fn node(&mut self, node: &'t Node<'s>, dot: &Value) -> Result<Flow> {
         match node {
             Node::Text { text, start } => self.literal(text, *start)?,
             Node::Action { pipeline, span } => self.action(pipeline, *span, dot)?,
@@ -71,7 +71,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         Ok(Flow::Finished)
     }
 
-    fn literal(&mut self, text: &str, start: usize) -> Result<(), TemplateError> {
+    fn literal(&mut self, text: &str, start: usize) -> Result<()> {
         let span = Span { start, end: start + text.len() };
         self.session.budget.spend(1, span)?;
         self.write(text, span)?;
@@ -80,25 +80,19 @@ impl<'t, 's> Evaluator<'t, 's> {
     }
 
     /// Prints the value of a pipeline, unless it goes into variables.
-    fn action(&mut self, pipeline: &'t Pipeline<'s>, span: Span, dot: &Value) -> Result<(), TemplateError> {
+    fn action(&mut self, pipeline: &'t Pipeline<'s>, span: Span, dot: &Value) -> Result<()> {
         let value = self.pipeline(pipeline, dot)?;
         if !pipeline.variables.is_empty() {
             return Ok(());
         }
-        let text = match value {
-            Value::Nil => Rc::from("<no value>"),
-            Value::Text(text) => text,
-            value @ (Value::Bool(_)
-            | Value::Int(_)
-            | Value::Byte(_)
-            | Value::Float(_)
-            | Value::Strings(_)
-            | Value::Ints(_)
-            | Value::Environment(_)) => {
-                let mut draft = Draft::new();
-                write_plain(&mut draft, &value);
-                draft.finish(&mut self.session.budget, span)?
-            }
+        let text = if let Value::Text(text) = value {
+            text
+        } else if matches!(value, Value::Nil) {
+            Rc::from("<no value>")
+        } else {
+            let mut draft = Draft::default();
+            write_plain(&mut draft, &value);
+            draft.finish(&mut self.session.budget, span)?
         };
         self.write(&text, span)?;
         if text.is_empty() {
@@ -108,7 +102,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         Ok(())
     }
 
-    fn write(&mut self, text: &str, at: Span) -> Result<(), TemplateError> {
+    fn write(&mut self, text: &str, at: Span) -> Result<()> {
         if text.len() > MAX_TEXT - self.text.len() {
             return Err(too_long(at));
         }
@@ -116,7 +110,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         Ok(())
     }
 
-    fn conditional(&mut self, node: &'t Conditional<'s>, dot: &Value) -> Result<Flow, TemplateError> {
+    fn conditional(&mut self, node: &'t Conditional<'s>, dot: &Value) -> Result<Flow> {
         self.session.budget.descend(node.span)?;
         let known = self.variables.len();
         let mut taken = None;
@@ -137,7 +131,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         Ok(flow)
     }
 
-    fn range(&mut self, node: &'t Loop<'s>, dot: &Value) -> Result<Flow, TemplateError> {
+    fn range(&mut self, node: &'t Loop<'s>, dot: &Value) -> Result<Flow> {
         self.session.budget.descend(node.span)?;
         let known = self.variables.len();
         let value = self.pipeline(&node.over, dot)?;
@@ -166,12 +160,7 @@ impl<'t, 's> Evaluator<'t, 's> {
     }
 
     /// Sets the variables of a range: one takes the element, two take index and element.
-    fn bind_entry(
-        &mut self,
-        pipeline: &Pipeline<'s>,
-        index: Value,
-        element: &Value,
-    ) -> Result<(), TemplateError> {
+    fn bind_entry(&mut self, pipeline: &Pipeline<'s>, index: Value, element: &Value) -> Result<()> {
         let names = pipeline.variables.iter().rev();
         for (distance, (name, value)) in names.zip([element.clone(), index]).enumerate() {
             match pipeline.binding {
@@ -194,7 +183,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         argument: Option<&'t Pipeline<'s>>,
         span: Span,
         dot: &Value,
-    ) -> Result<(), TemplateError> {
+    ) -> Result<()> {
         let Some(nodes) = self.templates.get(name) else {
             return Err(TemplateError::new(span, format!("template {name:?} is not defined")));
         };
@@ -222,7 +211,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         self.variables.push((name.text, value));
     }
 
-    pub(super) fn assign(&mut self, name: &Name<'_>, value: Value) -> Result<(), TemplateError> {
+    pub(super) fn assign(&mut self, name: &Name<'_>, value: Value) -> Result<()> {
         let at = self.find(name.text, name.span)?;
         if let Some((_, variable)) = self.variables.get_mut(at) {
             *variable = value;
@@ -230,13 +219,13 @@ impl<'t, 's> Evaluator<'t, 's> {
         Ok(())
     }
 
-    pub(super) fn variable(&mut self, name: &str, span: Span) -> Result<Value, TemplateError> {
+    pub(super) fn variable(&mut self, name: &str, span: Span) -> Result<Value> {
         let at = self.find(name, span)?;
         Ok(self.variables.get(at).map_or(Value::Nil, |(_, value)| value.clone()))
     }
 
     /// The innermost variable of this name. The parser knows the name, but its declaration may not have been run.
-    fn find(&mut self, name: &str, span: Span) -> Result<usize, TemplateError> {
+    fn find(&mut self, name: &str, span: Span) -> Result<usize> {
         let found = self.variables.iter().rposition(|(known, _)| *known == name);
         let looked_at = self.variables.len() - found.unwrap_or_default();
         self.session.budget.spend(looked_at as u64 / 4, span)?;

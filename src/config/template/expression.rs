@@ -1,19 +1,15 @@
 //! Computes pipelines, commands and operands.
 
-use super::TemplateError;
 use super::ast::{Binding, Command, Name, Operand, Pipeline, Term};
 use super::eval::Evaluator;
 use super::functions::{Argument, Body, Call, Function};
 use super::span::Span;
 use super::value::Value;
+use super::{Result, TemplateError};
 
 impl<'t, 's> Evaluator<'t, 's> {
     /// The value of a pipeline, which its variables take too.
-    pub(super) fn pipeline(
-        &mut self,
-        pipeline: &'t Pipeline<'s>,
-        dot: &Value,
-    ) -> Result<Value, TemplateError> {
+    pub(super) fn pipeline(&mut self, pipeline: &'t Pipeline<'s>, dot: &Value) -> Result<Value> {
         let mut passed: Option<Argument> = None;
         for command in &pipeline.commands {
             let value = self.command(command, passed.take(), dot)?;
@@ -30,12 +26,7 @@ impl<'t, 's> Evaluator<'t, 's> {
     }
 
     /// The value of a command; a value `passed` by the command before is its last argument.
-    fn command(
-        &mut self,
-        command: &'t Command<'s>,
-        passed: Option<Argument>,
-        dot: &Value,
-    ) -> Result<Value, TemplateError> {
+    fn command(&mut self, command: &'t Command<'s>, passed: Option<Argument>, dot: &Value) -> Result<Value> {
         self.session.budget.spend(1, command.span)?;
         let head = &command.head;
         if let (Term::Function(function), []) = (&head.term, head.fields.as_slice()) {
@@ -53,7 +44,7 @@ impl<'t, 's> Evaluator<'t, 's> {
     }
 
     /// The value of an operand that stands alone or as an argument.
-    fn operand(&mut self, operand: &'t Operand<'s>, dot: &Value) -> Result<Value, TemplateError> {
+    fn operand(&mut self, operand: &'t Operand<'s>, dot: &Value) -> Result<Value> {
         self.session.budget.spend(1, operand.span)?;
         let mut value = match &operand.term {
             Term::Dot => dot.clone(),
@@ -81,7 +72,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         passed: Option<Argument>,
         span: Span,
         dot: &Value,
-    ) -> Result<Value, TemplateError> {
+    ) -> Result<Value> {
         check_count(function, operands.len() + usize::from(passed.is_some()), span)?;
         let run = match function.body {
             Body::Strict(run) => run,
@@ -102,7 +93,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         operands: &'t [Operand<'s>],
         passed: Option<Argument>,
         dot: &Value,
-    ) -> Result<Value, TemplateError> {
+    ) -> Result<Value> {
         let mut value = Value::Nil;
         for operand in operands {
             value = self.operand(operand, dot)?;
@@ -115,24 +106,17 @@ impl<'t, 's> Evaluator<'t, 's> {
 }
 
 /// The value of a field. A variable that is not set is empty, and nothing has no fields but nothing.
-fn field(value: &Value, name: &Name<'_>) -> Result<Value, TemplateError> {
-    match value {
-        Value::Nil => Ok(Value::Nil),
-        Value::Environment(map) => Ok(Value::Text(map.get(name.text).cloned().unwrap_or_default())),
-        Value::Bool(_)
-        | Value::Int(_)
-        | Value::Byte(_)
-        | Value::Float(_)
-        | Value::Text(_)
-        | Value::Strings(_)
-        | Value::Ints(_) => {
-            let message = format!("cannot evaluate field {} of {}", name.text, value.described());
-            Err(TemplateError::new(name.span, message))
-        }
+fn field(value: &Value, name: &Name<'_>) -> Result<Value> {
+    if let Value::Environment(map) = value {
+        return Ok(Value::Text(map.get(name.text).cloned().unwrap_or_default()));
+    } else if matches!(value, Value::Nil) {
+        return Ok(Value::Nil);
     }
+    let message = format!("cannot evaluate field {} of {}", name.text, value.described());
+    Err(TemplateError::new(name.span, message))
 }
 
-fn check_count(function: &Function, found: usize, span: Span) -> Result<(), TemplateError> {
+fn check_count(function: &Function, found: usize, span: Span) -> Result<()> {
     let Function { name, fewest, most, .. } = function;
     let expected = match most {
         Some(most) if most == fewest && found != *most => plural(*most),

@@ -20,45 +20,36 @@ pub(super) enum Style {
 
 /// Writes a finite, non-negative number; without a precision, with as many digits as it needs to be read back.
 pub(super) fn format(value: f64, style: Style, precision: Option<usize>) -> String {
-    match style {
-        Style::Exponent => match precision {
-            Some(precision) => exponent_fixed(value, precision),
-            None => exponent_shortest(value),
-        },
-        Style::Point => match precision {
-            Some(precision) => point_fixed(value, precision),
-            None => format!("{value}"),
-        },
-        Style::Shorter => shorter(value, precision),
-        Style::Hexadecimal => hexadecimal(value, precision),
-        Style::Binary => binary(value),
+    let missing = precision.unwrap_or_default().saturating_sub(MAX_DIGITS);
+    match (style, precision) {
+        (Style::Exponent, _) => {
+            let (mantissa, exponent) = scientific(value, precision);
+            with_exponent(&format!("{mantissa}{}", "0".repeat(missing)), 'e', exponent)
+        }
+        (Style::Point, Some(precision)) => {
+            format!("{value:.0$}{1}", precision.min(MAX_DIGITS), "0".repeat(missing))
+        }
+        (Style::Point, None) => format!("{value}"),
+        (Style::Shorter, _) => shorter(value, precision),
+        (Style::Hexadecimal, _) => hexadecimal(value, precision),
+        (Style::Binary, _) => binary(value),
     }
 }
 
-fn exponent_fixed(value: f64, precision: usize) -> String {
-    let digits = precision.min(MAX_DIGITS);
-    let (mantissa, exponent) = split_exponent(&format!("{value:.digits$e}"));
-    with_exponent(&format!("{mantissa}{}", "0".repeat(precision - digits)), exponent)
-}
-
-fn exponent_shortest(value: f64) -> String {
-    let (mantissa, exponent) = split_exponent(&format!("{value:e}"));
-    with_exponent(&mantissa, exponent)
-}
-
-fn point_fixed(value: f64, precision: usize) -> String {
-    let digits = precision.min(MAX_DIGITS);
-    format!("{value:.digits$}{}", "0".repeat(precision - digits))
+/// The digits of a number in scientific notation, with its point, and the exponent.
+fn scientific(value: f64, decimals: Option<usize>) -> (String, i32) {
+    let written = match decimals {
+        Some(decimals) => format!("{value:.0$e}", decimals.min(MAX_DIGITS)),
+        None => format!("{value:e}"),
+    };
+    let (mantissa, exponent) = written.split_once('e').unwrap_or((&written, "0"));
+    (mantissa.to_owned(), exponent.parse().unwrap_or_default())
 }
 
 /// Go takes the exponent form below 1e-4 and from as many digits on as the precision has, 6 without one.
 fn shorter(value: f64, precision: Option<usize>) -> String {
     let significant = precision.map(|precision| precision.max(1));
-    let written = match significant {
-        Some(digits) => format!("{value:.0$e}", (digits - 1).min(MAX_DIGITS)),
-        None => format!("{value:e}"),
-    };
-    let (mantissa, exponent) = split_exponent(&written);
+    let (mantissa, exponent) = scientific(value, significant.map(|digits| digits - 1));
     // Trailing zeros are not written in this style.
     let digits: String = mantissa.chars().filter(|digit| *digit != '.').collect();
     let digits = digits.trim_end_matches('0');
@@ -66,7 +57,7 @@ fn shorter(value: f64, precision: Option<usize>) -> String {
     if exponent < -4 || exponent >= limit {
         let (first, rest) = digits.split_at_checked(1).unwrap_or(("0", ""));
         let point = if rest.is_empty() { "" } else { "." };
-        return with_exponent(&format!("{first}{point}{rest}"), exponent);
+        return with_exponent(&format!("{first}{point}{rest}"), 'e', exponent);
     }
     place_point(digits, exponent)
 }
@@ -85,15 +76,9 @@ fn place_point(digits: &str, exponent: i32) -> String {
     }
 }
 
-/// Takes Rust's `1.5e6` apart.
-fn split_exponent(written: &str) -> (String, i32) {
-    let (mantissa, exponent) = written.split_once('e').unwrap_or((written, "0"));
-    (mantissa.to_owned(), exponent.parse().unwrap_or_default())
-}
-
-fn with_exponent(mantissa: &str, exponent: i32) -> String {
+fn with_exponent(mantissa: &str, mark: char, exponent: i32) -> String {
     let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+    format!("{mantissa}{mark}{sign}{:02}", exponent.unsigned_abs())
 }
 
 /// The bits of a number as mantissa × 2^(exponent - 52).
@@ -131,8 +116,7 @@ fn hexadecimal(value: f64, precision: Option<usize>) -> String {
         None => fraction.trim_end_matches('0').to_owned(),
     };
     let point = if fraction.is_empty() { "" } else { "." };
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("0x{whole}{point}{fraction}p{sign}{:02}", exponent.unsigned_abs())
+    with_exponent(&format!("0x{whole}{point}{fraction}"), 'p', exponent)
 }
 
 /// Rounds to this many hexadecimal digits after the point, halves to even.

@@ -34,15 +34,14 @@ impl Directive {
             ('T', value) => self.text(out, value.go_type()),
             ('v', Value::Nil) => self.pad(out, "<nil>"),
             // An address would differ from run to run.
-            ('p', value) => self.bad_verb(out, value, verb),
-            (_, Value::Nil) => self.bad_verb(out, value, verb),
-            (_, Value::Bool(truth)) => self.boolean(out, *truth, verb),
+            ('p', _) | (_, Value::Nil) => self.bad_verb(out, value, verb),
+            ('t' | 'v', Value::Bool(truth)) => self.pad(out, &truth.to_string()),
             (_, Value::Int(int)) => self.integer(out, value, i128::from(*int), verb),
             (_, Value::Byte(byte)) => self.integer(out, value, i128::from(*byte), verb),
             (_, Value::Float(float)) => self.float(out, *float, verb),
             (_, Value::Text(text)) => self.string(out, text, verb),
-            (_, Value::Strings(_) | Value::Ints(_)) => self.list(out, value, verb),
-            (_, Value::Environment(_)) => self.map(out, value, verb),
+            (_, Value::Strings(_) | Value::Ints(_) | Value::Environment(_)) => self.list(out, value, verb),
+            (_, Value::Bool(_)) => self.bad_verb(out, value, verb),
         }
     }
 
@@ -75,10 +74,13 @@ impl Directive {
         Directive { zero: false, ..*self }
     }
 
-    fn boolean(&self, out: &mut Draft, truth: bool, verb: char) {
-        match verb {
-            't' | 'v' => self.pad(out, if truth { "true" } else { "false" }),
-            _ => self.bad_verb(out, &Value::Bool(truth), verb),
+    /// The sign of a number, if it is written.
+    fn sign(&self, is_negative: bool) -> &'static str {
+        match (is_negative, self.plus, self.space) {
+            (true, _, _) => "-",
+            (false, true, _) => "+",
+            (false, false, true) => " ",
+            (false, false, false) => "",
         }
     }
 
@@ -150,12 +152,7 @@ impl Directive {
     }
 
     fn number(&self, out: &mut Draft, number: i128, base: u32, verb: char) {
-        let sign = match number {
-            ..0 => "-",
-            _ if self.plus => "+",
-            _ if self.space => " ",
-            _ => "",
-        };
+        let sign = self.sign(number < 0);
         // Leading zeros come from a precision or from the zero flag, in this order.
         let least = match (self.precision, self.width) {
             (Some(0), _) if number == 0 => return self.without_zero().pad(out, ""),
@@ -205,12 +202,7 @@ impl Directive {
             'b' => (Style::Binary, None),
             _ => return self.bad_verb(out, &Value::Float(value), verb),
         };
-        let sign = match (value.is_sign_negative() && !value.is_nan(), self.plus, self.space) {
-            (true, _, _) => "-",
-            (false, true, _) => "+",
-            (false, false, true) => " ",
-            (false, false, false) => "",
-        };
+        let sign = self.sign(value.is_sign_negative() && !value.is_nan());
         if value.is_nan() {
             return self.without_zero().pad(out, &format!("{sign}NaN"));
         }
@@ -238,32 +230,27 @@ impl Directive {
     }
 
     fn list(&self, out: &mut Draft, value: &Value, verb: char) {
-        let (open, separator, close) = if self.go_syntax { ("{", ", ", "}") } else { ("[", " ", "]") };
+        let is_map = matches!(value, Value::Environment(_));
+        let (open, separator, close) = match (self.go_syntax, is_map) {
+            (true, _) => ("{", ", ", "}"),
+            (false, true) => ("map[", " ", "]"),
+            (false, false) => ("[", " ", "]"),
+        };
         if self.go_syntax {
             out.push_str(value.go_type());
         }
         out.push_str(open);
-        for (at, (_, element)) in value.entries().into_iter().flatten().enumerate() {
+        for (at, (key, element)) in value.entries().into_iter().flatten().enumerate() {
             if out.is_full() {
                 return;
             }
             if at > 0 {
                 out.push_str(separator);
             }
-            self.write(out, &element, verb);
-        }
-        out.push_str(close);
-    }
-
-    fn map(&self, out: &mut Draft, value: &Value, verb: char) {
-        let (separator, close) = if self.go_syntax { (", ", "}") } else { (" ", "]") };
-        out.push_str(if self.go_syntax { "map[string]string{" } else { "map[" });
-        for (at, (key, element)) in value.entries().into_iter().flatten().enumerate() {
-            if at > 0 {
-                out.push_str(separator);
+            if is_map {
+                self.write(out, &key, verb);
+                out.push(':');
             }
-            self.write(out, &key, verb);
-            out.push(':');
             self.write(out, &element, verb);
         }
         out.push_str(close);
@@ -300,7 +287,7 @@ mod tests {
     use crate::config::template::value::environment;
 
     fn write(directive: Directive, value: &Value, verb: char) -> String {
-        let mut out = Draft::new();
+        let mut out = Draft::default();
         directive.write(&mut out, value, verb);
         let here = crate::config::template::span::Span { start: 0, end: 0 };
         out.finish(&mut crate::config::template::budget::Budget::new(), here).unwrap().to_string()

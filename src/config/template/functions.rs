@@ -6,12 +6,14 @@ mod lists;
 mod regex;
 mod text;
 
+use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::TemplateError;
 use super::budget::{Budget, Draft};
+use super::printf::{write_line, write_spaced};
 use super::span::Span;
 use super::value::{Environment, Value};
+use super::{Result, TemplateError};
 use regex::Regexes;
 
 /// A function by its name in templates.
@@ -32,7 +34,7 @@ pub(super) enum Body {
 }
 
 /// What a call yields.
-pub(super) type Outcome = Result<Value, TemplateError>;
+pub(super) type Outcome = Result<Value>;
 
 const fn fixed(name: &'static str, count: usize, body: fn(&mut Call<'_>) -> Outcome) -> Function {
     Function { name, fewest: count, most: Some(count), body: Body::Strict(body) }
@@ -48,19 +50,19 @@ static FUNCTIONS: [Function; 26] = [
     fixed("not", 1, compare::not),
     variadic("eq", 2, compare::eq),
     fixed("ne", 2, compare::ne),
-    fixed("lt", 2, compare::lt),
-    fixed("le", 2, compare::le),
-    fixed("gt", 2, compare::gt),
-    fixed("ge", 2, compare::ge),
+    fixed("lt", 2, |call| compare::order(call, Ordering::is_lt)),
+    fixed("le", 2, |call| compare::order(call, Ordering::is_le)),
+    fixed("gt", 2, |call| compare::order(call, Ordering::is_gt)),
+    fixed("ge", 2, |call| compare::order(call, Ordering::is_ge)),
     fixed("len", 1, lists::len),
     variadic("index", 1, lists::index),
     variadic("slice", 1, lists::slice),
     fixed("split", 2, lists::split),
     fixed("join", 2, lists::join),
     Function { name: "loop", fewest: 1, most: Some(2), body: Body::Strict(lists::count) },
-    variadic("print", 0, text::print),
+    variadic("print", 0, |call| text::write(call, write_spaced)),
     variadic("printf", 1, text::printf),
-    variadic("println", 0, text::println),
+    variadic("println", 0, |call| text::write(call, write_line)),
     fixed("default", 2, text::default),
     fixed("env", 1, text::env),
     fixed("replaceAll", 3, text::replace_all),
@@ -80,7 +82,9 @@ pub(super) fn find(name: &str) -> Option<&'static Function> {
 pub(super) fn not_defined(name: &str) -> String {
     let nearest = FUNCTIONS
         .iter()
-        .map(|function| (distance(name, function.name), function.name))
+        // No name that is far longer is near: this also bounds the work.
+        .filter(|function| function.name.len().abs_diff(name.chars().count()) <= 2)
+        .map(|function| (strsim::levenshtein(name, function.name), function.name))
         .min()
         .filter(|(distance, candidate)| *distance <= 2 && *distance < candidate.len().min(name.len()));
     let hint = match nearest {
@@ -90,26 +94,6 @@ pub(super) fn not_defined(name: &str) -> String {
         None => String::new(),
     };
     format!("function \"{name}\" is not defined{hint}")
-}
-
-/// How many characters must be changed, added or removed to make one name of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    // No name that is far longer is near: this also bounds the work.
-    for (at, left) in one.chars().take(2 * FUNCTIONS.len()).enumerate() {
-        let mut diagonal = at;
-        let mut before = at + 1;
-        let mut next = vec![before];
-        for (right, above) in other.iter().zip(row.iter().skip(1)) {
-            let changed = diagonal + usize::from(left != *right);
-            before = changed.min(before + 1).min(above + 1);
-            next.push(before);
-            diagonal = *above;
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 /// What calls share during one rendering.
@@ -161,20 +145,13 @@ impl Call<'_> {
     }
 
     /// An argument that must be a string.
-    fn text(&self, at: usize) -> Result<Rc<str>, TemplateError> {
-        match self.value(at) {
-            Value::Text(text) => Ok(text),
-            value @ (Value::Nil
-            | Value::Bool(_)
-            | Value::Int(_)
-            | Value::Byte(_)
-            | Value::Float(_)
-            | Value::Strings(_)
-            | Value::Ints(_)
-            | Value::Environment(_)) => {
-                Err(self.argument_fault(at, format!("expected a string, found {}", value.described())))
-            }
-        }
+    fn text(&self, at: usize) -> Result<Rc<str>> {
+        if let Value::Text(text) = self.value(at) { Ok(text) } else { Err(self.wrong_type(at, "a string")) }
+    }
+
+    /// The error of an argument that is of another kind.
+    fn wrong_type(&self, at: usize, expected: &str) -> TemplateError {
+        self.argument_fault(at, format!("expected {expected}, found {}", self.value(at).described()))
     }
 
     /// Ends a text: its size is checked and paid for.
@@ -208,12 +185,5 @@ mod tests {
     #[test]
     fn a_forgotten_dot_is_suggested() {
         assert_eq!(not_defined("NAME"), "function \"NAME\" is not defined; did you mean \".NAME\"?");
-    }
-
-    #[test]
-    fn distances_count_changes() {
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("abc", "abc"), 0);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

@@ -1,7 +1,7 @@
 //! Cuts a source into literal text and the tokens of its actions. Comments and trimmed space end here.
 
-use super::TemplateError;
 use super::span::Span;
+use super::{Result, TemplateError};
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
@@ -17,66 +17,39 @@ pub(super) struct Token<'s> {
     pub(super) spaced: bool,
 }
 
+impl Token<'_> {
+    pub(super) fn is_symbol(&self, symbol: &str) -> bool {
+        self.kind == Kind::Symbol && self.text == symbol
+    }
+
+    pub(super) fn is_keyword(&self, keyword: &str) -> bool {
+        self.kind == Kind::Keyword && self.text == keyword
+    }
+}
+
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Open,
     Close,
-    Declare,
-    Assign,
-    Comma,
-    Pipe,
-    LeftParenthesis,
-    RightParenthesis,
     Dot,
     Field,
     Variable,
     Identifier,
-    Keyword(Keyword),
+    Keyword,
     Boolean,
     Number,
     Character,
     Quoted,
     Raw,
-    /// A character that means nothing in a template.
-    Stray,
+    /// An operator, a parenthesis, or a character that means nothing in a template.
+    Symbol,
     EndOfSource,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keyword {
-    Block,
-    Break,
-    Continue,
-    Define,
-    Else,
-    End,
-    If,
-    Nil,
-    Range,
-    Template,
-    With,
-}
-
-impl Keyword {
-    fn of(word: &str) -> Option<Keyword> {
-        Some(match word {
-            "block" => Keyword::Block,
-            "break" => Keyword::Break,
-            "continue" => Keyword::Continue,
-            "define" => Keyword::Define,
-            "else" => Keyword::Else,
-            "end" => Keyword::End,
-            "if" => Keyword::If,
-            "nil" => Keyword::Nil,
-            "range" => Keyword::Range,
-            "template" => Keyword::Template,
-            "with" => Keyword::With,
-            _ => return None,
-        })
-    }
-}
+const KEYWORDS: [&str; 11] =
+    ["block", "break", "continue", "define", "else", "end", "if", "nil", "range", "template", "with"];
 
 /// Yields the tokens of a source one by one.
 #[derive(Debug)]
@@ -93,7 +66,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// The next token; [`Kind::EndOfSource`] again and again at the end.
-    pub(super) fn next(&mut self) -> Result<Token<'s>, TemplateError> {
+    pub(super) fn next(&mut self) -> Result<Token<'s>> {
         match self.action {
             Some(open) => self.in_action(open),
             None => self.in_text(),
@@ -113,7 +86,7 @@ impl<'s> Lexer<'s> {
         Token { kind, text, span: Span { start, end: self.position }, spaced }
     }
 
-    fn in_text(&mut self) -> Result<Token<'s>, TemplateError> {
+    fn in_text(&mut self) -> Result<Token<'s>> {
         loop {
             let start = self.position;
             match self.rest().find(OPEN) {
@@ -145,7 +118,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// Opens an action, or skips a comment.
-    fn open(&mut self) -> Result<Option<Token<'s>>, TemplateError> {
+    fn open(&mut self) -> Result<Option<Token<'s>>> {
         let start = self.position;
         let after = start + OPEN.len();
         let inside = if trims_left(self.from(after)) { after + 2 } else { after };
@@ -160,7 +133,7 @@ impl<'s> Lexer<'s> {
         Ok(Some(token))
     }
 
-    fn skip_comment(&mut self, open: usize, inside: usize) -> Result<(), TemplateError> {
+    fn skip_comment(&mut self, open: usize, inside: usize) -> Result<()> {
         let Some(length) = self.from(inside).find("*/") else {
             let message = "this comment is never closed: expected \"*/}}\"";
             return Err(TemplateError::new(Span { start: open, end: inside }, message));
@@ -193,7 +166,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    fn in_action(&mut self, open: usize) -> Result<Token<'s>, TemplateError> {
+    fn in_action(&mut self, open: usize) -> Result<Token<'s>> {
         let space_from = self.position;
         while !self.close_at(self.position) && self.rest().starts_with(is_space) {
             self.position += 1;
@@ -215,20 +188,15 @@ impl<'s> Lexer<'s> {
     }
 
     /// Goes past the token that starts with this character.
-    fn scan(&mut self, first: char) -> Result<Kind, TemplateError> {
+    fn scan(&mut self, first: char) -> Result<Kind> {
         let start = self.position;
         self.position += first.len_utf8();
         let next = self.rest().chars().next().unwrap_or_default();
         match first {
-            '=' => Ok(Kind::Assign),
             ':' if next == '=' => {
                 self.position += 1;
-                Ok(Kind::Declare)
+                Ok(Kind::Symbol)
             }
-            '|' => Ok(Kind::Pipe),
-            ',' => Ok(Kind::Comma),
-            '(' => Ok(Kind::LeftParenthesis),
-            ')' => Ok(Kind::RightParenthesis),
             '"' => self.quoted(start, '"', "string").map(|()| Kind::Quoted),
             '\'' => self.quoted(start, '\'', "character constant").map(|()| Kind::Character),
             '`' => self.raw(start).map(|()| Kind::Raw),
@@ -239,14 +207,15 @@ impl<'s> Lexer<'s> {
             '.' | '+' | '-' | '0'..='9' => self.number(start).map(|()| Kind::Number),
             _ if is_word(first) => self.word(start).map(|word| match word {
                 "true" | "false" => Kind::Boolean,
-                _ => Keyword::of(word).map_or(Kind::Identifier, Kind::Keyword),
+                _ if KEYWORDS.contains(&word) => Kind::Keyword,
+                _ => Kind::Identifier,
             }),
-            _ => Ok(Kind::Stray),
+            _ => Ok(Kind::Symbol),
         }
     }
 
     /// Goes past the letters and digits of a name, after which something else must follow.
-    fn word(&mut self, start: usize) -> Result<&'s str, TemplateError> {
+    fn word(&mut self, start: usize) -> Result<&'s str> {
         let rest = self.rest();
         self.position += rest.len() - rest.trim_start_matches(is_word).len();
         let word = self.source.get(start..self.position).unwrap_or_default();
@@ -259,7 +228,7 @@ impl<'s> Lexer<'s> {
         Err(TemplateError::new(span, format!("unexpected character {next:?} after \"{word}\"")))
     }
 
-    fn quoted(&mut self, start: usize, quote: char, what: &str) -> Result<(), TemplateError> {
+    fn quoted(&mut self, start: usize, quote: char, what: &str) -> Result<()> {
         let mut escaped = false;
         for (at, character) in self.rest().char_indices() {
             match character {
@@ -280,7 +249,7 @@ impl<'s> Lexer<'s> {
         ))
     }
 
-    fn raw(&mut self, start: usize) -> Result<(), TemplateError> {
+    fn raw(&mut self, start: usize) -> Result<()> {
         let Some(length) = self.rest().find('`') else {
             let span = Span { start, end: self.position };
             return Err(TemplateError::new(span, "this raw string is never closed: expected `"));
@@ -290,7 +259,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// Goes past all that could belong to a number, so that an error can name it whole.
-    fn number(&mut self, start: usize) -> Result<(), TemplateError> {
+    fn number(&mut self, start: usize) -> Result<()> {
         self.position = start;
         let mut previous = '\0';
         let mut exponent = ['e', 'E'];
@@ -347,7 +316,7 @@ fn trims_right(rest: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn lex(source: &str) -> Result<Vec<Token<'_>>, TemplateError> {
+    fn lex(source: &str) -> Result<Vec<Token<'_>>> {
         let mut lexer = Lexer::new(source);
         let mut tokens = Vec::new();
         loop {
@@ -379,18 +348,15 @@ mod tests {
 
     #[test]
     fn every_kind_of_token_is_told_apart() {
-        use Kind::{
-            Assign, Boolean, Character, Close, Comma, Declare, Dot, Field, Identifier, Number, Open, Quoted,
-        };
-        use Kind::{Raw, Stray, Variable};
-        assert_eq!(kinds("{{$x := 1}}"), [Open, Variable, Declare, Number, Close]);
-        assert_eq!(kinds("{{$ = .}}"), [Open, Variable, Assign, Dot, Close]);
-        assert_eq!(kinds("{{.5 .x , true 'a'}}"), [Open, Number, Field, Comma, Boolean, Character, Close]);
-        assert_eq!(kinds("{{\"a}}\" `}}` x ! }}"), [Open, Quoted, Raw, Identifier, Stray, Close]);
-        assert_eq!(
-            kinds("{{if nil}}"),
-            [Open, Kind::Keyword(Keyword::If), Kind::Keyword(Keyword::Nil), Close]
-        );
+        use Kind::{Boolean, Character, Close, Dot, Field, Identifier, Keyword, Number, Open, Quoted};
+        use Kind::{Raw, Symbol, Variable};
+        assert_eq!(kinds("{{$x := 1}}"), [Open, Variable, Symbol, Number, Close]);
+        assert_eq!(texts("{{$x := 1}}"), ["{{", "$x", ":=", "1", "}}"]);
+        assert_eq!(kinds("{{$ = .}}"), [Open, Variable, Symbol, Dot, Close]);
+        assert_eq!(texts("{{$ = .}}"), ["{{", "$", "=", ".", "}}"]);
+        assert_eq!(kinds("{{.5 .x , true 'a'}}"), [Open, Number, Field, Symbol, Boolean, Character, Close]);
+        assert_eq!(kinds("{{\"a}}\" `}}` x ! }}"), [Open, Quoted, Raw, Identifier, Symbol, Close]);
+        assert_eq!(kinds("{{if nil}}"), [Open, Keyword, Keyword, Close]);
     }
 
     #[test]
@@ -413,7 +379,7 @@ mod tests {
         assert_eq!(error("ab{{/* x").span, 2..6);
         assert!(error("ab{{/* x").message.contains("never closed"));
         assert_eq!(error("{{/* x */ 1}}").span, 0..9);
-        assert!(lex("{{ /* x */ }}").unwrap().iter().any(|token| token.kind == Kind::Stray));
+        assert!(lex("{{ /* x */ }}").unwrap().iter().any(|token| token.is_symbol("/")));
     }
 
     #[test]

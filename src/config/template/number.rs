@@ -13,22 +13,15 @@ pub(super) fn parse(literal: &str) -> Result<Value, String> {
         Some(digits) => (true, digits),
         None => (false, written.strip_prefix('+').unwrap_or(&written)),
     };
-    if is_imaginary(digits) {
+    if digits.ends_with('i') {
         return Err(format!("\"{literal}\" is an imaginary number, which is not supported"));
     }
-    if let Some(hexadecimal) = digits.strip_prefix("0x")
-        && hexadecimal.contains('p')
-    {
-        return hexadecimal_float(hexadecimal).map(|value| signed(negative, value)).ok_or_else(wrong);
-    }
-    if !digits.starts_with("0x") && digits.contains(['.', 'e']) {
-        return decimal_float(digits).map(|value| signed(negative, value)).ok_or_else(wrong);
-    }
-    integer(digits, negative, literal)
-}
-
-fn signed(negative: bool, value: f64) -> Value {
-    Value::Float(if negative { -value } else { value })
+    let float = match digits.strip_prefix("0x") {
+        Some(hexadecimal) if hexadecimal.contains('p') => hexadecimal_float(hexadecimal),
+        None if digits.contains(['.', 'e']) => decimal_float(digits),
+        Some(_) | None => return integer(digits, negative, literal),
+    };
+    float.map(|value| Value::Float(if negative { -value } else { value })).ok_or_else(wrong)
 }
 
 fn integer(digits: &str, negative: bool, literal: &str) -> Result<Value, String> {
@@ -72,10 +65,6 @@ fn hexadecimal_float(text: &str) -> Option<f64> {
     let half = exponent / 2;
     let value = number as f64 * 2f64.powi(half) * 2f64.powi(exponent - half);
     value.is_finite().then_some(value)
-}
-
-fn is_imaginary(digits: &str) -> bool {
-    digits.ends_with('i')
 }
 
 /// Whether each underscore stands between two digits, or between a base prefix and a digit.

@@ -3,16 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-use super::TemplateError;
-use super::ast::{Arm, Conditional, Loop, Node, Pipeline, Templates};
+use super::ast::{Arm, Conditional, Loop, Node, Templates};
 use super::budget::MAX_NESTING;
-use super::lexer::{Keyword, Kind, Lexer, Token};
-use super::pipeline::Context;
+use super::lexer::{Kind, Lexer, Token};
 use super::quote;
 use super::span::Span;
+use super::{Result, TemplateError};
 
 /// Parses a source and all templates that it defines.
-pub(super) fn parse(source: &str) -> Result<Templates<'_>, TemplateError> {
+pub(super) fn parse(source: &str) -> Result<Templates<'_>> {
     let mut parser = Parser {
         lexer: Lexer::new(source),
         ahead: VecDeque::new(),
@@ -22,15 +21,16 @@ pub(super) fn parse(source: &str) -> Result<Templates<'_>, TemplateError> {
         nesting: 0,
     };
     let (nodes, stop) = parser.nodes(true)?;
-    match stop.kind {
-        StopKind::EndOfSource => {}
-        StopKind::End | StopKind::Else => {
-            let message =
-                format!("unexpected {}: nothing is open here that it could belong to", stop.kind.name());
-            return Err(TemplateError::new(stop.span, message));
-        }
+    let (name, span) = match stop {
+        Stop::EndOfSource => ("", Span { start: 0, end: 0 }),
+        Stop::End(span) => ("{{end}}", span),
+        Stop::Else(span) => ("{{else}}", span),
+    };
+    if !name.is_empty() {
+        let message = format!("unexpected {name}: nothing is open here that it could belong to");
+        return Err(TemplateError::new(span, message));
     }
-    parser.define(Rc::from(""), nodes, Span { start: 0, end: 0 })?;
+    parser.define(Rc::from(""), nodes, span)?;
     Ok(parser.templates)
 }
 
@@ -78,48 +78,25 @@ impl<'s> Scope<'s> {
 }
 
 /// What ended a list of nodes, and where. The rest of an `{{else …` is still to be read.
-struct Stop {
-    kind: StopKind,
-    span: Span,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum StopKind {
+enum Stop {
     EndOfSource,
-    End,
-    Else,
-}
-
-impl StopKind {
-    fn name(self) -> &'static str {
-        match self {
-            StopKind::EndOfSource => "the end of the file",
-            StopKind::End => "{{end}}",
-            StopKind::Else => "{{else}}",
-        }
-    }
-}
-
-/// What one action turned out to be.
-enum Action<'s> {
-    Node(Node<'s>),
-    Definition,
-    Stop(Stop),
+    End(Span),
+    Else(Span),
 }
 
 impl<'s> Parser<'s> {
-    pub(super) fn next(&mut self) -> Result<Token<'s>, TemplateError> {
+    pub(super) fn next(&mut self) -> Result<Token<'s>> {
         match self.ahead.pop_front() {
             Some(token) => Ok(token),
             None => self.lexer.next(),
         }
     }
 
-    pub(super) fn peek(&mut self) -> Result<Token<'s>, TemplateError> {
+    pub(super) fn peek(&mut self) -> Result<Token<'s>> {
         self.peek_at(0)
     }
 
-    pub(super) fn peek_at(&mut self, distance: usize) -> Result<Token<'s>, TemplateError> {
+    pub(super) fn peek_at(&mut self, distance: usize) -> Result<Token<'s>> {
         loop {
             if let Some(token) = self.ahead.get(distance) {
                 return Ok(*token);
@@ -130,7 +107,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Counts one more level of nesting; every successful call is paired with [`Parser::ascend`].
-    pub(super) fn descend(&mut self, at: Span) -> Result<(), TemplateError> {
+    pub(super) fn descend(&mut self, at: Span) -> Result<()> {
         if self.nesting >= MAX_NESTING {
             let message = format!("this is nested too deep: expected at most {MAX_NESTING} levels");
             return Err(TemplateError::new(at, message));
@@ -144,7 +121,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads text and actions up to an `{{end}}`, an `{{else`, or the end of the source.
-    fn nodes(&mut self, top_level: bool) -> Result<(Vec<Node<'s>>, Stop), TemplateError> {
+    fn nodes(&mut self, top_level: bool) -> Result<(Vec<Node<'s>>, Stop)> {
         let mut nodes = Vec::new();
         loop {
             let token = self.next()?;
@@ -153,62 +130,50 @@ impl<'s> Parser<'s> {
                 continue;
             }
             if token.kind != Kind::Open {
-                return Ok((nodes, Stop { kind: StopKind::EndOfSource, span: token.span }));
+                return Ok((nodes, Stop::EndOfSource));
             }
-            match self.action(token.span, top_level)? {
-                Action::Node(node) => nodes.push(node),
-                Action::Definition => {}
-                Action::Stop(stop) => return Ok((nodes, stop)),
+            let (open, first) = (token.span, self.peek()?);
+            // `nil` is not a command, but that is for the evaluation to say.
+            if first.kind != Kind::Keyword || first.text == "nil" {
+                let pipeline = self.pipeline("action", open)?;
+                nodes.push(Node::Action { pipeline, span: open.to(self.close("action")?) });
+                continue;
+            }
+            self.next()?;
+            let head = open.to(first.span);
+            match first.text {
+                "end" => return Ok((nodes, Stop::End(open.to(self.close("end")?)))),
+                "else" => return Ok((nodes, Stop::Else(head))),
+                "define" => self.definition(head, top_level)?,
+                "block" => nodes.push(self.block(head)?),
+                "range" => nodes.push(self.range(head)?),
+                "template" => nodes.push(self.template(head)?),
+                "break" => nodes.push(self.jump(head, "break", Node::Break)?),
+                "continue" => nodes.push(self.jump(head, "continue", Node::Continue)?),
+                keyword => nodes.push(self.conditional(head, keyword)?),
             }
         }
     }
 
-    fn action(&mut self, open: Span, top_level: bool) -> Result<Action<'s>, TemplateError> {
-        let first = self.peek()?;
-        let Kind::Keyword(keyword) = first.kind else {
-            return self.plain_action(open).map(Action::Node);
-        };
-        let head = open.to(first.span);
-        let node = match keyword {
-            // Not a command, but that is for the evaluation to say.
-            Keyword::Nil => return self.plain_action(open).map(Action::Node),
-            Keyword::Define => {
-                self.next()?;
-                return self.definition(head, top_level).map(|()| Action::Definition);
+    /// Reads the body of a block, up to its `{{end}}` or an `{{else`, whose place is given.
+    fn body(&mut self, header: Span, name: &str) -> Result<(Vec<Node<'s>>, Option<Span>)> {
+        match self.nodes(false)? {
+            (nodes, Stop::End(_)) => Ok((nodes, None)),
+            (nodes, Stop::Else(span)) => Ok((nodes, Some(span))),
+            (_, Stop::EndOfSource) => {
+                let message = format!("this {{{{{name}}}}} is never closed: expected {{{{end}}}}");
+                Err(TemplateError::new(header, message))
             }
-            Keyword::End => {
-                self.next()?;
-                let close = self.close("end")?;
-                return Ok(Action::Stop(Stop { kind: StopKind::End, span: open.to(close) }));
-            }
-            Keyword::Else => {
-                self.next()?;
-                return Ok(Action::Stop(Stop { kind: StopKind::Else, span: head }));
-            }
-            Keyword::Block => self.block(head),
-            Keyword::Break => self.jump(head, "break", Node::Break),
-            Keyword::Continue => self.jump(head, "continue", Node::Continue),
-            Keyword::If | Keyword::With => self.conditional(head, keyword),
-            Keyword::Range => self.range(head),
-            Keyword::Template => self.template(head),
-        }?;
-        Ok(Action::Node(node))
-    }
-
-    fn plain_action(&mut self, open: Span) -> Result<Node<'s>, TemplateError> {
-        let pipeline = self.pipeline(Context::Action, open)?;
-        let close = self.close("action")?;
-        Ok(Node::Action { pipeline, span: open.to(close) })
+        }
     }
 
     /// Reads the end of an action.
-    fn close(&mut self, context: &str) -> Result<Span, TemplateError> {
+    fn close(&mut self, context: &str) -> Result<Span> {
         let token = self.next()?;
         if token.kind == Kind::Close { Ok(token.span) } else { Err(unexpected(&token, context)) }
     }
 
-    fn jump(&mut self, head: Span, name: &str, node: Node<'s>) -> Result<Node<'s>, TemplateError> {
-        self.next()?;
+    fn jump(&mut self, head: Span, name: &str, node: Node<'s>) -> Result<Node<'s>> {
         let close = self.close(name)?;
         if self.loops == 0 {
             let message = format!("{{{{{name}}}}} must stand inside {{{{range}}}}");
@@ -217,86 +182,70 @@ impl<'s> Parser<'s> {
         Ok(node)
     }
 
-    fn conditional(&mut self, head: Span, keyword: Keyword) -> Result<Node<'s>, TemplateError> {
-        let context = if keyword == Keyword::With { Context::With } else { Context::If };
-        let name = context.name();
+    /// Reads an `if` or a `with`.
+    fn conditional(&mut self, head: Span, name: &'s str) -> Result<Node<'s>> {
         let known = self.scope.names.len();
         self.descend(head)?;
         let mut arms = Vec::new();
         let mut header = head;
         let otherwise = loop {
-            self.next()?;
-            let condition = self.pipeline(context, header)?;
+            let condition = self.pipeline(name, header)?;
             header = header.to(self.close(name)?);
-            let (body, stop) = self.nodes(false)?;
+            let (body, other) = self.body(header, name)?;
             arms.push(Arm { condition, body });
-            match stop.kind {
-                StopKind::EndOfSource => return Err(never_closed(header, name)),
-                StopKind::End => break Vec::new(),
-                StopKind::Else if self.peek()?.kind == Kind::Keyword(keyword) => header = stop.span,
-                StopKind::Else => break self.otherwise(header, name)?,
+            let Some(other) = other else { break Vec::new() };
+            if !self.peek()?.is_keyword(name) {
+                break self.otherwise(header, name)?;
             }
+            self.next()?;
+            header = other;
         };
         self.ascend();
         self.scope.forget_down_to(known);
-        let binds_dot = keyword == Keyword::With;
-        Ok(Node::Conditional(Conditional { arms, otherwise, binds_dot, span: head }))
+        Ok(Node::Conditional(Conditional { arms, otherwise, binds_dot: name == "with", span: head }))
     }
 
-    fn range(&mut self, head: Span) -> Result<Node<'s>, TemplateError> {
+    fn range(&mut self, head: Span) -> Result<Node<'s>> {
         let known = self.scope.names.len();
         self.descend(head)?;
-        self.next()?;
-        let over = self.pipeline(Context::Range, head)?;
+        let over = self.pipeline("range", head)?;
         let header = head.to(self.close("range")?);
         self.loops += 1;
-        let (body, stop) = self.nodes(false)?;
+        let (body, other) = self.body(header, "range")?;
         self.loops -= 1;
-        let otherwise = match stop.kind {
-            StopKind::EndOfSource => return Err(never_closed(header, "range")),
-            StopKind::End => Vec::new(),
-            StopKind::Else => self.otherwise(header, "range")?,
-        };
+        let otherwise = if other.is_some() { self.otherwise(header, "range")? } else { Vec::new() };
         self.ascend();
         self.scope.forget_down_to(known);
         Ok(Node::Loop(Loop { over, body, otherwise, span: header }))
     }
 
     /// Reads what follows a last `{{else`, its `}}` first.
-    fn otherwise(&mut self, header: Span, name: &str) -> Result<Vec<Node<'s>>, TemplateError> {
+    fn otherwise(&mut self, header: Span, name: &str) -> Result<Vec<Node<'s>>> {
         self.close("else")?;
-        let (nodes, stop) = self.nodes(false)?;
-        match stop.kind {
-            StopKind::End => Ok(nodes),
-            StopKind::EndOfSource => Err(never_closed(header, name)),
-            StopKind::Else => Err(TemplateError::new(stop.span, "expected {{end}}, found another {{else}}")),
+        match self.body(header, name)? {
+            (nodes, None) => Ok(nodes),
+            (_, Some(span)) => Err(TemplateError::new(span, "expected {{end}}, found another {{else}}")),
         }
     }
 
-    fn template(&mut self, head: Span) -> Result<Node<'s>, TemplateError> {
-        self.next()?;
+    fn template(&mut self, head: Span) -> Result<Node<'s>> {
         let (name, _) = self.template_name("template")?;
-        let argument = if self.peek()?.kind == Kind::Close {
-            None
-        } else {
-            Some(self.pipeline(Context::Template, head)?)
-        };
-        let close = self.close("template")?;
-        Ok(Node::Template { name, argument, span: head.to(close) })
+        let has_argument = self.peek()?.kind != Kind::Close;
+        let argument = if has_argument { Some(self.pipeline("template", head)?) } else { None };
+        Ok(Node::Template { name, argument, span: head.to(self.close("template")?) })
     }
 
     /// Reads a definition that is used where it stands.
-    fn block(&mut self, head: Span) -> Result<Node<'s>, TemplateError> {
-        self.next()?;
+    fn block(&mut self, head: Span) -> Result<Node<'s>> {
         let (name, name_span) = self.template_name("block")?;
-        let argument: Pipeline<'s> = self.pipeline(Context::Block, head)?;
+        let argument = Some(self.pipeline("block", head)?);
         let span = head.to(self.close("block")?);
         let body = self.template_body(span, "block")?;
         self.define(Rc::clone(&name), body, name_span)?;
-        Ok(Node::Template { name, argument: Some(argument), span })
+        Ok(Node::Template { name, argument, span })
     }
 
-    fn definition(&mut self, head: Span, top_level: bool) -> Result<(), TemplateError> {
+    fn definition(&mut self, head: Span, top_level: bool) -> Result<()> {
         if !top_level {
             let message = "{{define}} must stand at the top level, not inside another block";
             return Err(TemplateError::new(head, message));
@@ -307,7 +256,7 @@ impl<'s> Parser<'s> {
         self.define(name, body, name_span)
     }
 
-    fn template_name(&mut self, context: &str) -> Result<(Rc<str>, Span), TemplateError> {
+    fn template_name(&mut self, context: &str) -> Result<(Rc<str>, Span)> {
         let token = self.next()?;
         if token.kind == Kind::Quoted || token.kind == Kind::Raw {
             return Ok((string(&token)?, token.span));
@@ -318,37 +267,30 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads the body of another template: it knows none of our variables and stands in none of our loops.
-    fn template_body(&mut self, header: Span, name: &str) -> Result<Vec<Node<'s>>, TemplateError> {
+    fn template_body(&mut self, header: Span, name: &str) -> Result<Vec<Node<'s>>> {
         self.descend(header)?;
         let scope = std::mem::replace(&mut self.scope, Scope::fresh());
         let loops = std::mem::take(&mut self.loops);
-        let (body, stop) = self.nodes(false)?;
+        let (body, other) = self.body(header, name)?;
         self.scope = scope;
         self.loops = loops;
         self.ascend();
-        match stop.kind {
-            StopKind::End => Ok(body),
-            StopKind::EndOfSource => Err(never_closed(header, name)),
-            StopKind::Else => {
-                Err(TemplateError::new(stop.span, format!("{{{{{name}}}}} takes no {{{{else}}}}")))
-            }
+        match other {
+            None => Ok(body),
+            Some(span) => Err(TemplateError::new(span, format!("{{{{{name}}}}} takes no {{{{else}}}}"))),
         }
     }
 
     /// Adds a template. As in Go, one that holds nothing but space never replaces another, and may be replaced.
-    fn define(&mut self, name: Rc<str>, body: Vec<Node<'s>>, at: Span) -> Result<(), TemplateError> {
-        match self.templates.get(&name) {
-            Some(known) if !is_blank(known) => {
-                if is_blank(&body) {
-                    return Ok(());
-                }
-                Err(TemplateError::new(at, format!("template {name:?} is defined twice")))
-            }
-            Some(_) | None => {
-                self.templates.insert(name, body);
-                Ok(())
-            }
+    fn define(&mut self, name: Rc<str>, body: Vec<Node<'s>>, at: Span) -> Result<()> {
+        let is_known = self.templates.get(&name).is_some_and(|known| !is_blank(known));
+        if is_known && !is_blank(&body) {
+            return Err(TemplateError::new(at, format!("template {name:?} is defined twice")));
         }
+        if !is_known {
+            self.templates.insert(name, body);
+        }
+        Ok(())
     }
 }
 
@@ -356,12 +298,8 @@ fn is_blank(nodes: &[Node<'_>]) -> bool {
     nodes.iter().all(|node| matches!(node, Node::Text { text, .. } if text.trim().is_empty()))
 }
 
-fn never_closed(header: Span, name: &str) -> TemplateError {
-    TemplateError::new(header, format!("this {{{{{name}}}}} is never closed: expected {{{{end}}}}"))
-}
-
 /// The value of a string literal.
-pub(super) fn string(token: &Token<'_>) -> Result<Rc<str>, TemplateError> {
+pub(super) fn string(token: &Token<'_>) -> Result<Rc<str>> {
     let inside = token.text.get(1..token.text.len().saturating_sub(1)).unwrap_or_default();
     if token.kind == Kind::Raw {
         return Ok(quote::unquote_raw(inside));
@@ -375,25 +313,13 @@ pub(super) fn unexpected(token: &Token<'_>, context: &str) -> TemplateError {
 
 /// A token in the words of an error message.
 pub(super) fn shown(token: &Token<'_>) -> String {
-    match token.kind {
-        Kind::EndOfSource => "the end of the file".to_owned(),
-        Kind::Close => "the end of the action".to_owned(),
-        Kind::Quoted | Kind::Raw | Kind::Character => token.text.to_owned(),
-        Kind::Text
-        | Kind::Open
-        | Kind::Declare
-        | Kind::Assign
-        | Kind::Comma
-        | Kind::Pipe
-        | Kind::LeftParenthesis
-        | Kind::RightParenthesis
-        | Kind::Dot
-        | Kind::Field
-        | Kind::Variable
-        | Kind::Identifier
-        | Kind::Keyword(_)
-        | Kind::Boolean
-        | Kind::Number
-        | Kind::Stray => format!("\"{}\"", token.text),
+    if token.kind == Kind::EndOfSource {
+        "the end of the file".to_owned()
+    } else if token.kind == Kind::Close {
+        "the end of the action".to_owned()
+    } else if matches!(token.kind, Kind::Quoted | Kind::Raw | Kind::Character) {
+        token.text.to_owned()
+    } else {
+        format!("\"{}\"", token.text)
     }
 }

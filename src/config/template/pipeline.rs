@@ -1,69 +1,40 @@
 //! Reads pipelines: `$x, $y := command | command`, where a command is an operand with arguments.
 
-use super::TemplateError;
 use super::ast::{Binding, Command, Name, Operand, Pipeline, Term};
 use super::functions;
-use super::lexer::{Keyword, Kind, Token};
+use super::lexer::{Kind, Token};
 use super::number;
 use super::parser::{Parser, shown, string, unexpected};
 use super::quote;
 use super::span::Span;
 use super::value::Value;
+use super::{Result, TemplateError};
 
-/// What a pipeline is read for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Context {
-    Action,
-    If,
-    With,
-    Range,
-    Template,
-    Block,
-    Parentheses,
-}
+/// What a pipeline between parentheses is called in error messages; others have the name of their keyword.
+const PARENTHESES: &str = "parentheses";
 
-impl Context {
-    /// Its name in error messages: the keyword, if it has one.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Context::Action => "action",
-            Context::If => "if",
-            Context::With => "with",
-            Context::Range => "range",
-            Context::Template => "template",
-            Context::Block => "block",
-            Context::Parentheses => "parentheses",
-        }
-    }
-
-    /// The token that ends the pipeline.
-    fn end(self) -> Kind {
-        if self == Context::Parentheses { Kind::RightParenthesis } else { Kind::Close }
-    }
-
-    fn missing_value(self) -> String {
-        match self {
-            Context::Action => "expected a value between \"{{\" and \"}}\"".to_owned(),
-            Context::Parentheses => "expected a value between the parentheses".to_owned(),
-            Context::If | Context::With | Context::Range | Context::Template | Context::Block => {
-                format!("expected a value after \"{}\"", self.name())
-            }
-        }
+fn missing_value(context: &str) -> String {
+    match context {
+        "action" => "expected a value between \"{{\" and \"}}\"".to_owned(),
+        PARENTHESES => "expected a value between the parentheses".to_owned(),
+        keyword => format!("expected a value after \"{keyword}\""),
     }
 }
 
 impl<'s> Parser<'s> {
     /// Reads a pipeline up to its end, which is left to the caller; `at` is to blame when there is none.
-    pub(super) fn pipeline(&mut self, context: Context, at: Span) -> Result<Pipeline<'s>, TemplateError> {
+    pub(super) fn pipeline(&mut self, context: &str, at: Span) -> Result<Pipeline<'s>> {
         let (variables, binding) = self.bindings(context)?;
         let mut commands: Vec<Command<'s>> = Vec::new();
         loop {
             let token = self.peek()?;
-            if token.kind == context.end() {
+            let is_end =
+                if context == PARENTHESES { token.is_symbol(")") } else { token.kind == Kind::Close };
+            if is_end {
                 break;
             }
             if !starts_operand(&token) {
-                return Err(unexpected(&token, context.name()));
+                return Err(unexpected(&token, context));
             }
             let command = self.command(context)?;
             if !commands.is_empty() && !is_executable(&command.head) {
@@ -73,14 +44,14 @@ impl<'s> Parser<'s> {
             commands.push(command);
         }
         let Some((first, last)) = commands.first().zip(commands.last()) else {
-            return Err(TemplateError::new(at.to(self.peek()?.span), context.missing_value()));
+            return Err(TemplateError::new(at.to(self.peek()?.span), missing_value(context)));
         };
         let span = first.span.to(last.span);
         Ok(Pipeline { variables, binding, commands, span })
     }
 
     /// Reads `$x :=`, `$x =` or, in a range, `$x, $y :=`.
-    fn bindings(&mut self, context: Context) -> Result<(Vec<Name<'s>>, Binding), TemplateError> {
+    fn bindings(&mut self, context: &str) -> Result<(Vec<Name<'s>>, Binding)> {
         let mut variables = Vec::new();
         loop {
             let variable = self.peek()?;
@@ -88,24 +59,27 @@ impl<'s> Parser<'s> {
                 return Ok((variables, Binding::Declare));
             }
             let operator = self.peek_at(1)?;
-            if !matches!(operator.kind, Kind::Declare | Kind::Assign | Kind::Comma) {
+            if operator.kind != Kind::Symbol || ![":=", "=", ","].contains(&operator.text) {
                 return Ok((variables, Binding::Declare));
             }
             self.next()?;
             self.next()?;
             variables.push(Name { text: variable.text, span: variable.span });
             self.scope.declare(variable.text);
-            if operator.kind != Kind::Comma {
-                let assigns = operator.kind == Kind::Assign;
-                return Ok((variables, if assigns { Binding::Assign } else { Binding::Declare }));
-            }
-            if context != Context::Range || variables.len() > 1 {
-                let message = if context == Context::Range {
-                    "a range sets at most two variables: the index and the element"
-                } else {
-                    "only a range sets more than one variable"
-                };
-                return Err(TemplateError::new(operator.span, message));
+            match operator.text {
+                ":=" => return Ok((variables, Binding::Declare)),
+                "=" => return Ok((variables, Binding::Assign)),
+                _ if context != "range" => {
+                    return Err(TemplateError::new(
+                        operator.span,
+                        "only a range sets more than one variable",
+                    ));
+                }
+                _ if variables.len() > 1 => {
+                    let message = "a range sets at most two variables: the index and the element";
+                    return Err(TemplateError::new(operator.span, message));
+                }
+                _ => {}
             }
             let next = self.peek()?;
             if next.kind != Kind::Variable {
@@ -117,21 +91,21 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads an operand and its arguments, and the `|` after them.
-    fn command(&mut self, context: Context) -> Result<Command<'s>, TemplateError> {
+    fn command(&mut self, context: &str) -> Result<Command<'s>> {
         let head = self.operand()?;
         let mut span = head.span;
         let mut arguments = Vec::new();
         loop {
             let token = self.peek()?;
-            if matches!(token.kind, Kind::Close | Kind::RightParenthesis) {
+            if token.kind == Kind::Close || token.is_symbol(")") {
                 break;
             }
-            if token.kind == Kind::Pipe {
+            if token.is_symbol("|") {
                 self.next()?;
                 break;
             }
             if !starts_operand(&token) {
-                return Err(unexpected(&token, context.name()));
+                return Err(unexpected(&token, context));
             }
             if !token.spaced {
                 let message = format!("expected a space before {}", shown(&token));
@@ -145,7 +119,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads a term and the fields taken of it, which follow without a space.
-    fn operand(&mut self) -> Result<Operand<'s>, TemplateError> {
+    fn operand(&mut self) -> Result<Operand<'s>> {
         let token = self.next()?;
         let mut fields = Vec::new();
         let term = if token.kind == Kind::Field {
@@ -154,10 +128,7 @@ impl<'s> Parser<'s> {
         } else {
             self.term(&token)?
         };
-        let mut span = match &term {
-            Term::Parenthesized(inside) => inside.span,
-            Term::Dot | Term::Nil | Term::Literal(_) | Term::Variable(_) | Term::Function(_) => token.span,
-        };
+        let mut span = if let Term::Parenthesized(inside) = &term { inside.span } else { token.span };
         loop {
             let next = self.peek()?;
             if next.kind != Kind::Field || next.spaced {
@@ -174,11 +145,10 @@ impl<'s> Parser<'s> {
         Ok(Operand { term, fields, span })
     }
 
-    fn term(&mut self, token: &Token<'s>) -> Result<Term<'s>, TemplateError> {
+    fn term(&mut self, token: &Token<'s>) -> Result<Term<'s>> {
         let fault = |message: String| TemplateError::new(token.span, message);
         match token.kind {
             Kind::Dot => Ok(Term::Dot),
-            Kind::Keyword(Keyword::Nil) => Ok(Term::Nil),
             Kind::Boolean => Ok(Term::Literal(Value::Bool(token.text == "true"))),
             Kind::Number => number::parse(token.text).map(Term::Literal).map_err(fault),
             Kind::Character => {
@@ -193,25 +163,21 @@ impl<'s> Parser<'s> {
                 Some(function) => Ok(Term::Function(function)),
                 None => Err(fault(functions::not_defined(token.text))),
             },
-            Kind::LeftParenthesis => self.parenthesis(token.span),
+            Kind::Keyword if token.text == "nil" => Ok(Term::Nil),
+            Kind::Symbol if token.text == "(" => self.parenthesis(token.span),
             Kind::Text
             | Kind::Open
             | Kind::Close
-            | Kind::Declare
-            | Kind::Assign
-            | Kind::Comma
-            | Kind::Pipe
-            | Kind::RightParenthesis
             | Kind::Field
-            | Kind::Keyword(_)
-            | Kind::Stray
+            | Kind::Keyword
+            | Kind::Symbol
             | Kind::EndOfSource => Err(unexpected(token, "command")),
         }
     }
 
-    fn parenthesis(&mut self, open: Span) -> Result<Term<'s>, TemplateError> {
+    fn parenthesis(&mut self, open: Span) -> Result<Term<'s>> {
         self.descend(open)?;
-        let pipeline = self.pipeline(Context::Parentheses, open);
+        let pipeline = self.pipeline(PARENTHESES, open);
         let mut pipeline = pipeline.map_err(|error| self.blame_parenthesis(open, error))?;
         let close = self.next()?;
         pipeline.span = open.to(close.span);
@@ -235,37 +201,13 @@ fn field<'s>(token: &Token<'s>) -> Name<'s> {
 }
 
 fn starts_operand(token: &Token<'_>) -> bool {
-    match token.kind {
-        Kind::Dot
-        | Kind::Field
-        | Kind::Variable
-        | Kind::Identifier
-        | Kind::Keyword(Keyword::Nil)
-        | Kind::Boolean
-        | Kind::Number
-        | Kind::Character
-        | Kind::Quoted
-        | Kind::Raw
-        | Kind::LeftParenthesis => true,
-        Kind::Text
-        | Kind::Open
-        | Kind::Close
-        | Kind::Declare
-        | Kind::Assign
-        | Kind::Comma
-        | Kind::Pipe
-        | Kind::RightParenthesis
-        | Kind::Keyword(_)
-        | Kind::Stray
-        | Kind::EndOfSource => false,
-    }
+    use Kind::{Boolean, Character, Dot, Field, Identifier, Number, Quoted, Raw, Variable};
+    matches!(token.kind, Boolean | Character | Dot | Field | Identifier | Number | Quoted | Raw | Variable)
+        || token.is_keyword("nil")
+        || token.is_symbol("(")
 }
 
 /// Whether a later command of a pipeline may start so: literals never take an argument.
 fn is_executable(operand: &Operand<'_>) -> bool {
-    !operand.fields.is_empty()
-        || match operand.term {
-            Term::Dot | Term::Nil | Term::Literal(_) => false,
-            Term::Variable(_) | Term::Function(_) | Term::Parenthesized(_) => true,
-        }
+    !operand.fields.is_empty() || !matches!(operand.term, Term::Dot | Term::Nil | Term::Literal(_))
 }

@@ -198,14 +198,7 @@ impl Printf<'_> {
     fn number_argument(&mut self) -> Option<i64> {
         let argument = self.arguments.get(self.next)?;
         self.next += 1;
-        let number = if let Value::Int(int) = argument {
-            *int
-        } else if let Value::Byte(byte) = argument {
-            i64::from(*byte)
-        } else {
-            return None;
-        };
-        Some(number).filter(|number| (-LARGEST_NUMBER..=LARGEST_NUMBER).contains(number))
+        argument.as_integer().filter(|number| (-LARGEST_NUMBER..=LARGEST_NUMBER).contains(number))
     }
 
     /// Notes the arguments that no verb has taken.
@@ -250,7 +243,7 @@ mod tests {
     }
 
     fn sprintf(format: &str, arguments: &[Value]) -> String {
-        let mut out = Draft::new();
+        let mut out = Draft::default();
         write_formatted(&mut out, format, arguments);
         finish(out)
     }
@@ -442,7 +435,7 @@ mod tests {
     #[test]
     fn print_puts_spaces_only_between_values_that_are_no_strings() {
         let print = |arguments: &[Value]| {
-            let mut out = Draft::new();
+            let mut out = Draft::default();
             write_spaced(&mut out, arguments);
             finish(out)
         };
@@ -450,14 +443,14 @@ mod tests {
         assert_eq!(print(&[one.clone(), one.clone(), x.clone(), x.clone(), one.clone()]), "1 1xx1");
         assert_eq!(print(&[Value::Nil, Value::Bool(true)]), "<nil> true");
         assert_eq!(print(&[]), "");
-        let mut out = Draft::new();
+        let mut out = Draft::default();
         write_line(&mut out, &[one, x.clone(), x]);
         assert_eq!(finish(out), "1 x x\n");
     }
 
     #[test]
     fn a_format_bomb_stops_at_the_limit() {
-        let mut out = Draft::new();
+        let mut out = Draft::default();
         let format = "%1000000d".repeat(100);
         write_formatted(&mut out, &format, &vec![Value::Int(1); 100]);
         assert!(out.is_full());

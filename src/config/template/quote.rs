@@ -41,6 +41,18 @@ pub(super) fn unquote_character(inside: &str) -> Result<i64, String> {
     })
 }
 
+/// Escapes of one letter.
+const ESCAPES: [(char, char); 8] = [
+    ('a', '\x07'),
+    ('b', '\x08'),
+    ('f', '\x0C'),
+    ('n', '\n'),
+    ('r', '\r'),
+    ('t', '\t'),
+    ('v', '\x0B'),
+    ('\\', '\\'),
+];
+
 /// What one character or escape of a literal stands for.
 enum Unit {
     Byte(u8),
@@ -57,15 +69,10 @@ fn unescape(text: &str, quote: char) -> Result<(Unit, &str), String> {
     let kind = characters.next().ok_or("a backslash must be followed by what it escapes")?;
     let rest = characters.as_str();
     let plain = |character| Ok((Unit::Character(character), rest));
+    if let Some((_, character)) = ESCAPES.iter().find(|(name, _)| *name == kind) {
+        return plain(*character);
+    }
     match kind {
-        'a' => plain('\x07'),
-        'b' => plain('\x08'),
-        'f' => plain('\x0C'),
-        'n' => plain('\n'),
-        'r' => plain('\r'),
-        't' => plain('\t'),
-        'v' => plain('\x0B'),
-        '\\' => plain('\\'),
         'x' => digits(rest, 2, 16).map(|(code, rest)| (Unit::Byte(code as u8), rest)),
         'u' => code_point(rest, 4),
         'U' => code_point(rest, 8),
@@ -109,15 +116,12 @@ pub(super) fn quote(text: &str, quote: char, ascii_only: bool) -> String {
 
 fn escape(quoted: &mut String, character: char, quote: char, ascii_only: bool) {
     let code = u32::from(character);
+    if let Some((name, _)) = ESCAPES.iter().find(|(_, escaped)| *escaped == character) {
+        quoted.extend(['\\', *name]);
+        return;
+    }
     match character {
-        '\x07' => quoted.push_str("\\a"),
-        '\x08' => quoted.push_str("\\b"),
-        '\x0C' => quoted.push_str("\\f"),
-        '\n' => quoted.push_str("\\n"),
-        '\r' => quoted.push_str("\\r"),
-        '\t' => quoted.push_str("\\t"),
-        '\x0B' => quoted.push_str("\\v"),
-        _ if character == '\\' || character == quote => quoted.extend(['\\', character]),
+        _ if character == quote => quoted.extend(['\\', character]),
         _ if is_printable(character) && (character.is_ascii() || !ascii_only) => quoted.push(character),
         '\0'..=' ' | '\x7F' => quoted.push_str(&format!("\\x{code:02x}")),
         _ if code <= 0xFFFF => quoted.push_str(&format!("\\u{code:04x}")),

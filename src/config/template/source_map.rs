@@ -33,23 +33,22 @@ pub struct Origin {
     pub verbatim: bool,
 }
 
-/// It ends where the next one starts. Neither text exceeds 16 MiB, so that 32 bits are enough.
+/// It ends where the next one starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Segment {
-    rendered: u32,
-    start: u32,
-    end: u32,
+    rendered: usize,
+    source: Span,
     literal: bool,
 }
 
 impl Segment {
     /// The part of the source that stands for the rendered bytes from `from` to `to`, as far as this segment reaches.
     fn part(&self, from: usize, to: usize) -> Range<usize> {
-        let (start, end) = (self.start as usize, self.end as usize);
+        let Span { start, end } = self.source;
         if !self.literal {
             return start..end;
         }
-        let place = |position: usize| (start + position.saturating_sub(self.rendered as usize)).min(end);
+        let place = |position: usize| (start + position.saturating_sub(self.rendered)).min(end);
         place(from)..place(to)
     }
 }
@@ -93,13 +92,12 @@ impl SourceMap {
         if length == 0 {
             return;
         }
-        let (start, end) = (source.start as u32, source.end as u32);
-        let rendered = self.rendered as u32;
+        let rendered = self.rendered;
         self.rendered += length;
-        match self.segments.last_mut() {
-            Some(last) if literal && last.literal && last.end == start => last.end = end,
-            Some(last) if !literal && !last.literal && (last.start, last.end) == (start, end) => {}
-            Some(_) | None => self.segments.push(Segment { rendered, start, end, literal }),
+        match self.segments.last_mut().filter(|last| last.literal == literal) {
+            Some(last) if literal && last.source.end == source.start => last.source.end = source.end,
+            Some(last) if !literal && last.source == source => {}
+            Some(_) | None => self.segments.push(Segment { rendered, source, literal }),
         }
     }
 
@@ -114,7 +112,7 @@ impl SourceMap {
             return Origin { span: 0..0, verbatim: true };
         };
         if start == self.rendered {
-            let after = first.end as usize;
+            let after = first.source.end;
             return Origin { span: after..after, verbatim: first.literal };
         }
         let last = if start == end { first } else { self.segment_at(end - 1).unwrap_or(first) };
@@ -125,7 +123,7 @@ impl SourceMap {
 
     /// The segment that holds the byte at `position`; the last one for the end of the text.
     fn segment_at(&self, position: usize) -> Option<&Segment> {
-        let after = self.segments.partition_point(|segment| segment.rendered as usize <= position);
+        let after = self.segments.partition_point(|segment| segment.rendered <= position);
         self.segments.get(after.checked_sub(1)?)
     }
 
@@ -134,9 +132,8 @@ impl SourceMap {
         let literal = self.segments.iter().filter(|segment| segment.literal);
         literal
             .map(|segment| {
-                let (start, end) = (segment.start as usize, segment.end as usize);
-                let rendered = segment.rendered as usize;
-                (rendered..rendered + (end - start), start..end)
+                let Span { start, end } = segment.source;
+                (segment.rendered..segment.rendered + (end - start), start..end)
             })
             .collect()
     }

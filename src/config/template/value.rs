@@ -34,31 +34,25 @@ impl Value {
 
     /// The name of the type as Go's `%T` prints it.
     pub(super) fn go_type(&self) -> &'static str {
-        match self {
-            Value::Nil => "<nil>",
-            Value::Bool(_) => "bool",
-            Value::Int(_) => "int",
-            Value::Byte(_) => "uint8",
-            Value::Float(_) => "float64",
-            Value::Text(_) => "string",
-            Value::Strings(_) => "[]string",
-            Value::Ints(_) => "[]int",
-            Value::Environment(_) => "map[string]string",
-        }
+        self.names().0
     }
 
     /// The kind of value in the words of an error message.
     pub(super) fn described(&self) -> &'static str {
+        self.names().1
+    }
+
+    fn names(&self) -> (&'static str, &'static str) {
         match self {
-            Value::Nil => "nil",
-            Value::Bool(_) => "a boolean",
-            Value::Int(_) => "an integer",
-            Value::Byte(_) => "a byte",
-            Value::Float(_) => "a floating-point number",
-            Value::Text(_) => "a string",
-            Value::Strings(_) => "a list of strings",
-            Value::Ints(_) => "a list of integers",
-            Value::Environment(_) => "the environment",
+            Value::Nil => ("<nil>", "nil"),
+            Value::Bool(_) => ("bool", "a boolean"),
+            Value::Int(_) => ("int", "an integer"),
+            Value::Byte(_) => ("uint8", "a byte"),
+            Value::Float(_) => ("float64", "a floating-point number"),
+            Value::Text(_) => ("string", "a string"),
+            Value::Strings(_) => ("[]string", "a list of strings"),
+            Value::Ints(_) => ("[]int", "a list of integers"),
+            Value::Environment(_) => ("map[string]string", "the environment"),
         }
     }
 
@@ -77,6 +71,17 @@ impl Value {
         }
     }
 
+    /// The number, for an integer of either kind.
+    pub(super) fn as_integer(&self) -> Option<i64> {
+        if let Value::Byte(byte) = self {
+            Some(i64::from(*byte))
+        } else if let Value::Int(int) = self {
+            Some(*int)
+        } else {
+            None
+        }
+    }
+
     /// The number of elements, for what has elements; the bytes of a string.
     pub(super) fn length(&self) -> Option<usize> {
         match self {
@@ -88,17 +93,28 @@ impl Value {
         }
     }
 
+    /// The element at a position; one byte of a string.
+    pub(super) fn element(&self, position: usize) -> Option<Value> {
+        if let Value::Text(text) = self {
+            text.as_bytes().get(position).map(|byte| Value::Byte(*byte))
+        } else if let Value::Strings(list) = self {
+            list.get(position).map(|text| Value::Text(Rc::clone(text)))
+        } else if let Value::Ints(list) = self {
+            list.get(position).map(|int| Value::Int(*int))
+        } else {
+            None
+        }
+    }
+
     /// The pairs that `range` visits in order, or nothing when the value cannot be ranged over.
     pub(super) fn entries(&self) -> Option<Box<dyn Iterator<Item = (Value, Value)> + '_>> {
         let index = |at: usize| Value::Int(i64::try_from(at).unwrap_or(i64::MAX));
         match self {
             // Like a nil map: nothing to visit, and no mistake.
             Value::Nil => Some(Box::new(std::iter::empty())),
-            Value::Strings(list) => Some(Box::new(
-                list.iter().enumerate().map(move |(at, text)| (index(at), Value::Text(Rc::clone(text)))),
-            )),
-            Value::Ints(list) => {
-                Some(Box::new(list.iter().enumerate().map(move |(at, int)| (index(at), Value::Int(*int)))))
+            Value::Strings(_) | Value::Ints(_) => {
+                let length = self.length().unwrap_or_default();
+                Some(Box::new((0..length).filter_map(move |at| Some((index(at), self.element(at)?)))))
             }
             Value::Environment(map) => Some(Box::new(
                 map.iter().map(|(key, value)| (Value::Text(Rc::clone(key)), Value::Text(Rc::clone(value)))),

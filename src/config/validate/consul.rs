@@ -4,21 +4,16 @@ use std::path::PathBuf;
 
 use super::address::{host_and_port, strip_prefix_ignoring_case};
 use super::context::{Context, value};
-use super::tls::Overrides;
-use super::{Places, tls};
-use crate::config::diagnostic::{Place, Problem};
-use crate::config::raw::{Field, RawConsul, RawConsulSettings, RawScheme, RawTls};
+use super::tls;
+use crate::config::diagnostic::Place;
+use crate::config::raw::{Opt, RawConsul, RawConsulSettings, RawScheme, RawTls};
 use crate::config::spec::{ConsulAddress, ConsulSpec, Secret};
 
 /// Where Consul's own tools look for it.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8500";
 
 /// The settings of Consul; `None` if neither configuration nor environment asks for it.
-pub(super) fn validate(
-    context: &mut Context<'_>,
-    field: Option<&Field<RawConsul>>,
-    places: &mut Places,
-) -> Option<ConsulSpec> {
+pub(super) fn validate(context: &mut Context<'_>, field: &Opt<RawConsul>) -> Option<ConsulSpec> {
     let from_environment = context.variable("CONSUL_HTTP_ADDR");
     let default = RawConsulSettings::default();
     let (address, settings) = match field {
@@ -34,9 +29,9 @@ pub(super) fn validate(
             }
         },
     };
-    let raw = RawTls::default();
-    let raw = value(&settings.tls).unwrap_or(&raw);
-    let tls = tls::validate(context, "consul.tls", raw, Overrides::Consul, places);
+    let no_tls = RawTls::default();
+    let tls = value(&settings.tls).unwrap_or(&no_tls);
+    let tls = context.within("consul.tls", |context| tls::validate(context, tls, true));
     let token = context
         .variable("CONSUL_HTTP_TOKEN")
         .or_else(|| value(&settings.token).map(|token| token.0.clone()))
@@ -82,17 +77,14 @@ fn parse(
         (Some(other), _) => Err(format!("expected `http`, `https` or `unix`, found {other:?}")),
         (None, scheme) => tcp(rest, scheme == Some(RawScheme::Https)),
     };
-    match address {
-        Ok(address) => Some(address),
-        Err(reason) => {
-            let message = format!(
-                "{path}: expected an address such as \"localhost:8500\", \"https://consul:8501\" or \
-                 \"unix:///run/consul.sock\", found {text:?}: {reason}"
-            );
-            context.add(Problem::error("bad-address", place, message));
-            None
-        }
-    }
+    let wrong = |reason: String| {
+        let message = format!(
+            "{path}: expected an address such as \"localhost:8500\", \"https://consul:8501\" or \
+             \"unix:///run/consul.sock\", found {text:?}: {reason}"
+        );
+        context.error("bad-address", place, message);
+    };
+    address.map_err(wrong).ok()
 }
 
 fn split_scheme(text: &str) -> (Option<&str>, &str) {
@@ -102,10 +94,7 @@ fn split_scheme(text: &str) -> (Option<&str>, &str) {
             return (Some(scheme), rest);
         }
     }
-    match text.split_once("://") {
-        Some((scheme, rest)) => (Some(scheme), rest),
-        None => (None, text),
-    }
+    text.split_once("://").map_or((None, text), |(scheme, rest)| (Some(scheme), rest))
 }
 
 /// Without a port, that of the protocol: an address that leaves it out usually is a proxy's.

@@ -1,15 +1,14 @@
 //! How a job's process is executed: environment, identity, limits.
 
-use std::fmt::{self, Display};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::JobPlaces;
-use super::context::{Context, value};
+use super::context::{Context, is_set, value};
 use crate::config::diagnostic::Problem;
 use crate::config::exec_limits::{cost, cost_of_changes, cost_of_job, length};
-use crate::config::raw::{Dictionary, Field, Flag, LimitValue, RawJob, RawRlimit, Scalar};
+use crate::config::raw::{Dictionary, Field, LimitValue, Opt, RawJob, RawRlimit, Scalar};
 use crate::config::source::Span;
-use crate::config::spec::{Environment, ExecutionSpec, Resource, ResourceLimit, Spec, UserSpec};
+use crate::config::spec::{Environment, ExecutionSpec, Resource, ResourceLimit, Spec};
 use crate::config::suggest;
 
 const RESOURCES: [(&str, Resource); 16] = [
@@ -32,29 +31,34 @@ const RESOURCES: [(&str, Resource); 16] = [
 ];
 
 /// The execution settings of a job.
-pub(super) fn validate(context: &mut Context<'_>, path: &dyn Display, job: &RawJob) -> ExecutionSpec {
+pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ExecutionSpec {
     ExecutionSpec {
-        env: environment(context, format_args!("{path}.env"), job.env.as_deref()),
-        cwd: job.cwd.as_ref().and_then(|field| directory(context, path, field)),
-        user: job.user.as_ref().and_then(|field| user(context, path, field)),
-        group: job.group.as_ref().and_then(|field| group(context, path, field)),
+        env: environment(context, ".env", &job.env),
+        cwd: job.cwd.as_ref().and_then(|field| directory(context, field)),
+        user: job.user.as_ref().and_then(|field| {
+            let user = context.user(&field.value.as_ref()?.0);
+            known(context, "user", field, user)
+        }),
+        group: job.group.as_ref().and_then(|field| {
+            let group = context.system.group(&field.value.as_ref()?.0);
+            known(context, "group", field, group)
+        }),
         umask: value(&job.umask).map(|mode| mode.0 & 0o777),
         nice: value(&job.nice).and_then(|nice| i32::try_from(nice.0).ok()),
-        rlimits: rlimits(context, path, job),
+        rlimits: rlimits(context, job),
         oom_score_adj: value(&job.oom_score_adj).and_then(|score| i32::try_from(score.0).ok()),
-        no_new_privileges: matches!(value(&job.no_new_privileges), Some(Flag(true))),
+        no_new_privileges: is_set(&job.no_new_privileges),
     }
 }
 
-/// Changes to the environment, in the order written.
+/// Changes to the environment, in the order written; `path` is that of the field.
 pub(super) fn environment(
     context: &mut Context<'_>,
-    path: fmt::Arguments<'_>,
-    field: Option<&Field<Dictionary<Option<Scalar>>>>,
+    path: &str,
+    field: &Opt<Dictionary<Option<Scalar>>>,
 ) -> Environment {
     let mut environment = Environment::new();
-    let entries = field.and_then(|field| field.value.as_ref()).into_iter().flat_map(|map| &map.0);
-    for (name, entry) in entries {
+    for (name, entry) in value(field).into_iter().flat_map(|map| &map.0) {
         if !is_variable_name(name) {
             let message = format!("{path}: {name:?} is not the name of an environment variable");
             context.add(
@@ -65,8 +69,9 @@ pub(super) fn environment(
         }
         match &entry.value {
             Some(Some(Scalar(text))) => {
-                let place = format_args!("{path}.{name}");
-                if context.no_nul(place, entry, text) && is_short(context, place, entry, length(name, text)) {
+                let path = format_args!("{path}.{name}");
+                let length = length(name, text);
+                if context.no_nul(path, entry.span, text) && is_short(context, path, entry.span, length) {
                     environment.push((name.clone(), Some(text.clone())));
                 }
             }
@@ -78,27 +83,19 @@ pub(super) fn environment(
 }
 
 /// Refuses a variable that keeps processes from being started.
-fn is_short(
-    context: &mut Context<'_>,
-    path: fmt::Arguments<'_>,
-    field: &Field<impl Sized>,
-    length: usize,
-) -> bool {
+fn is_short(context: &mut Context<'_>, path: fmt::Arguments<'_>, span: Span, length: usize) -> bool {
     let limit = context.system.exec_limits.string();
     if length > limit {
         let message =
             format!("{path}: this variable takes {length} bytes; no process can be started with it");
-        context.add(
-            Problem::error("variable-too-long", field.span, message).help(format!(
-                "the kernel takes at most {limit} bytes of one `NAME=VALUE`; use a file instead"
-            )),
-        );
+        let help = format!("the kernel takes at most {limit} bytes of one `NAME=VALUE`; use a file instead");
+        context.add(Problem::error("variable-too-long", span, message).help(help));
     }
     length <= limit
 }
 
 /// Refuses variables and arguments that are too much together for a process to be started.
-pub(super) fn total(context: &mut Context<'_>, env: Option<Span>, spec: &Spec, places: &[JobPlaces]) {
+pub(super) fn total(context: &mut Context<'_>, env: Option<Span>, spec: &Spec) {
     let inherited: usize = context.env.iter().map(|(name, value)| cost(length(name, value))).sum();
     let common = inherited + cost_of_changes(&spec.env);
     let limits = context.system.exec_limits;
@@ -107,13 +104,13 @@ pub(super) fn total(context: &mut Context<'_>, env: Option<Span>, spec: &Spec, p
         context.add(too_much(span, what, common, limits.total()));
         return;
     }
-    for (job, place) in spec.jobs.iter().zip(places) {
+    for (job, place) in spec.jobs.iter().zip(&context.places.jobs) {
         let stack = job.execution.rlimits.iter().find(|limit| limit.resource == Resource::Stack);
         let limit = stack.map_or(limits, |stack| limits.with_stack(stack.soft)).total();
         let taken = common + cost_of_job(job);
         if taken > limit {
             let what = format_args!("job {:?}: its command line and its variables take", job.name);
-            context.add(too_much(place.exec.unwrap_or(place.name), what, taken, limit));
+            context.problems.add(too_much(place.exec.unwrap_or(place.name), what, taken, limit));
         }
     }
 }
@@ -131,9 +128,9 @@ fn is_variable_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-fn directory(context: &mut Context<'_>, path: &dyn Display, field: &Field<String>) -> Option<PathBuf> {
+fn directory(context: &mut Context<'_>, field: &Field<String>) -> Option<PathBuf> {
     let text = field.value.as_ref()?;
-    if !context.no_nul(format_args!("{path}.cwd"), field, text) {
+    if !context.no_nul(".cwd", field.span, text) {
         return None;
     }
     let directory = Path::new(text);
@@ -141,46 +138,36 @@ fn directory(context: &mut Context<'_>, path: &dyn Display, field: &Field<String
         return Some(directory.to_owned());
     }
     let reason = if directory.exists() { "is not a directory" } else { "does not exist" };
-    context.error("missing-directory", field.span, format!("{path}.cwd: {text:?} {reason}"));
-    None
+    context.refuse("missing-directory", field.span, format!(".cwd: {text:?} {reason}"))
 }
 
-fn user(context: &mut Context<'_>, path: &dyn Display, field: &Field<Scalar>) -> Option<UserSpec> {
-    let name = &field.value.as_ref()?.0;
-    let user = context.user(name);
-    if user.is_none() {
-        context.error("unknown-user", field.span, format!("{path}.user: there is no user {name:?}"));
+/// A user or group that was looked up.
+fn known<T>(context: &mut Context<'_>, what: &str, field: &Field<Scalar>, found: Option<T>) -> Option<T> {
+    if let (None, Some(Scalar(name))) = (&found, &field.value) {
+        let code = if what == "user" { "unknown-user" } else { "unknown-group" };
+        context.error(code, field.span, format!(".{what}: there is no {what} {name:?}"));
     }
-    user
+    found
 }
 
-fn group(context: &mut Context<'_>, path: &dyn Display, field: &Field<Scalar>) -> Option<u32> {
-    let name = &field.value.as_ref()?.0;
-    let group = context.system.group(name);
-    if group.is_none() {
-        context.error("unknown-group", field.span, format!("{path}.group: there is no group {name:?}"));
-    }
-    group
-}
-
-fn rlimits(context: &mut Context<'_>, path: &dyn Display, job: &RawJob) -> Vec<ResourceLimit> {
+fn rlimits(context: &mut Context<'_>, job: &RawJob) -> Vec<ResourceLimit> {
     let mut limits: Vec<ResourceLimit> = Vec::new();
     for (name, field) in value(&job.rlimits).into_iter().flat_map(|map| &map.0) {
-        let path = format!("{path}.rlimits.{name}");
-        let Some(resource) = resource(name) else {
-            let names = RESOURCES.iter().map(|(name, _)| *name);
-            let help = match suggest::nearest(name, names.clone()) {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => format!("the limits are {}", names.collect::<Vec<_>>().join(", ")),
+        context.within(format_args!(".rlimits.{name}"), |context| {
+            let Some(resource) = resource(name) else {
+                let names = RESOURCES.iter().map(|(name, _)| *name);
+                let help = match suggest::nearest(name, names.clone()) {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => format!("the limits are {}", names.collect::<Vec<_>>().join(", ")),
+                };
+                let message = ": there is no resource limit of this name";
+                return context.add(Problem::error("unknown-rlimit", field.key, message).help(help));
             };
-            let message = format!("{path}: there is no resource limit of this name");
-            context.add(Problem::error("unknown-rlimit", field.key, message).help(help));
-            continue;
-        };
-        if limits.iter().any(|limit| limit.resource == resource) {
-            context.error("duplicate-key", field.key, format!("{path}: this limit is given twice"));
-        }
-        limits.extend(field.value.as_ref().and_then(|raw| limit(context, &path, field, resource, raw)));
+            if limits.iter().any(|limit| limit.resource == resource) {
+                context.error("duplicate-key", field.key, ": this limit is given twice");
+            }
+            limits.extend(limit(context, field, resource));
+        });
     }
     limits
 }
@@ -191,40 +178,23 @@ fn resource(name: &str) -> Option<Resource> {
     RESOURCES.iter().find(|(name, _)| *name == bare).map(|(_, resource)| *resource)
 }
 
-fn limit(
-    context: &mut Context<'_>,
-    path: &dyn Display,
-    field: &Field<RawRlimit>,
-    resource: Resource,
-    raw: &RawRlimit,
-) -> Option<ResourceLimit> {
-    let (soft, hard) = match raw {
+fn limit(context: &mut Context<'_>, field: &Field<RawRlimit>, resource: Resource) -> Option<ResourceLimit> {
+    let (soft, hard) = match field.value.as_ref()? {
         RawRlimit::Number(LimitValue(limit)) | RawRlimit::Text(LimitValue(limit)) => (*limit, *limit),
         RawRlimit::Pair(pair) => {
             let (soft, hard) = (value(&pair.soft), value(&pair.hard));
             match soft.or(hard).zip(hard.or(soft)) {
                 Some((soft, hard)) => (soft.0, hard.0),
                 None if pair.soft.is_some() || pair.hard.is_some() => return None,
-                None => {
-                    let message = format!("{path}: expected `soft`, `hard` or both");
-                    context.error("bad-rlimit", field.span, message);
-                    return None;
-                }
+                None => return context.refuse("bad-rlimit", field.span, ": expected `soft`, `hard` or both"),
             }
         }
     };
     // No limit at all is above every number.
-    let is_above = match (soft, hard) {
-        (Some(soft), Some(hard)) => soft > hard,
-        (None, Some(_)) => true,
-        (_, None) => false,
-    };
-    if is_above {
+    if hard.is_some_and(|hard| soft.is_none_or(|soft| soft > hard)) {
         let shown = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
-        let message =
-            format!("{path}: the soft limit {} is above the hard limit {}", shown(soft), shown(hard));
-        context.error("bad-rlimit", field.span, message);
-        return None;
+        let message = format!(": the soft limit {} is above the hard limit {}", shown(soft), shown(hard));
+        return context.refuse("bad-rlimit", field.span, message);
     }
     Some(ResourceLimit { resource, soft, hard })
 }

@@ -1,25 +1,25 @@
 //! The names of all jobs and watches, which must be known before any `source` can be judged.
 
-use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::context::value;
 use crate::config::diagnostic::{Problem, Problems};
 use crate::config::merge::{Named, Use, duplicate_name};
-use crate::config::raw::{Field, List, RawConfig};
+use crate::config::raw::{List, Opt, RawConfig};
 use crate::config::source::Span;
 use crate::config::suggest::nearest;
 
 /// Who can be the source of an event.
 #[derive(Debug, Default)]
-pub(super) struct Names<'a> {
-    jobs: HashMap<Cow<'a, str>, Known>,
+pub(super) struct Names {
+    jobs: HashMap<Arc<str>, Use>,
     /// The job that the command line adds.
     added: Option<Arc<str>>,
-    watches: HashMap<Cow<'a, str>, Known>,
-    /// A name could not be read, so that nobody can say that a job or watch does not exist.
+    watches: HashSet<Arc<str>>,
+    /// A name or a whole file could not be read, so that nobody can say that a job or watch does not exist.
     pub(super) incomplete: bool,
     /// Everything that a `source` may say, once somebody asked.
     sources: OnceCell<Vec<String>>,
@@ -33,57 +33,45 @@ const MOST_ADVICE: usize = 100;
 /// Names that advice lists.
 const MOST_LISTED: usize = 20;
 
-/// What is known of a name.
-#[derive(Debug)]
-struct Known {
-    place: Use,
-    /// The name for those whose source it is; few are.
-    shared: OnceCell<Arc<str>>,
-}
-
-impl Known {
-    fn at(place: Use) -> Self {
-        Self { place, shared: OnceCell::new() }
-    }
-}
-
-impl<'a> Names<'a> {
+impl Names {
     /// Collects the names and reports those that jobs and coprocesses share.
-    pub(super) fn collect(config: &'a RawConfig, added: Option<&str>, problems: &mut Problems) -> Self {
-        let mut names = Self { added: added.map(Arc::from), ..Self::default() };
-        names.add_all(config.jobs.as_deref(), problems);
-        names.add_all(config.coprocesses.as_deref(), problems);
-        for (name, place) in list(config.watches.as_deref(), &mut names.incomplete) {
-            names.watches.insert(name, Known::at(place));
-        }
+    pub(super) fn collect(
+        config: &RawConfig,
+        added: Option<&str>,
+        incomplete: bool,
+        problems: &mut Problems,
+    ) -> Self {
+        let mut names = Self { added: added.map(Arc::from), incomplete, ..Self::default() };
+        names.add_all(&config.jobs, problems);
+        names.add_all(&config.coprocesses, problems);
+        let watches = list(&config.watches, &mut names.incomplete).into_iter();
+        names.watches = watches.map(|(name, _)| name).collect();
         names
     }
 
-    fn add_all<T: Named>(&mut self, entries: Option<&'a Field<List<T>>>, problems: &mut Problems) {
-        let entries = list(entries, &mut self.incomplete);
-        self.jobs.reserve(entries.len());
-        for (name, place) in entries {
+    fn add_all<T: Named>(&mut self, entries: &Opt<List<T>>, problems: &mut Problems) {
+        for (name, place) in list(entries, &mut self.incomplete) {
             check_reserved(T::NOUN, &name, place.span, problems);
             match self.jobs.entry(name) {
                 // Within one list this has been reported file by file, before merging.
                 Entry::Occupied(earlier) if T::NOUN == "coprocess" => {
-                    problems.add(duplicate_name("job", earlier.key(), place, earlier.get().place));
+                    problems.add(duplicate_name("job", earlier.key(), place, *earlier.get()));
                 }
                 Entry::Occupied(_) => {}
                 Entry::Vacant(entry) => {
-                    entry.insert(Known::at(place));
+                    entry.insert(place);
                 }
             }
         }
     }
 
     pub(super) fn job(&self, name: &str) -> Option<Arc<str>> {
-        let added = || self.added.clone().filter(|added| **added == *name);
-        shared(&self.jobs, name).or_else(added)
+        let known = self.jobs.get_key_value(name).map(|(name, _)| name);
+        known.or(self.added.as_ref().filter(|added| ***added == *name)).cloned()
     }
 
     pub(super) fn watch(&self, name: &str) -> Option<Arc<str>> {
-        shared(&self.watches, name)
+        self.watches.get(name).cloned()
     }
 
     /// What to say of a source that nothing defines: the one that may be meant, or all that there are.
@@ -109,31 +97,21 @@ impl<'a> Names<'a> {
         self.sources.get_or_init(|| {
             let mut sources: Vec<String> = self.jobs.keys().map(ToString::to_string).collect();
             sources.extend(self.added.iter().map(ToString::to_string));
-            sources.extend(self.watches.keys().map(|name| format!("watch.{name}")));
+            sources.extend(self.watches.iter().map(|name| format!("watch.{name}")));
             sources.sort();
             sources
         })
     }
 }
 
-fn shared(names: &HashMap<Cow<'_, str>, Known>, name: &str) -> Option<Arc<str>> {
-    names.get(name).map(|known| Arc::clone(known.shared.get_or_init(|| name.into())))
-}
-
-fn list<'a, T: Named>(
-    entries: Option<&'a Field<List<T>>>,
-    incomplete: &mut bool,
-) -> Vec<(Cow<'a, str>, Use)> {
-    let Some(entries) = entries else { return Vec::new() };
-    let Some(entries) = &entries.value else {
-        *incomplete = true;
-        return Vec::new();
-    };
-    let mut found = Vec::with_capacity(entries.0.len());
-    for entry in &entries.0 {
+/// The names of a list's entries; `incomplete` is set if not all can be told.
+fn list<T: Named>(entries: &Opt<List<T>>, incomplete: &mut bool) -> Vec<(Arc<str>, Use)> {
+    *incomplete |= entries.as_ref().is_some_and(|entries| entries.value.is_none());
+    let mut found = Vec::new();
+    for entry in value(entries).into_iter().flat_map(|list| &list.0) {
         let named = entry.value.as_ref().and_then(|value| Some((value.identity()?, value)));
         match named.filter(|(name, _)| !name.is_empty()) {
-            Some((name, value)) => found.push((name, Use::of(entry.span, value))),
+            Some((name, value)) => found.push((name.into(), Use::of(entry.span, value))),
             None => *incomplete = true,
         }
     }
@@ -141,17 +119,13 @@ fn list<'a, T: Named>(
 }
 
 fn check_reserved(noun: &str, name: &str, span: Span, problems: &mut Problems) {
-    if name == "containerpilot" {
-        let message = format!("{noun} {name:?}: this name is reserved");
-        problems.add(
-            Problem::error("reserved-name", span, message)
-                .note("`containerpilot` is the service that telemetry registers in Consul"),
-        );
+    let (what, why) = if name == "containerpilot" {
+        ("this name is", "`containerpilot` is the service that telemetry registers in Consul")
     } else if name.starts_with("watch.") {
-        let message = format!("{noun} {name:?}: names that start with `watch.` are reserved");
-        problems.add(
-            Problem::error("reserved-name", span, message)
-                .note("`watch.NAME` is the source of the events of the watch NAME"),
-        );
-    }
+        ("names that start with `watch.` are", "`watch.NAME` is the source of the events of the watch NAME")
+    } else {
+        return;
+    };
+    let message = format!("{noun} {name:?}: {what} reserved");
+    problems.add(Problem::error("reserved-name", span, message).note(why));
 }

@@ -1,8 +1,8 @@
 //! Signals that users name: those that stop a job, and those that shut the program down.
 
-use super::context::Context;
+use super::context::{Context, value};
 use crate::config::diagnostic::Problem;
-use crate::config::raw::{Field, OneOrMany, Scalar};
+use crate::config::raw::{Field, OneOrMany, Opt, Scalar};
 use crate::messages::signal::Signal;
 
 /// Signals that pause a process, wake it, or tell it of its children: none is a request to end. Servers
@@ -11,10 +11,10 @@ const NEVER_END: [i32; 6] =
     [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU, libc::SIGCONT, libc::SIGCHLD];
 
 /// The signal that asks a job to stop.
-pub(super) fn stop(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option<Signal> {
-    let signal = named(context, path, field)?;
+pub(super) fn stop(context: &mut Context<'_>, field: &Field<Scalar>) -> Option<Signal> {
+    let signal = named(context, ".stopSignal", field)?;
     if NEVER_END.contains(&signal.number()) {
-        let message = format!("{path}: {signal} ends no process");
+        let message = format!(".stopSignal: {signal} ends no process");
         let help = "signals that end one are SIGTERM, SIGINT, SIGQUIT, SIGHUP and SIGKILL";
         context.add(Problem::error("bad-signal", field.span, message).help(help));
     }
@@ -22,10 +22,9 @@ pub(super) fn stop(context: &mut Context<'_>, path: &str, field: &Field<Scalar>)
 }
 
 /// The signals that begin a shutdown beside the usual ones, each once.
-pub(super) fn shutdown(context: &mut Context<'_>, field: Option<&Field<OneOrMany<Scalar>>>) -> Vec<Signal> {
+pub(super) fn shutdown(context: &mut Context<'_>, field: &Opt<OneOrMany<Scalar>>) -> Vec<Signal> {
     let mut signals = Vec::new();
-    let Some(OneOrMany(fields)) = field.and_then(|field| field.value.as_ref()) else { return signals };
-    for field in fields {
+    for field in value(field).into_iter().flat_map(|list| &list.0) {
         let path = format!("shutdownSignals[{}]", field.index);
         let Some(signal) = named(context, &path, field) else { continue };
         if let Some(reason) = taken(signal) {
@@ -41,12 +40,8 @@ pub(super) fn shutdown(context: &mut Context<'_>, field: Option<&Field<OneOrMany
 
 fn named(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option<Signal> {
     let name = &field.value.as_ref()?.0;
-    let signal = Signal::parse(name);
-    if signal.is_none() {
-        let message = format!("{path}: expected a signal such as \"SIGTERM\", found {name:?}");
-        context.error("bad-signal", field.span, message);
-    }
-    signal
+    let wrong = || format!("{path}: expected a signal such as \"SIGTERM\", found {name:?}");
+    context.accept("bad-signal", field.span, Signal::parse(name).ok_or_else(wrong))
 }
 
 /// Why a signal cannot begin a shutdown, if it cannot.

@@ -2,76 +2,58 @@
 
 use std::path::PathBuf;
 
+use super::TlsFile;
 use super::context::{Context, value};
-use super::{Places, TlsFile};
-use crate::config::diagnostic::Place;
+use crate::config::diagnostic::{Place, Problem};
 use crate::config::raw::{Opt, RawTls};
 use crate::config::spec::TlsSpec;
 
-/// The environment variables that override settings; none for most clients.
-#[derive(Clone, Copy)]
-pub(super) enum Overrides {
-    None,
-    /// Those of Consul's own tools.
-    Consul,
-}
-
-impl Overrides {
-    fn variable(self, context: &Context<'_>, name: &str) -> Option<String> {
-        match self {
-            Self::None => None,
-            Self::Consul => context.variable(name),
-        }
-    }
-}
-
-/// Validates the settings at `path`.
-pub(super) fn validate(
-    context: &mut Context<'_>,
-    path: &str,
-    raw: &RawTls,
-    overrides: Overrides,
-    places: &mut Places,
-) -> Option<TlsSpec> {
-    let mut file = |field: &Opt<String>, variable: &str| {
-        if let Some(path) = overrides.variable(context, variable) {
-            return Some(PathBuf::from(path));
-        }
-        let field = field.as_ref()?;
-        let file = PathBuf::from(field.value.as_ref()?);
-        places.tls_files.push(TlsFile { of: path.to_owned(), span: field.span, path: file.clone() });
-        Some(file)
-    };
-    let ca_file = file(&raw.cafile, "CONSUL_CACERT");
-    let ca_path = file(&raw.capath, "CONSUL_CAPATH");
-    let client_cert = file(&raw.clientcert, "CONSUL_CLIENT_CERT");
-    let client_key = file(&raw.clientkey, "CONSUL_CLIENT_KEY");
+/// Validates the settings. Those of Consul are overridden by the environment variables of its own tools.
+pub(super) fn validate(context: &mut Context<'_>, raw: &RawTls, is_consul: bool) -> Option<TlsSpec> {
+    let ca_file = file(context, &raw.cafile, is_consul, "CONSUL_CACERT");
+    let ca_path = file(context, &raw.capath, is_consul, "CONSUL_CAPATH");
+    let client_cert = file(context, &raw.clientcert, is_consul, "CONSUL_CLIENT_CERT");
+    let client_key = file(context, &raw.clientkey, is_consul, "CONSUL_CLIENT_KEY");
     if client_cert.is_some() != client_key.is_some() {
         let given = raw.clientcert.as_ref().or(raw.clientkey.as_ref());
         let place = given.map_or(Place::Nowhere, |field| field.key.into());
-        let message = format!(
-            "{path}: a certificate and its key go together: expected both `clientcert` and `clientkey`"
-        );
+        let message = ": a certificate and its key go together: expected both `clientcert` and `clientkey`";
         context.error("incomplete-tls", place, message);
     }
     let server_name =
-        overrides.variable(context, "CONSUL_TLS_SERVER_NAME").or_else(|| value(&raw.servername).cloned());
-    let verify = verify(context, raw, overrides)?;
+        variable(context, is_consul, "CONSUL_TLS_SERVER_NAME").or_else(|| value(&raw.servername).cloned());
+    let verify = match variable(context, is_consul, "CONSUL_HTTP_SSL_VERIFY") {
+        Some(text) => verify_by_variable(context, &text.to_ascii_lowercase())?,
+        None => value(&raw.verify).is_none_or(|verify| verify.0),
+    };
     Some(TlsSpec { ca_file, ca_path, client_cert, client_key, server_name, verify })
 }
 
-fn verify(context: &mut Context<'_>, raw: &RawTls, overrides: Overrides) -> Option<bool> {
-    let variable = overrides.variable(context, "CONSUL_HTTP_SSL_VERIFY");
-    match variable.as_deref().map(str::to_ascii_lowercase).as_deref() {
-        Some("1" | "true") => Some(true),
-        Some("0" | "false") => Some(false),
-        Some(other) => {
+fn variable(context: &Context<'_>, is_consul: bool, name: &str) -> Option<String> {
+    if is_consul { context.variable(name) } else { None }
+}
+
+fn file(context: &mut Context<'_>, field: &Opt<String>, is_consul: bool, name: &str) -> Option<PathBuf> {
+    if let Some(path) = variable(context, is_consul, name) {
+        return Some(path.into());
+    }
+    let field = field.as_ref()?;
+    let path = PathBuf::from(field.value.as_ref()?);
+    let of = context.path.clone();
+    context.places.tls_files.push(TlsFile { of, span: field.span, path: path.clone() });
+    Some(path)
+}
+
+fn verify_by_variable(context: &mut Context<'_>, text: &str) -> Option<bool> {
+    match text {
+        "1" | "true" => Some(true),
+        "0" | "false" => Some(false),
+        other => {
             let message = format!(
                 "environment variable CONSUL_HTTP_SSL_VERIFY: expected \"true\" or \"false\", found {other:?}"
             );
-            context.error("bad-variable", Place::Nowhere, message);
+            context.problems.add(Problem::error("bad-variable", Place::Nowhere, message));
             None
         }
-        None => Some(value(&raw.verify).is_none_or(|verify| verify.0)),
     }
 }

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{Call, Outcome};
-use crate::config::template::TemplateError;
 use crate::config::template::value::Value;
+use crate::config::template::{Result, TemplateError};
 
 /// The values that can be compared, by what they can be compared with.
 #[derive(PartialEq)]
@@ -34,23 +34,12 @@ pub(super) fn ne(call: &mut Call<'_>) -> Outcome {
     equal(call, 1).map(|equal| Value::Bool(!equal))
 }
 
-pub(super) fn lt(call: &mut Call<'_>) -> Outcome {
-    order(call).map(|order| Value::Bool(order == Some(Ordering::Less)))
+/// Whether the order of both arguments is as asked.
+pub(super) fn order(call: &mut Call<'_>, is_asked: fn(Ordering) -> bool) -> Outcome {
+    ordering(call).map(|ordering| Value::Bool(ordering.is_some_and(is_asked)))
 }
 
-pub(super) fn le(call: &mut Call<'_>) -> Outcome {
-    order(call).map(|order| Value::Bool(matches!(order, Some(Ordering::Less | Ordering::Equal))))
-}
-
-pub(super) fn gt(call: &mut Call<'_>) -> Outcome {
-    order(call).map(|order| Value::Bool(order == Some(Ordering::Greater)))
-}
-
-pub(super) fn ge(call: &mut Call<'_>) -> Outcome {
-    order(call).map(|order| Value::Bool(matches!(order, Some(Ordering::Greater | Ordering::Equal))))
-}
-
-fn basic(call: &Call<'_>, at: usize) -> Result<Basic, TemplateError> {
+fn basic(call: &Call<'_>, at: usize) -> Result<Basic> {
     match call.value(at) {
         Value::Nil => Ok(Basic::Nothing),
         Value::Bool(value) => Ok(Basic::Bool(value)),
@@ -64,7 +53,7 @@ fn basic(call: &Call<'_>, at: usize) -> Result<Basic, TemplateError> {
     }
 }
 
-fn equal(call: &mut Call<'_>, with: usize) -> Result<bool, TemplateError> {
+fn equal(call: &mut Call<'_>, with: usize) -> Result<bool> {
     let (one, other) = (basic(call, 0)?, basic(call, with)?);
     if let Basic::Text(text) = &one {
         let length = text.len();
@@ -76,7 +65,7 @@ fn equal(call: &mut Call<'_>, with: usize) -> Result<bool, TemplateError> {
     if comparable { Ok(one == other) } else { Err(incompatible(call, with)) }
 }
 
-fn order(call: &mut Call<'_>) -> Result<Option<Ordering>, TemplateError> {
+fn ordering(call: &mut Call<'_>) -> Result<Option<Ordering>> {
     match (basic(call, 0)?, basic(call, 1)?) {
         (Basic::Integer(one), Basic::Integer(other)) => Ok(Some(one.cmp(&other))),
         (Basic::Float(one), Basic::Float(other)) => Ok(one.partial_cmp(&other)),

@@ -48,11 +48,11 @@ pub(super) fn urlquery(call: &mut Call<'_>) -> Outcome {
 }
 
 fn escape(call: &mut Call<'_>, push: fn(&mut Draft, char)) -> Outcome {
-    let mut printed = Draft::new();
+    let mut printed = Draft::default();
     let values: Vec<Value> = call.values().into_iter().map(nil_as_no_value).collect();
     write_spaced(&mut printed, &values);
     let text = printed.finish(&mut call.session.budget, call.span)?;
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     for character in text.chars() {
         push(&mut draft, character);
     }

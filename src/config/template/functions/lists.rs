@@ -1,10 +1,12 @@
 //! Lists and their parts: `len`, `index`, `slice`, `split`, `join` and `loop`.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::{Call, Outcome};
-use crate::config::template::TemplateError;
+use crate::config::template::Result;
 use crate::config::template::budget::{Draft, MAX_ELEMENTS};
+use crate::config::template::quote::quote;
 use crate::config::template::value::Value;
 
 /// What one string of a list costs, its allocation included.
@@ -32,31 +34,19 @@ pub(super) fn index(call: &mut Call<'_>) -> Outcome {
 }
 
 fn element(call: &Call<'_>, item: &Value, at: usize) -> Outcome {
-    match item {
-        Value::Environment(map) => {
-            let key = call.text(at)?;
-            Ok(Value::Text(map.get(&key).cloned().unwrap_or_default()))
-        }
-        Value::Text(text) => {
-            let position = position(call, at, text.len().checked_sub(1))?;
-            Ok(text.as_bytes().get(position).map_or(Value::Nil, |byte| Value::Byte(*byte)))
-        }
-        Value::Strings(list) => {
-            let position = position(call, at, list.len().checked_sub(1))?;
-            Ok(list.get(position).map_or(Value::Nil, |text| Value::Text(Rc::clone(text))))
-        }
-        Value::Ints(list) => {
-            let position = position(call, at, list.len().checked_sub(1))?;
-            Ok(list.get(position).map_or(Value::Nil, |int| Value::Int(*int)))
-        }
-        Value::Nil | Value::Bool(_) | Value::Int(_) | Value::Byte(_) | Value::Float(_) => {
-            Err(call.argument_fault(0, format!("{} has no elements", item.described())))
-        }
+    if let Value::Environment(map) = item {
+        let key = call.text(at)?;
+        return Ok(Value::Text(map.get(&key).cloned().unwrap_or_default()));
     }
+    let Some(length) = item.length() else {
+        return Err(call.argument_fault(0, format!("{} has no elements", item.described())));
+    };
+    let position = position(call, at, length.checked_sub(1))?;
+    Ok(item.element(position).unwrap_or(Value::Nil))
 }
 
 /// An argument that must be a position up to `last`; without a last one there is no position at all.
-fn position(call: &Call<'_>, at: usize, last: Option<usize>) -> Result<usize, TemplateError> {
+fn position(call: &Call<'_>, at: usize, last: Option<usize>) -> Result<usize> {
     let number = whole(call, at)?;
     let position = usize::try_from(number).ok();
     position.filter(|position| last.is_some_and(|last| *position <= last)).ok_or_else(|| {
@@ -65,62 +55,36 @@ fn position(call: &Call<'_>, at: usize, last: Option<usize>) -> Result<usize, Te
     })
 }
 
-fn whole(call: &Call<'_>, at: usize) -> Result<i64, TemplateError> {
-    match call.value(at) {
-        Value::Int(int) => Ok(int),
-        Value::Byte(byte) => Ok(i64::from(byte)),
-        value @ (Value::Nil
-        | Value::Bool(_)
-        | Value::Float(_)
-        | Value::Text(_)
-        | Value::Strings(_)
-        | Value::Ints(_)
-        | Value::Environment(_)) => {
-            Err(call.argument_fault(at, format!("expected an integer, found {}", value.described())))
-        }
-    }
+fn whole(call: &Call<'_>, at: usize) -> Result<i64> {
+    call.value(at).as_integer().ok_or_else(|| call.wrong_type(at, "an integer"))
 }
 
 /// `slice X 1 3` is `X[1:3]`.
 pub(super) fn slice(call: &mut Call<'_>) -> Outcome {
     let item = call.value(0);
-    let sliceable = matches!(item, Value::Text(_) | Value::Strings(_) | Value::Ints(_));
-    let Some(length) = item.length().filter(|_| sliceable) else {
-        return Err(call.argument_fault(0, format!("cannot slice {}", item.described())));
-    };
-    let is_text = matches!(item, Value::Text(_));
-    let bounds = bounds(call, length, is_text)?;
-    let range = bounds.0..bounds.1;
-    match item {
-        Value::Text(text) => {
-            let part =
-                text.get(range).ok_or_else(|| call.fault("the string would be cut inside a character"))?;
-            call.session.budget.allocate(part.len(), call.span)?;
-            Ok(Value::text(part))
-        }
-        Value::Strings(list) => {
-            call.session.budget.allocate_list(range.len(), STRING_SIZE, call.span)?;
-            Ok(Value::Strings(Rc::from(list.get(range).unwrap_or_default())))
-        }
-        Value::Ints(list) => {
-            call.session.budget.allocate_list(range.len(), INT_SIZE, call.span)?;
-            Ok(Value::Ints(Rc::from(list.get(range).unwrap_or_default())))
-        }
-        Value::Nil
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Byte(_)
-        | Value::Float(_)
-        | Value::Environment(_) => Ok(item),
+    if let Value::Text(text) = item {
+        let range = bounds(call, text.len(), 2)?;
+        let part = text.get(range).ok_or_else(|| call.fault("the string would be cut inside a character"))?;
+        call.session.budget.allocate(part.len(), call.span)?;
+        Ok(Value::text(part))
+    } else if let Value::Strings(list) = item {
+        let range = bounds(call, list.len(), 3)?;
+        call.session.budget.allocate_list(range.len(), STRING_SIZE, call.span)?;
+        Ok(Value::Strings(Rc::from(list.get(range).unwrap_or_default())))
+    } else if let Value::Ints(list) = item {
+        let range = bounds(call, list.len(), 3)?;
+        call.session.budget.allocate_list(range.len(), INT_SIZE, call.span)?;
+        Ok(Value::Ints(Rc::from(list.get(range).unwrap_or_default())))
+    } else {
+        Err(call.argument_fault(0, format!("cannot slice {}", item.described())))
     }
 }
 
 /// The bounds of a slice. A third one limits what Go could append to it, and is only checked.
-fn bounds(call: &Call<'_>, length: usize, is_text: bool) -> Result<(usize, usize), TemplateError> {
-    let most = if is_text { 3 } else { 4 };
-    if call.arguments.len() > most {
-        let given = call.arguments.len() - 1;
-        return Err(call.fault(format!("expected at most {} indexes, found {given}", most - 1)));
+fn bounds(call: &Call<'_>, length: usize, most: usize) -> Result<Range<usize>> {
+    let found = call.arguments.len() - 1;
+    if found > most {
+        return Err(call.fault(format!("expected at most {most} indexes, found {found}")));
     }
     let mut given = Vec::new();
     for at in 1..call.arguments.len() {
@@ -129,7 +93,7 @@ fn bounds(call: &Call<'_>, length: usize, is_text: bool) -> Result<(usize, usize
     if !given.is_sorted() {
         return Err(call.fault("expected indexes in ascending order"));
     }
-    Ok((given.first().copied().unwrap_or(0), given.get(1).copied().unwrap_or(length)))
+    Ok(given.first().copied().unwrap_or(0)..given.get(1).copied().unwrap_or(length))
 }
 
 /// `split SEPARATOR TEXT`: the space around the text is ignored, and an empty text has no parts.
@@ -155,12 +119,8 @@ pub(super) fn split(call: &mut Call<'_>) -> Outcome {
 /// `join SEPARATOR LIST`
 pub(super) fn join(call: &mut Call<'_>) -> Outcome {
     let separator = call.text(0)?;
-    let value = call.value(1);
-    let Value::Strings(list) = value else {
-        let message = format!("expected a list of strings, found {}", value.described());
-        return Err(call.argument_fault(1, message));
-    };
-    let mut draft = Draft::new();
+    let Value::Strings(list) = call.value(1) else { return Err(call.wrong_type(1, "a list of strings")) };
+    let mut draft = Draft::default();
     for (at, part) in list.iter().enumerate() {
         if at > 0 {
             draft.push_str(&separator);
@@ -181,8 +141,7 @@ pub(super) fn count(call: &mut Call<'_>) -> Outcome {
     };
     let length = usize::try_from(from.abs_diff(to)).unwrap_or(usize::MAX);
     if length > MAX_ELEMENTS {
-        let message = format!("cannot count {length} numbers: expected at most {MAX_ELEMENTS}");
-        return Err(call.fault(message));
+        return Err(call.fault(format!("cannot count {length} numbers: expected at most {MAX_ELEMENTS}")));
     }
     call.session.budget.allocate_list(length, INT_SIZE, call.span)?;
     let list: Vec<i64> =
@@ -191,15 +150,9 @@ pub(super) fn count(call: &mut Call<'_>) -> Outcome {
 }
 
 /// A bound of a loop: an integer, or a string that holds one.
-fn bound(call: &Call<'_>, at: usize) -> Result<i64, TemplateError> {
+fn bound(call: &Call<'_>, at: usize) -> Result<i64> {
     let Value::Text(text) = call.value(at) else { return whole(call, at) };
-    text.parse::<i64>().map_err(|_| {
-        call.argument_fault(
-            at,
-            format!(
-                "expected an integer, found {}",
-                crate::config::template::quote::quote(&text, '"', false)
-            ),
-        )
-    })
+    let wrong =
+        || call.argument_fault(at, format!("expected an integer, found {}", quote(&text, '"', false)));
+    text.parse::<i64>().map_err(|_| wrong())
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use regex_lite::{Captures, Regex, RegexBuilder};
 
 use super::{Call, Outcome};
-use crate::config::template::TemplateError;
+use crate::config::template::Result;
 use crate::config::template::budget::Draft;
 
 /// How large an expression may become when compiled; the first that suffices tells what a search costs.
@@ -15,13 +15,10 @@ const SIZES: [usize; 3] = [4 << 10, 32 << 10, 256 << 10];
 const WORK_PER_STEP: usize = 64 << 10;
 
 /// The expressions that have been compiled so far.
-#[derive(Debug, Default)]
-pub(super) struct Regexes {
-    compiled: HashMap<Rc<str>, Rc<Compiled>>,
-}
+pub(super) type Regexes = HashMap<Rc<str>, Rc<Compiled>>;
 
 #[derive(Debug)]
-struct Compiled {
+pub(super) struct Compiled {
     regex: Regex,
     size: usize,
 }
@@ -30,7 +27,7 @@ struct Compiled {
 pub(super) fn replace_all(call: &mut Call<'_>) -> Outcome {
     let (expression, replacement, text) = (call.text(0)?, call.text(1)?, call.text(2)?);
     let compiled = compile(call, &expression)?;
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     let mut copied = 0;
     pay(call, &compiled, text.len())?;
     for captures in compiled.regex.captures_iter(&text) {
@@ -48,13 +45,13 @@ pub(super) fn replace_all(call: &mut Call<'_>) -> Outcome {
     call.finish(draft)
 }
 
-fn pay(call: &mut Call<'_>, compiled: &Compiled, length: usize) -> Result<(), TemplateError> {
+fn pay(call: &mut Call<'_>, compiled: &Compiled, length: usize) -> Result<()> {
     let work = length.saturating_mul(compiled.size) / WORK_PER_STEP;
     call.session.budget.spend(1 + work as u64, call.span)
 }
 
-fn compile(call: &mut Call<'_>, expression: &Rc<str>) -> Result<Rc<Compiled>, TemplateError> {
-    if let Some(compiled) = call.session.regexes.compiled.get(expression) {
+fn compile(call: &mut Call<'_>, expression: &Rc<str>) -> Result<Rc<Compiled>> {
+    if let Some(compiled) = call.session.regexes.get(expression) {
         return Ok(Rc::clone(compiled));
     }
     let mut problem = String::new();
@@ -63,7 +60,7 @@ fn compile(call: &mut Call<'_>, expression: &Rc<str>) -> Result<Rc<Compiled>, Te
         match RegexBuilder::new(expression).size_limit(size).build() {
             Ok(regex) => {
                 let compiled = Rc::new(Compiled { regex, size });
-                call.session.regexes.compiled.insert(Rc::clone(expression), Rc::clone(&compiled));
+                call.session.regexes.insert(Rc::clone(expression), Rc::clone(&compiled));
                 return Ok(compiled);
             }
             Err(error) => problem = error.to_string(),
@@ -119,7 +116,7 @@ mod tests {
 
     fn replace(expression: &str, replacement: &str, text: &str) -> String {
         let regex = Regex::new(expression).unwrap();
-        let mut draft = Draft::new();
+        let mut draft = Draft::default();
         let captures = regex.captures(text).unwrap();
         expand(&mut draft, replacement, &captures);
         draft.finish(&mut Budget::new(), Span { start: 0, end: 0 }).unwrap().to_string()

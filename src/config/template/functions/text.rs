@@ -5,24 +5,19 @@ use std::rc::Rc;
 use super::{Call, Outcome};
 use crate::config::template::budget::Draft;
 use crate::config::template::format::write_plain;
-use crate::config::template::printf::{write_formatted, write_line, write_spaced};
+use crate::config::template::printf::write_formatted;
 use crate::config::template::value::Value;
 
-pub(super) fn print(call: &mut Call<'_>) -> Outcome {
-    let mut draft = Draft::new();
-    write_spaced(&mut draft, &call.values());
-    call.finish(draft)
-}
-
-pub(super) fn println(call: &mut Call<'_>) -> Outcome {
-    let mut draft = Draft::new();
-    write_line(&mut draft, &call.values());
+/// `print` and `println`.
+pub(super) fn write(call: &mut Call<'_>, write: fn(&mut Draft, &[Value])) -> Outcome {
+    let mut draft = Draft::default();
+    write(&mut draft, &call.values());
     call.finish(draft)
 }
 
 pub(super) fn printf(call: &mut Call<'_>) -> Outcome {
     let format = call.text(0)?;
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     write_formatted(&mut draft, &format, call.values().get(1..).unwrap_or_default());
     call.finish(draft)
 }
@@ -37,7 +32,7 @@ pub(super) fn default(call: &mut Call<'_>) -> Outcome {
     if let value @ Value::Text(_) = call.value(0) {
         return Ok(value);
     }
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     write_plain(&mut draft, &call.value(0));
     call.finish(draft)
 }
@@ -51,7 +46,7 @@ pub(super) fn env(call: &mut Call<'_>) -> Outcome {
 /// `replaceAll FROM TO TEXT`
 pub(super) fn replace_all(call: &mut Call<'_>) -> Outcome {
     let (from, to, text) = (call.text(0)?, call.text(1)?, call.text(2)?);
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     let mut copied = 0;
     for (at, found) in text.match_indices(&*from) {
         draft.push_str(text.get(copied..at).unwrap_or_default());
@@ -69,5 +64,5 @@ pub(super) fn replace_all(call: &mut Call<'_>) -> Outcome {
 
 /// Go calls function values with this; a configuration has none.
 pub(super) fn call(call: &mut Call<'_>) -> Outcome {
-    Err(call.argument_fault(0, format!("expected a function, found {}", call.value(0).described())))
+    Err(call.wrong_type(0, "a function"))
 }
