@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use containerpilot::actors::registry::{Overseer, Registry};
-use containerpilot::messages::bus::{Bus, Interest, Marked, Notice, Report, Subscribe};
+use containerpilot::actors::registry::{PilotAddress, Registry};
+use containerpilot::messages::bus::{BarrierReached, Bus, Interest, Notice, Report, Subscribe};
 use containerpilot::messages::event::{EventCode, EventKey, Source};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -40,10 +40,10 @@ impl Handler<Report> for Nobody {
     fn handle(&mut self, _: Report, _: &mut Context<Self>) {}
 }
 
-impl Handler<Marked> for Nobody {
+impl Handler<BarrierReached> for Nobody {
     type Result = ();
 
-    fn handle(&mut self, _: Marked, _: &mut Context<Self>) {}
+    fn handle(&mut self, _: BarrierReached, _: &mut Context<Self>) {}
 }
 
 fn key(job: usize) -> EventKey {
@@ -53,9 +53,9 @@ fn key(job: usize) -> EventKey {
 /// A registry with that many jobs that listen each for an event of its own, or all for that of the first.
 fn registry(jobs: usize, all: bool, seen: &Rc<Cell<u64>>) -> Bus {
     let nobody = Nobody.start();
-    let overseer = Overseer { reports: nobody.clone().recipient(), marks: nobody.recipient() };
+    let pilot_address = PilotAddress { reports: nobody.clone().recipient(), barriers: nobody.recipient() };
     let log = slog::Logger::root(slog::Discard, slog::o!());
-    let registry = Registry::new(log, overseer, Rc::default()).start();
+    let registry = Registry::new(log, pilot_address, Rc::default()).start();
     for job in 0..jobs {
         let interest = Interest::Keys(vec![key(if all { 0 } else { job })]);
         let recipient = Listener(Rc::clone(seen)).start().recipient();

@@ -23,7 +23,7 @@ use super::pilot::{
     JobFactory, Load, Pilot, Resources, SignalArrived, configure_environment, host_name, own_service,
 };
 use super::reaper::Reaper;
-use super::registry::{Overseer, Registry};
+use super::registry::{PilotAddress, Registry};
 use super::web_server::endpoints::Listeners;
 use super::web_server::event_log::EventLog;
 use super::web_server::{AppState, Leave, PilotLink, WebServer};
@@ -40,7 +40,7 @@ use crate::process::{Environ, Kernel, Launcher, accept_signals};
 /// How long the last withdrawals may take once everything else is over.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
 /// What the program is made from.
-pub struct Parts {
+pub struct Setup {
     /// The first configuration.
     pub spec: Spec,
     /// Whether there must be a control socket.
@@ -56,10 +56,10 @@ pub struct Parts {
 }
 
 /// Supervises until everything is over; returns the status to exit with.
-pub fn run(parts: Parts) -> io::Result<u8> {
+pub fn run(setup: Setup) -> io::Result<u8> {
     System::new().block_on(async {
-        let listeners = Listeners::bind(&parts.spec, parts.needs_control, parts.log.logger())?;
-        let program = assemble(parts, Some(listeners))?;
+        let listeners = Listeners::bind(&setup.spec, setup.needs_control, setup.log.logger())?;
+        let program = assemble(setup, Some(listeners))?;
         forward_signals(&program.pilot)?;
         accept_signals()?;
         let status = program.exited.await;
@@ -90,8 +90,8 @@ pub struct Program {
 
 /// Puts the actors together, within a running actix system; `listeners` are served, if there are any. Nothing runs
 /// before the caller waits.
-pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Program> {
-    let Parts { spec, needs_control: _, load, log, kernel, mut environ } = parts;
+pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Program> {
+    let Setup { spec, needs_control: _, load, log, kernel, mut environ } = setup;
     configure_environment(&mut environ, &spec);
     let clock = Clock::start();
     let (exit, exited) = oneshot::channel();
@@ -104,8 +104,9 @@ pub fn assemble(parts: Parts, listeners: Option<Listeners>) -> io::Result<Progra
     let orphans_gone = pilot.clone().recipient();
     let reaper = Reaper::new(kernel, Rc::clone(&environ), orphans_gone, clock, log.clone())?.start();
     let launcher = Launcher::new(reaper.clone().recipient());
-    let overseer = Overseer { reports: pilot.clone().recipient(), marks: pilot.clone().recipient() };
-    let registry = Registry::new(log.logger().clone(), overseer, Rc::clone(&queued)).start();
+    let pilot_address =
+        PilotAddress { reports: pilot.clone().recipient(), barriers: pilot.clone().recipient() };
+    let registry = Registry::new(log.logger().clone(), pilot_address, Rc::clone(&queued)).start();
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
     let consul = start_consul_agent(&spec, (&board, &recorder), &registry, (clock, log.logger()))?;

@@ -16,7 +16,7 @@ use super::watch::Watch;
 use super::web_server::{AdoptListeners, DiscardListeners, PrepareListeners, WebServer};
 use crate::config::spec::Spec;
 use crate::logging::{Log, PreparedLog};
-use crate::messages::bus::{Bus, Marked, Report};
+use crate::messages::bus::{BarrierReached, Bus, Report};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::process::{EndOrphans, OrphansGone};
 use crate::messages::signal::Signal;
@@ -139,7 +139,7 @@ impl Pilot {
                 let number = self.resources.bus.publish(key, None);
                 self.advance(Input::ShutdownPublished(number), ctx);
             }
-            Action::Mark => self.resources.bus.mark(),
+            Action::Barrier => self.resources.bus.barrier(),
             Action::DecideSoon => ctx.address().do_send(Decide),
             Action::Load(purpose) => self.load(purpose, ctx),
             Action::Prepare(spec) => self.prepare(spec, ctx),
@@ -238,10 +238,10 @@ impl Actor for Pilot {
     }
 }
 
-impl Handler<Marked> for Pilot {
+impl Handler<BarrierReached> for Pilot {
     type Result = ();
 
-    fn handle(&mut self, _: Marked, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: BarrierReached, ctx: &mut Context<Self>) {
         self.advance(Input::Delivered, ctx);
     }
 }

@@ -10,7 +10,9 @@ use std::rc::Rc;
 use actix::prelude::*;
 use slog::{Logger, debug, warn};
 
-use crate::messages::bus::{Interest, Mark, Marked, Notice, Publish, Report, Subscribe, Unsubscribe};
+use crate::messages::bus::{
+    Barrier, BarrierReached, Interest, Notice, Publish, Report, Subscribe, Unsubscribe,
+};
 use crate::messages::event::EventKey;
 
 /// Events that are delivered before other actors have their turn.
@@ -27,7 +29,7 @@ pub struct Registry {
     listeners: HashMap<EventKey, Vec<Recipient<Notice>>>,
     /// Subscribers to everything.
     observers: Vec<Recipient<Notice>>,
-    pilot: Overseer,
+    pilot: PilotAddress,
     queue: VecDeque<Queued>,
     /// How many of each event wait.
     waiting: HashMap<EventKey, usize>,
@@ -41,20 +43,20 @@ pub struct Registry {
 enum Queued {
     Notice(Notice),
     Report(Report),
-    Mark,
+    Barrier,
 }
 
 /// Where reports about jobs go.
-pub struct Overseer {
+pub struct PilotAddress {
     /// What jobs and watches report.
     pub reports: Recipient<Report>,
     /// That everything up to a mark is delivered.
-    pub marks: Recipient<Marked>,
+    pub barriers: Recipient<BarrierReached>,
 }
 
 impl Registry {
     /// A registry without subscribers that passes reports on to `pilot`; `depth` shows the length of its queue.
-    pub fn new(log: Logger, pilot: Overseer, depth: Rc<Cell<usize>>) -> Self {
+    pub fn new(log: Logger, pilot: PilotAddress, depth: Rc<Cell<usize>>) -> Self {
         Self {
             log,
             listeners: HashMap::new(),
@@ -104,7 +106,7 @@ impl Registry {
                     self.broadcast(&notice);
                 }
                 Queued::Report(report) => self.pilot.reports.do_send(report),
-                Queued::Mark => self.pilot.marks.do_send(Marked),
+                Queued::Barrier => self.pilot.barriers.do_send(BarrierReached),
             }
         }
         self.depth.set(self.queue.len());
@@ -155,11 +157,11 @@ impl Handler<Report> for Registry {
     }
 }
 
-impl Handler<Mark> for Registry {
+impl Handler<Barrier> for Registry {
     type Result = ();
 
-    fn handle(&mut self, _: Mark, ctx: &mut Context<Self>) {
-        self.enqueue(Queued::Mark, ctx);
+    fn handle(&mut self, _: Barrier, ctx: &mut Context<Self>) {
+        self.enqueue(Queued::Barrier, ctx);
     }
 }
 

@@ -19,7 +19,7 @@ use actix::prelude::*;
 use tokio::time::Instant;
 
 use self::fake::{Fake, Manner};
-use super::assembly::{Parts, Program, assemble};
+use super::assembly::{Program, Setup, assemble};
 use super::pilot::SignalArrived;
 use crate::config::spec::{CommandLine, JobSpec, LogOutput, LoggingSpec, Spec, Trigger};
 use crate::logging::Log;
@@ -137,8 +137,8 @@ where
         let next = Arc::new(Mutex::new(spec.clone()));
         let found = Arc::clone(&next);
         let load = Arc::new(move |_: &BTreeMap<String, String>| Ok(found.lock().unwrap().clone()));
-        let parts = Parts { spec, needs_control: false, load, log, kernel: Box::new(fake.clone()), environ };
-        let Program { pilot, registry, board, exited, .. } = assemble(parts, None).unwrap();
+        let setup = Setup { spec, needs_control: false, load, log, kernel: Box::new(fake.clone()), environ };
+        let Program { pilot, registry, board, exited, .. } = assemble(setup, None).unwrap();
         let scribe = Scribe(Rc::clone(&events)).start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: scribe.recipient() });
         let scene = Scene { fake, pilot, board, next, events, began: Instant::now(), took: Rc::default() };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CommandError, config_path, environment, locate, print_report};
-use crate::actors::assembly::{self, Parts};
+use crate::actors::assembly::{self, Setup};
 use crate::actors::pilot::Load;
 use crate::config::diagnostic::Report;
 use crate::config::spec::CommandLine;
@@ -45,7 +45,7 @@ pub fn run(
             "arguments are ignored: {leftover:?}; put `--` before a command to run it as the job \"main\""
         );
     }
-    let outcome = assembly::run(Parts {
+    let outcome = assembly::run(Setup {
         spec,
         needs_control: config_path(path).is_ok(),
         load: loader(path, main),

@@ -83,15 +83,15 @@ impl From<WatchChanged> for Report {
     }
 }
 
-/// Command to the Registry: send [`Marked`] to the Pilot when all events published before are delivered.
+/// Command to the Registry: send [`BarrierReached`] to the Pilot when all events published before are delivered.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Mark;
+pub struct Barrier;
 
-/// All events published before a [`Mark`] are delivered.
+/// All events published before a [`Barrier`] are delivered.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Marked;
+pub struct BarrierReached;
 
 /// Delays the stop signal of a job while other jobs act on its `stopping` event.
 ///
@@ -125,14 +125,14 @@ pub struct HoldReleased(pub u64);
 pub struct Bus {
     publish: Recipient<Publish>,
     report: Recipient<Report>,
-    mark: Recipient<Mark>,
+    barrier: Recipient<Barrier>,
     last: Arc<AtomicU64>,
 }
 
 impl Bus {
     /// A bus to the Registry that these recipients belong to.
-    pub fn new(publish: Recipient<Publish>, report: Recipient<Report>, mark: Recipient<Mark>) -> Self {
-        Self { publish, report, mark, last: Arc::default() }
+    pub fn new(publish: Recipient<Publish>, report: Recipient<Report>, barrier: Recipient<Barrier>) -> Self {
+        Self { publish, report, barrier, last: Arc::default() }
     }
 
     /// Publishes an event without details; returns its sequence number.
@@ -159,9 +159,9 @@ impl Bus {
         self.report.do_send(report.into());
     }
 
-    /// Asks for [`Marked`] to the Pilot when all events published before are delivered.
-    pub fn mark(&self) {
-        self.mark.do_send(Mark);
+    /// Asks for [`BarrierReached`] to the Pilot when all events published before are delivered.
+    pub fn barrier(&self) {
+        self.barrier.do_send(Barrier);
     }
 
     /// An event for one job only, such as `startup` for a job that a reload added. It has the sequence number of the last

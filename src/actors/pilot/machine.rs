@@ -82,7 +82,7 @@ struct Watched {
 pub enum Input {
     /// The program begins.
     Started,
-    /// Everything that was published before the last [`Action::Mark`] is delivered.
+    /// Everything that was published before the last [`Action::Barrier`] is delivered.
     Delivered,
     /// A job or watch reports.
     Reported(Report),
@@ -159,7 +159,7 @@ pub enum Action {
     /// Publish `shutdown`, and tell its number by [`Input::ShutdownPublished`].
     PublishShutdown,
     /// Report [`Input::Delivered`] once everything published so far is delivered.
-    Mark,
+    Barrier,
     /// Report [`Input::DecisionDue`] in the next turn: several changes lead to one decision.
     DecideSoon,
     /// Load the configuration, then report [`Input::Loaded`].
@@ -242,7 +242,7 @@ impl State {
         let spec = Arc::clone(&self.spec);
         let mut actions = self.start_jobs(&spec.jobs.iter().collect::<Vec<_>>(), |_| false);
         actions.extend(watches_of(&spec).iter().map(|watch| self.start_watch(watch)));
-        actions.extend([Action::Publish(global(EventCode::Startup)), Action::Mark]);
+        actions.extend([Action::Publish(global(EventCode::Startup)), Action::Barrier]);
         actions
     }
 

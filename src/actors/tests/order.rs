@@ -1,8 +1,8 @@
 //! Every subscriber sees events in the same order.
 
 use super::*;
-use crate::actors::registry::{Overseer, Registry};
-use crate::messages::bus::{Bus, Marked, Report};
+use crate::actors::registry::{PilotAddress, Registry};
+use crate::messages::bus::{BarrierReached, Bus, Report};
 
 /// Writes down the sequence numbers it sees.
 struct Witness(Rc<RefCell<Vec<u64>>>);
@@ -31,19 +31,19 @@ impl Handler<Report> for Nobody {
     fn handle(&mut self, _: Report, _: &mut Context<Self>) {}
 }
 
-impl Handler<Marked> for Nobody {
+impl Handler<BarrierReached> for Nobody {
     type Result = ();
 
-    fn handle(&mut self, _: Marked, _: &mut Context<Self>) {}
+    fn handle(&mut self, _: BarrierReached, _: &mut Context<Self>) {}
 }
 
 /// A registry with witnesses, and the length of its queue.
 fn registry(witnesses: &[Rc<RefCell<Vec<u64>>>]) -> (Bus, Rc<Cell<usize>>) {
     let nobody = Nobody.start();
-    let overseer = Overseer { reports: nobody.clone().recipient(), marks: nobody.recipient() };
+    let pilot_address = PilotAddress { reports: nobody.clone().recipient(), barriers: nobody.recipient() };
     let depth = Rc::new(Cell::new(0));
     let log = slog::Logger::root(slog::Discard, slog::o!());
-    let registry = Registry::new(log, overseer, Rc::clone(&depth)).start();
+    let registry = Registry::new(log, pilot_address, Rc::clone(&depth)).start();
     for seen in witnesses {
         let witness = Witness(Rc::clone(seen)).start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: witness.recipient() });

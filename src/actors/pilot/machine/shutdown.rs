@@ -133,7 +133,7 @@ impl State {
             }
         }
         // Comes back after `shutdown` is delivered: what is sent then finds its listeners at work.
-        actions.push(Action::Mark);
+        actions.push(Action::Barrier);
         actions
     }
 
