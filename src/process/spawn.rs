@@ -42,12 +42,21 @@ const LEFT_ALONE: [c_int; 3] = [libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP];
 /// The stdin of every process, opened once.
 static NULL: OnceLock<File> = OnceLock::new();
 
+/// The stack of children of one thread, until they execute their program.
+pub(super) struct Stack(Vec<mem::MaybeUninit<u8>>);
+
+impl Default for Stack {
+    fn default() -> Self {
+        Self(vec![mem::MaybeUninit::uninit(); STACK_SIZE])
+    }
+}
+
 /// Starts a process that leads a new group. Every signal must be blocked in the calling thread: a handler of ours that
 /// runs in the child would run in our memory.
-pub(super) fn spawn(launch: &Launch, progress: &Progress) -> SpawnOutcome {
+pub(super) fn spawn(launch: &Launch, progress: &Progress, stack: &mut Stack) -> SpawnOutcome {
     let outcome = match prepare(launch) {
         Err(error) => SpawnOutcome::Failed { error, child: None },
-        Ok(prepared) => prepared.start(progress),
+        Ok(prepared) => prepared.start(progress, stack),
     };
     if let SpawnOutcome::Started(spawned) = &outcome {
         launch.note_started(spawned.pid);
@@ -111,15 +120,17 @@ fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
 }
 
 impl Prepared<'_> {
-    fn start(self, progress: &Progress) -> SpawnOutcome {
+    fn start(self, progress: &Progress, stack: &mut Stack) -> SpawnOutcome {
         if !progress.begin_clone() {
             return SpawnOutcome::Cancelled;
         }
         let cloned = if self.child.steps.need_own_memory() {
-            self.child.clone_process(0, progress)
+            self.child.clone_process(0, progress, stack)
         } else {
-            match self.child.clone_process(libc::CLONE_VM, progress) {
-                Err(Errno::EPERM | Errno::EINVAL | Errno::ENOSYS) => self.child.clone_process(0, progress),
+            match self.child.clone_process(libc::CLONE_VM, progress, stack) {
+                Err(Errno::EPERM | Errno::EINVAL | Errno::ENOSYS) => {
+                    self.child.clone_process(0, progress, stack)
+                }
                 cloned => cloned,
             }
         };
@@ -145,9 +156,8 @@ impl Prepared<'_> {
 
 impl Child {
     /// clone(2): returns when the child has become its program or has ended.
-    fn clone_process(&self, memory: c_int, progress: &Progress) -> Result<Pid, Errno> {
-        let mut stack = vec![mem::MaybeUninit::<u8>::uninit(); STACK_SIZE];
-        let top = stack.as_mut_ptr().wrapping_add(STACK_SIZE).map_addr(|top| top & !15);
+    fn clone_process(&self, memory: c_int, progress: &Progress, stack: &mut Stack) -> Result<Pid, Errno> {
+        let top = stack.0.as_mut_ptr().wrapping_add(STACK_SIZE).map_addr(|top| top & !15);
         let flags = memory | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
         // SAFETY: CLONE_VFORK suspends this thread until the child has left our memory, so that the stack and `self`
         // are the child's alone until then; `run` only makes system calls. The kernel writes the process number to

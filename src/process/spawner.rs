@@ -11,7 +11,7 @@ use nix::sys::signal::SigSet;
 use tokio::sync::oneshot;
 
 use super::error::SpawnError;
-use super::spawn::spawn;
+use super::spawn::{Stack, spawn};
 use super::{Launch, SpawnOutcome, Spawning};
 use crate::messages::process::Pid;
 
@@ -129,8 +129,9 @@ impl Spawner {
         thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             // Handlers run on other threads, never on this one and thus never in a child.
             let _ = SigSet::all().thread_block();
+            let mut stack = Stack::default();
             while let Some(Work { launch, progress, outcome }) = shared.next() {
-                let _ = outcome.send(spawn(&launch, &progress));
+                let _ = outcome.send(spawn(&launch, &progress, &mut stack));
             }
         })?;
         queue.threads += 1;
