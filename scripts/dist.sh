@@ -38,7 +38,13 @@ prepare() {
     fi
     variable=$(echo "$1_unknown_linux_musl" | tr - _)
     export "CC_$variable=$compiler"
-    export "CARGO_TARGET_$(echo "$variable" | tr '[:lower:]' '[:upper:]')_LINKER=$compiler"
+    linker=$compiler
+    # Rust makes static programs for aarch64 that are not position-independent.
+    if [ "$1" = aarch64 ]; then
+        linker="$PWD/scripts/link-static-pie.sh"
+        export "LINKER_OF_TARGET=$compiler"
+    fi
+    export "CARGO_TARGET_$(echo "$variable" | tr '[:lower:]' '[:upper:]')_LINKER=$linker"
 }
 
 check() {

@@ -5,6 +5,7 @@ mod health;
 mod order;
 mod reloading;
 mod running;
+mod simulation;
 mod stopping;
 
 use std::cell::{Cell, RefCell};
@@ -63,10 +64,18 @@ struct Scene {
     events: Rc<RefCell<Vec<String>>>,
     began: Instant,
     took: Rc<Cell<Duration>>,
+    /// When a story asked the program to end.
+    asked_to_end: Rc<Cell<Option<Instant>>>,
+    /// What must never happen and did.
+    violations: Rc<RefCell<Vec<String>>>,
 }
 
-/// Writes down every event.
-struct Scribe(Rc<RefCell<Vec<String>>>);
+/// Writes down every event, and what must not be so at that moment.
+struct Scribe {
+    events: Rc<RefCell<Vec<String>>>,
+    violations: Rc<RefCell<Vec<String>>>,
+    fake: Fake,
+}
 
 impl Actor for Scribe {
     type Context = Context<Self>;
@@ -76,7 +85,13 @@ impl Handler<Notice> for Scribe {
     type Result = ();
 
     fn handle(&mut self, notice: Notice, _: &mut Context<Self>) {
-        self.0.borrow_mut().push(notice.event.key.to_string());
+        let key = &notice.event.key;
+        if let (EventCode::Stopped, Source::Job(name)) = (key.code, &key.source)
+            && self.fake.lived_before(name)
+        {
+            self.violations.borrow_mut().push(format!("{name} is stopped and lives"));
+        }
+        self.events.borrow_mut().push(key.to_string());
     }
 }
 
@@ -139,9 +154,14 @@ where
         let load = Arc::new(move |_: &BTreeMap<String, String>| Ok(found.lock().unwrap().clone()));
         let setup = Setup { spec, needs_control: false, load, log, kernel: Box::new(fake.clone()), environ };
         let Program { pilot, registry, board, exited, .. } = assemble(setup, None).unwrap();
-        let scribe = Scribe(Rc::clone(&events)).start();
+        let violations = Rc::<RefCell<Vec<String>>>::default();
+        let scribe =
+            Scribe { events: Rc::clone(&events), violations: Rc::clone(&violations), fake: fake.clone() }
+                .start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: scribe.recipient() });
-        let scene = Scene { fake, pilot, board, next, events, began: Instant::now(), took: Rc::default() };
+        let (took, asked_to_end) = (Rc::default(), Rc::default());
+        let scene =
+            Scene { fake, pilot, board, next, events, began: Instant::now(), took, asked_to_end, violations };
         actix_rt::spawn(story(scene.clone()));
         let status = tokio::time::timeout(Duration::from_secs(86_400), exited).await;
         let status = status.expect("the program never ended").expect("the program died");

@@ -65,11 +65,23 @@ struct World {
     signals: Vec<(Pid, Signal)>,
     most: usize,
     memory_kills: u64,
+    /// Programs that were started while a process of the same name lived.
+    doubled: Vec<String>,
     /// Starts that never end.
     hanging: Vec<oneshot::Sender<SpawnOutcome>>,
 }
 
 impl World {
+    /// The living processes of that name, and those that ended and left others in their group.
+    fn processes_of(&self, name: &str) -> impl Iterator<Item = &Started> {
+        let started = |pid: &Pid| self.started.get(usize::try_from(pid.number() - 100).ok()?);
+        self.live
+            .keys()
+            .chain(self.remains.keys())
+            .filter_map(started)
+            .filter(move |started| started.name == name)
+    }
+
     /// As SIGCHLD does.
     fn tell(&mut self) {
         self.news = true;
@@ -105,6 +117,16 @@ impl Fake {
     /// Whether a process of that name lives now.
     pub fn runs_now(&self, name: &str) -> bool {
         self.pid_of(name).is_some_and(|pid| self.0.borrow().live.contains_key(&pid))
+    }
+
+    /// Whether a process of that name, or what it left in its group, lives that was there before this very moment.
+    pub fn lived_before(&self, name: &str) -> bool {
+        self.0.borrow().processes_of(name).any(|started| started.at < Instant::now())
+    }
+
+    /// Programs that were started while a process of the same name lived.
+    pub fn doubled(&self) -> Vec<String> {
+        self.0.borrow().doubled.clone()
     }
 
     fn pid_of(&self, name: &str) -> Option<Pid> {
@@ -191,6 +213,9 @@ impl Kernel for Fake {
         let manner = world.manners.get(&name).copied().unwrap_or(Manner::Serves);
         let environment = launch.whole_environment().iter().filter_map(variable).collect();
         let dead = world.dead.len();
+        if world.processes_of(&name).next().is_some() {
+            world.doubled.push(name.clone());
+        }
         world.started.push(Started { name, at: Instant::now(), environment, dead });
         let pid = Pid::new(world.next).unwrap();
         world.next += 1;
@@ -273,7 +298,8 @@ impl Kernel for Fake {
             });
         }
         match (manner, signal) {
-            (None, _) => return Ok(Delivery::NoSuchGroup),
+            (None, _) if remains.is_none() => return Ok(Delivery::NoSuchGroup),
+            (None, _) => {}
             (Some(_), Signal::CONT) => {}
             (Some(_), Signal::KILL) => self.end_later(group, killed(signal), 0),
             (Some(Manner::Stubborn), _) => {}

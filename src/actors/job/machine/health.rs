@@ -104,17 +104,17 @@ impl State {
         }
     }
 
+    /// Health is published until the job is told to stop: who waits for it then is given up, though the job is checked
+    /// for as long as it serves those that act on its `stopping`.
     pub(super) fn check_changed(&mut self, change: CheckChanged, list: &mut Actions) {
-        match self.checks.note(change) {
-            Some(Health::Healthy) => {
-                self.log(Severity::Info, "healthy", list);
-                self.publish(EventCode::Healthy, None, list);
-            }
-            Some(Health::Unhealthy) => {
-                self.log(Severity::Warning, "unhealthy", list);
-                self.publish(EventCode::Unhealthy, None, list);
-            }
-            Some(Health::Unknown | Health::Maintenance) | None => {}
+        let (severity, text, code) = match self.checks.note(change) {
+            Some(Health::Healthy) => (Severity::Info, "healthy", EventCode::Healthy),
+            Some(Health::Unhealthy) => (Severity::Warning, "unhealthy", EventCode::Unhealthy),
+            Some(Health::Unknown | Health::Maintenance) | None => return self.settle(list),
+        };
+        self.log(severity, text, list);
+        if !self.life.phase.is_stopping() {
+            self.publish(code, None, list);
         }
         self.settle(list);
     }

@@ -189,3 +189,13 @@ fn a_job_that_is_not_needed_any_more_does_nothing() {
     assert_eq!(job.told(JobCommand::Start), []);
     assert_eq!(job.ends(0), []);
 }
+
+#[test]
+fn a_job_that_stops_publishes_no_health_but_tells_consul() {
+    let mut job = Job::running(advertised());
+    job.is_checked(Verdict::Passing);
+    job.told(STOP);
+    let actions = job.is_checked(Verdict::Failing);
+    assert_eq!(published(&actions), []);
+    assert_eq!(told_consul(&actions), [Some(ServiceStatus::Critical)]);
+}
