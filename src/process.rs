@@ -42,7 +42,7 @@ pub use error::SpawnError;
 pub use execution::login_environment;
 pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals};
 pub use jitter::random_share;
-pub use launcher::{ExecutionCommand, Kind, Launcher, Order, Owner};
+pub use launcher::{ExecutionCommand, Kind, Launcher, Order};
 pub use running::RunningJobs;
 pub use spawner::{Progress, Spawner};
 pub use variables::{EnvironmentBlock, Layered, Variable, Variables};

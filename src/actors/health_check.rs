@@ -16,10 +16,10 @@ use crate::logging::LogSink;
 use crate::messages::bus::Bus;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand};
-use crate::messages::process::{GroupGone, ProcessEnded, ProcessStarted};
+use crate::messages::process::{ExecutionReport, GroupGone, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::metrics::Recorder;
-use crate::process::{Kind, Launcher, Order, Owner};
+use crate::process::{Kind, Launcher, Order};
 use crate::reason::reason;
 
 pub mod http;
@@ -118,7 +118,7 @@ impl HealthCheck {
         match action {
             Action::Schedule(wait) => self.schedule(wait, ctx),
             Action::CancelNext => cancel(&mut self.next, ctx),
-            Action::Launch(command) => self.launch(&command, ctx),
+            Action::Launch(command) => self.launch(command, ctx),
             Action::StartTimeout(timeout) => {
                 let timer = ctx.run_later(timeout, |check, ctx| check.advance(Input::TimeoutElapsed, ctx));
                 self.timeout = Some(timer);
@@ -153,21 +153,14 @@ impl HealthCheck {
         }));
     }
 
-    fn launch(&mut self, command: &CommandLine, ctx: &mut Context<Self>) {
+    fn launch(&mut self, command: Arc<CommandLine>, ctx: &mut Context<Self>) {
         let order = Order {
             job: Arc::clone(&self.job),
-            command: command.clone(),
-            kind: Kind::Check(Arc::clone(&self.label)),
+            kind: Kind::Check(Arc::clone(&self.label), command),
             raw_output: self.driver.machine().spec().raw_output,
             occasion: None,
         };
-        let address = ctx.address();
-        let owner = Owner {
-            started: address.clone().recipient(),
-            ended: address.clone().recipient(),
-            gone: address.recipient(),
-        };
-        let execution = self.resources.launcher.launch(order, owner);
+        let execution = self.resources.launcher.launch(order, ctx.address().recipient());
         self.advance(Input::Launched(execution), ctx);
     }
 
@@ -214,26 +207,18 @@ impl Handler<CheckCommand> for HealthCheck {
     }
 }
 
-impl Handler<ProcessStarted> for HealthCheck {
+impl Handler<ExecutionReport> for HealthCheck {
     type Result = ();
 
-    /// Only the end of a check's process matters.
-    fn handle(&mut self, _: ProcessStarted, _: &mut Context<Self>) {}
-}
-
-impl Handler<ProcessEnded> for HealthCheck {
-    type Result = ();
-
-    fn handle(&mut self, ended: ProcessEnded, ctx: &mut Context<Self>) {
-        let ProcessEnded { execution, status, unstarted, leftover, .. } = ended;
-        self.advance(Input::ProcessEnded { execution, status, unstarted, leftover }, ctx);
-    }
-}
-
-impl Handler<GroupGone> for HealthCheck {
-    type Result = ();
-
-    fn handle(&mut self, GroupGone(execution): GroupGone, ctx: &mut Context<Self>) {
-        self.advance(Input::GroupGone(execution), ctx);
+    fn handle(&mut self, report: ExecutionReport, ctx: &mut Context<Self>) {
+        let input = match report {
+            // Only the end of a check's process matters.
+            ExecutionReport::Started(_) => return,
+            ExecutionReport::Ended(ProcessEnded { execution, status, unstarted, leftover, .. }) => {
+                Input::ProcessEnded { execution, status, unstarted, leftover }
+            }
+            ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),
+        };
+        self.advance(input, ctx);
     }
 }

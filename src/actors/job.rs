@@ -15,10 +15,10 @@ use crate::messages::discovery::{DiscoveryCommand, Withdrawn};
 use crate::messages::event::{Detail, EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Phase};
-use crate::messages::process::{GroupGone, ProcessEnded, ProcessStarted};
+use crate::messages::process::{ExecutionReport, GroupGone};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
-use crate::process::{Kind, Launcher, Order, Owner, random_share};
+use crate::process::{Kind, Launcher, Order, random_share};
 
 pub mod machine;
 
@@ -162,14 +162,8 @@ impl Job {
 
     fn launch(&mut self, occasion: Option<EventKey>, ctx: &mut Context<Self>) {
         let job = Arc::clone(self.driver.machine().spec());
-        let Some(command) = job.exec.clone() else { return };
-        let order = Order { raw_output: job.raw_output, job, command, kind: Kind::Job, occasion };
-        let address = ctx.address();
-        let owner = Owner {
-            started: address.clone().recipient(),
-            ended: address.clone().recipient(),
-            gone: address.recipient(),
-        };
+        let order = Order { raw_output: job.raw_output, job, kind: Kind::Job, occasion };
+        let owner = ctx.address().recipient();
         let execution = self.resources.launcher.launch(order, owner);
         self.advance(Input::Launched(execution), ctx);
     }
@@ -214,27 +208,16 @@ impl Handler<JobCommand> for Job {
     }
 }
 
-impl Handler<ProcessStarted> for Job {
+impl Handler<ExecutionReport> for Job {
     type Result = ();
 
-    fn handle(&mut self, started: ProcessStarted, ctx: &mut Context<Self>) {
-        self.advance(Input::Started(started), ctx);
-    }
-}
-
-impl Handler<ProcessEnded> for Job {
-    type Result = ();
-
-    fn handle(&mut self, ended: ProcessEnded, ctx: &mut Context<Self>) {
-        self.advance(Input::Ended(ended), ctx);
-    }
-}
-
-impl Handler<GroupGone> for Job {
-    type Result = ();
-
-    fn handle(&mut self, GroupGone(execution): GroupGone, ctx: &mut Context<Self>) {
-        self.advance(Input::GroupGone(execution), ctx);
+    fn handle(&mut self, report: ExecutionReport, ctx: &mut Context<Self>) {
+        let input = match report {
+            ExecutionReport::Started(started) => Input::Started(started),
+            ExecutionReport::Ended(ended) => Input::Ended(ended),
+            ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),
+        };
+        self.advance(input, ctx);
     }
 }
 

@@ -14,10 +14,12 @@ use slog::{error, warn};
 
 use super::machine::{Clock, Driver, Severity};
 use crate::logging::{ChildOutput, ChildStream, Log};
-use crate::messages::process::{EndOrphans, ExecutionId, Orphan, OrphansGone, Pid, ProcessEnded};
+use crate::messages::process::{
+    EndOrphans, ExecutionId, ExecutionReport, Orphan, OrphansGone, Pid, ProcessEnded,
+};
 use crate::messages::signal::Signal;
 use crate::process::{
-    Deaths, Delivery, Environ, ExecutionCommand, Kernel, Order, Owner, Pipes, Progress, RunningJobs,
+    Deaths, Delivery, Environ, ExecutionCommand, Kernel, Order, Pipes, Progress, RunningJobs,
 };
 
 mod looking;
@@ -56,7 +58,7 @@ pub struct Reaper {
 
 /// What belongs to an execution and is no plain data.
 struct Handles {
-    owner: Owner,
+    owner: Recipient<ExecutionReport>,
     /// The name that its output is logged under.
     label: Arc<str>,
     /// The variable that tells others of its process, if it is a job's.
@@ -139,13 +141,13 @@ impl Reaper {
             Action::TellStarted(started) => {
                 self.forward_output(started.execution, started.pid);
                 if let Some(handles) = self.handles.get(&started.execution) {
-                    handles.owner.started.do_send(started);
+                    handles.owner.do_send(ExecutionReport::Started(started));
                 }
             }
             Action::TellEnded(ended) => self.tell_ended(ended),
             Action::TellGone(gone) => {
                 if let Some(handles) = self.handles.remove(&gone.0) {
-                    handles.owner.gone.do_send(gone);
+                    handles.owner.do_send(ExecutionReport::Gone(gone));
                 }
             }
             Action::SweepAfter(wait) => {
@@ -180,11 +182,11 @@ impl Reaper {
         if let (Some(variable), Some(pid)) = (&handles.variable, ended.pid) {
             self.running.remove(variable, pid);
         }
-        let ended_of = handles.owner.ended.clone();
-        if !ended.leftover {
-            self.handles.remove(&ended.execution);
+        let (execution, leftover) = (ended.execution, ended.leftover);
+        handles.owner.do_send(ExecutionReport::Ended(ended));
+        if !leftover {
+            self.handles.remove(&execution);
         }
-        ended_of.do_send(ended);
     }
 
     fn look_for_orphans(&mut self, ctx: &mut Context<Self>) {

@@ -80,8 +80,7 @@ impl fmt::Display for ExitStatus {
 pub struct ExecutionId(pub u64);
 
 /// To the job or check that asked: its program has been executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
-#[rtype(result = "()")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessStarted {
     /// The execution.
     pub execution: ExecutionId,
@@ -99,8 +98,7 @@ pub enum Unstarted {
 }
 
 /// To the job or check that asked: the execution has ended, and its output is logged.
-#[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
-#[rtype(result = "()")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessEnded {
     /// The execution.
     pub execution: ExecutionId,
@@ -142,9 +140,20 @@ impl fmt::Display for ProcessEnded {
 }
 
 /// No process of an execution is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
-#[rtype(result = "()")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupGone(pub ExecutionId);
+
+/// What the owner of an execution is told.
+#[derive(Debug, Clone, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub enum ExecutionReport {
+    /// Its program runs.
+    Started(ProcessStarted),
+    /// It has ended.
+    Ended(ProcessEnded),
+    /// No process of it is left.
+    Gone(GroupGone),
+}
 
 /// A process that became our child when its parent ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

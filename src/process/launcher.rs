@@ -13,7 +13,7 @@ use super::execution::is_another_user;
 use super::{Launch, Output, RunningJobs};
 use crate::config::spec::{CommandLine, JobSpec};
 use crate::messages::event::EventKey;
-use crate::messages::process::{ExecutionId, GroupGone, ProcessEnded, ProcessStarted};
+use crate::messages::process::{ExecutionId, ExecutionReport};
 use crate::messages::signal::Signal;
 
 /// Has programs executed; clones share the numbers of executions.
@@ -28,7 +28,7 @@ pub struct Launcher {
 #[rtype(result = "()")]
 pub enum ExecutionCommand {
     /// Start a process, and tell its owner what becomes of it.
-    Launch(ExecutionId, Order, Owner),
+    Launch(ExecutionId, Order, Recipient<ExecutionReport>),
     /// Ask an execution to end: one without a process is cancelled, one whose program does not run yet is killed, any
     /// other one gets the signal.
     End(ExecutionId, Signal),
@@ -36,24 +36,11 @@ pub enum ExecutionCommand {
     Signal(ExecutionId, Signal),
 }
 
-/// The actor that is told about an execution.
-#[derive(Clone)]
-pub struct Owner {
-    /// Told when the program runs.
-    pub started: Recipient<ProcessStarted>,
-    /// Told how it ended.
-    pub ended: Recipient<ProcessEnded>,
-    /// Told when no process of it is left.
-    pub gone: Recipient<GroupGone>,
-}
-
 /// One process to start.
 #[derive(Clone)]
 pub struct Order {
     /// The job that it belongs to.
     pub job: Arc<JobSpec>,
-    /// The program and its arguments.
-    pub command: CommandLine,
     /// Whether it is the job's own process, or a health check's.
     pub kind: Kind,
     /// Whether it writes to our own stdout and stderr.
@@ -67,8 +54,8 @@ pub struct Order {
 pub enum Kind {
     /// It is the job's process.
     Job,
-    /// It checks the job; its output is logged under this name.
-    Check(Arc<str>),
+    /// It checks the job by this command; its output is logged under this name.
+    Check(Arc<str>, Arc<CommandLine>),
 }
 
 impl Launcher {
@@ -78,7 +65,7 @@ impl Launcher {
     }
 
     /// Asks for a process to be started; `owner` hears what becomes of it.
-    pub fn launch(&self, order: Order, owner: Owner) -> ExecutionId {
+    pub fn launch(&self, order: Order, owner: Recipient<ExecutionReport>) -> ExecutionId {
         let execution = ExecutionId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         self.reaper.do_send(ExecutionCommand::Launch(execution, order, owner));
         execution
@@ -100,15 +87,15 @@ impl Order {
     pub fn label(&self) -> &Arc<str> {
         match &self.kind {
             Kind::Job => &self.job.name,
-            Kind::Check(label) => label,
+            Kind::Check(label, _) => label,
         }
     }
 
     /// The job and the name of its program's processes, unless it is a health check.
     pub fn owner_of_orphans(&self) -> Option<(Arc<str>, String)> {
         match self.kind {
-            Kind::Job => Some((self.job.name.clone(), kernel_name(&self.command.program))),
-            Kind::Check(_) => None,
+            Kind::Job => Some((self.job.name.clone(), kernel_name(&self.job.exec.as_ref()?.program))),
+            Kind::Check(..) => None,
         }
     }
 
@@ -116,12 +103,16 @@ impl Order {
     pub fn variable(&self) -> Option<OsString> {
         match self.kind {
             Kind::Job => Some(process_name(&self.job.name)),
-            Kind::Check(_) => None,
+            Kind::Check(..) => None,
         }
     }
 
-    /// The start of its process, in that environment.
-    pub fn describe(self, environ: &Environ, running: &RunningJobs) -> Launch {
+    /// The start of its process, in that environment; `None` for a job that has nothing to execute.
+    pub fn describe(&self, environ: &Environ, running: &RunningJobs) -> Option<Launch> {
+        let command = match &self.kind {
+            Kind::Job => self.job.exec.clone()?,
+            Kind::Check(_, command) => CommandLine::clone(command),
+        };
         let execution = &self.job.execution;
         let environment = environ.build(&Request {
             job: matches!(self.kind, Kind::Job).then_some(&*self.job.name),
@@ -129,13 +120,13 @@ impl Order {
             own: &execution.env,
             occasion: self.occasion.as_ref(),
         });
-        Launch {
+        Some(Launch {
             execution: execution.clone(),
             environment,
             running: running.clone(),
             variable: self.variable(),
             output: if self.raw_output { Output::Inherited } else { Output::Piped },
-            command: self.command,
-        }
+            command,
+        })
     }
 }

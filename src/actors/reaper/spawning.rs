@@ -21,8 +21,8 @@ type Outcome = oneshot::Receiver<SpawnOutcome>;
 impl Reaper {
     pub(super) fn spawn(&mut self, execution: ExecutionId, ctx: &mut Context<Self>) {
         let order = self.handles.get_mut(&execution).and_then(|handles| handles.order.take());
-        let Some(order) = order else { return };
-        let launch = order.describe(&self.environ.borrow(), &self.running);
+        let launch = order.and_then(|order| order.describe(&self.environ.borrow(), &self.running));
+        let Some(launch) = launch else { return };
         let Spawning { progress, outcome } = self.kernel.spawn(launch);
         self.starts.insert(execution, progress);
         await_outcome(execution, outcome, SLOW_AFTER, Self::await_slow_start, ctx);
