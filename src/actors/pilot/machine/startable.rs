@@ -18,12 +18,18 @@ pub struct Outside {
 }
 
 /// For each job, whether it lives or can still come to life.
+pub fn can_live(jobs: &[Member], outside: Outside) -> Vec<bool> {
+    can_live_after(jobs, outside, HashSet::new())
+}
+
+/// The same once the jobs in `ending` have published their end without having run.
 ///
 /// Each waiting job is looked at again only when a job that it waits for was found, so that the cost grows
 /// with the number of `when` entries and not with its square.
-pub fn can_live(jobs: &[Member], outside: Outside) -> Vec<bool> {
+fn can_live_after(jobs: &[Member], outside: Outside, ending: HashSet<&str>) -> Vec<bool> {
     let index = jobs.iter().enumerate().map(|(index, job)| (&**job.name(), index)).collect();
-    let mut search = Search { jobs, outside, alive: vec![false; jobs.len()], index, waiters: waiters(jobs) };
+    let alive = vec![false; jobs.len()];
+    let mut search = Search { jobs, outside, ending, alive, index, waiters: waiters(jobs) };
     let mut found: Vec<usize> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         let waits = job.phase == Phase::Waiting;
@@ -40,6 +46,8 @@ pub fn can_live(jobs: &[Member], outside: Outside) -> Vec<bool> {
 struct Search<'a> {
     jobs: &'a [Member],
     outside: Outside,
+    /// Jobs that are about to publish their end.
+    ending: HashSet<&'a str>,
     alive: Vec<bool>,
     /// Jobs by name.
     index: HashMap<&'a str, usize>,
@@ -73,16 +81,21 @@ impl<'a> Search<'a> {
         }
         match &job.missing {
             Missing::Nothing => true,
-            Missing::AnyOf(keys) => keys.iter().any(|key| self.can_come(key)),
-            Missing::AllOf(keys) => keys.iter().all(|key| self.can_come(key)),
+            Missing::AnyOf(keys) => keys.iter().any(|key| self.can_come(key, job)),
+            Missing::AllOf(keys) => keys.iter().all(|key| self.can_come(key, job)),
         }
     }
 
-    fn can_come(&self, key: &EventKey) -> bool {
+    fn can_come(&self, key: &EventKey, job: &Member) -> bool {
         match (&key.source, key.code) {
             (Source::Global, EventCode::Startup) => false,
             (Source::Global, EventCode::Shutdown) => self.outside.shutdown,
             (Source::Global | Source::Watch(_) | Source::Signal(_), _) => self.outside.world,
+            (Source::Job(name), EventCode::Stopping | EventCode::Stopped)
+                if name != job.name() && self.ending.contains(&**name) =>
+            {
+                true
+            }
             (Source::Job(name), code) => self.can_emit(name, code),
             // Checks are tried for as long as the job's health can become known.
             (Source::Check(name), _) => self.can_emit(name, EventCode::Healthy),
@@ -114,26 +127,20 @@ fn waiters(jobs: &[Member]) -> HashMap<&str, Vec<usize>> {
 }
 
 /// The waiting jobs that nothing can start any more. Who gives up still publishes `stopping` and `stopped`, so those
-/// who wait for that from one of them have their turn later, unless they all wait for each other.
+/// whom that can start, through any chain, have their turn later, unless they all wait for each other.
 pub fn lost(jobs: &[Member], outside: Outside) -> Vec<usize> {
-    let alive = can_live(jobs, outside);
-    let lost: Vec<(usize, &Member)> = (jobs.iter().enumerate().zip(alive))
-        .filter_map(|(job, alive)| (job.1.phase == Phase::Waiting && !alive).then_some(job))
-        .collect();
-    let names: HashSet<&str> = lost.iter().map(|(_, job)| &**job.name()).collect();
-    let hopes = |job: &Member| {
-        let keys = match &job.missing {
-            Missing::Nothing => return false,
-            Missing::AnyOf(keys) | Missing::AllOf(keys) => keys,
-        };
-        keys.iter().any(|key| {
-            let is_end = matches!(key.code, EventCode::Stopping | EventCode::Stopped);
-            is_end
-                && matches!(&key.source, Source::Job(name) if name != job.name() && names.contains(&**name))
-        })
+    let waits = |index: &usize| jobs.get(*index).is_some_and(|job| job.phase == Phase::Waiting);
+    let dead = |alive: Vec<bool>| -> Vec<usize> {
+        let dead = alive.into_iter().enumerate().filter_map(|(index, alive)| (!alive).then_some(index));
+        dead.filter(waits).collect()
     };
-    let first: Vec<usize> = lost.iter().filter(|(_, job)| !hopes(job)).map(|(index, _)| *index).collect();
-    if first.is_empty() { lost.iter().map(|(index, _)| *index).collect() } else { first }
+    let lost = dead(can_live(jobs, outside));
+    if lost.is_empty() {
+        return lost;
+    }
+    let ending = lost.iter().filter_map(|index| jobs.get(*index)).map(|job| &**job.name()).collect();
+    let first = dead(can_live_after(jobs, outside, ending));
+    if first.is_empty() { lost } else { first }
 }
 
 #[cfg(test)]

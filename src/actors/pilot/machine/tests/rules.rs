@@ -101,6 +101,16 @@ fn a_job_that_waits_for_the_end_of_a_lost_one_has_its_turn_when_that_is_given_up
 }
 
 #[test]
+fn what_the_end_of_a_lost_job_can_start_through_others_is_waited_for() {
+    let app = waits("app", event("db", EventCode::Healthy));
+    let db = with(waits("db", event("gone", EventCode::Stopping)), |spec| {
+        spec.health = checked("db", Phase::Waiting).spec.health.clone();
+    });
+    let gone = waits("gone", event("nobody", EventCode::Healthy));
+    assert_eq!(review(&[app, db, gone]).lost, [2]);
+}
+
+#[test]
 fn without_dependencies_all_are_told_at_once() {
     assert_eq!(told(&[job("a", Phase::Running), job("b", Phase::Delayed)], &[]), ["a", "b"]);
 }
