@@ -4,6 +4,9 @@ use std::process::ExitCode;
 
 use containerpilot::process::{hold_signals, is_pid_one};
 
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 fn main() -> ExitCode {
     // As PID 1, a stop signal that comes before its handler is there would be lost.
     if is_pid_one() && hold_signals().is_err() {
