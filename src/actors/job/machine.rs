@@ -151,9 +151,9 @@ pub enum Action {
     Signal(ExecutionId, Signal),
     /// Publish an event of the job, and report [`Input::Published`] at once.
     Publish {
-        /// What happened.
+        /// The code of the event.
         code: EventCode,
-        /// What is known of it.
+        /// Its details: process, status, reason.
         detail: Detail,
         /// The number of the hold that comes with it: [`Input::HoldReleased`] follows.
         hold: Option<u64>,

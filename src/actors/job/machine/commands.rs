@@ -1,4 +1,4 @@
-//! What the Pilot's commands mean.
+//! Carries out the commands of the Pilot; most become inputs of the lifecycle.
 
 use super::lifecycle::{Input, Process};
 use super::reasons::StopReason;

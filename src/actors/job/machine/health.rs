@@ -22,7 +22,7 @@ pub fn combine(before: Health, verdicts: &[Verdict]) -> Health {
     Health::Healthy
 }
 
-/// What is known from the checks of one job.
+/// The verdicts of one job's checks, and its health that follows from them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checks {
     verdicts: Vec<Verdict>,

@@ -1,4 +1,4 @@
-//! What others are told of a job: events, reports to the Pilot, the status that users see, lines in the log.
+//! Tells others of a job: events, reports to the Pilot, the status that users see, lines in the log.
 
 use super::lifecycle::{Afterwards, Process};
 use super::{Action, Actions, State};

@@ -20,7 +20,7 @@ pub struct Candidate<'a> {
     pub progresses: bool,
 }
 
-/// The places of those to be told now. If nobody can be told and nobody `progresses`, jobs need each other and no order
+/// The indices of the jobs to be told now. If nobody can be told and nobody `progresses`, jobs need each other and no order
 /// satisfies all: then all are told.
 pub fn next(candidates: &[Candidate<'_>]) -> Vec<usize> {
     let needed: HashSet<&str> = candidates
