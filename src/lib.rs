@@ -24,9 +24,12 @@
 //! - [`dial`]: TCP connections to a host name or address.
 //! - [`http_client`]: one HTTP request and its response, for checks and for the command line.
 //! - [`logging`]: our own log records and the output of children.
+//! - [`masking`]: how secrets are serialised into a record.
 //! - [`metrics`]: counters and other metrics, in the formats of Prometheus.
 //! - [`offload`]: runs work that may block on another thread.
 //! - [`printable`]: makes text from outside safe to print.
+//! - [`recording`]: writes down every input of every machine.
+//! - [`replay`]: runs the machines of such a record again.
 //! - [`reason`]: the text of an error, for people.
 //! - [`cli`]: arguments, commands, exit statuses.
 
@@ -37,9 +40,12 @@ pub mod consul;
 pub mod dial;
 pub mod http_client;
 pub mod logging;
+pub mod masking;
 pub mod messages;
 pub mod metrics;
 pub mod offload;
 pub mod printable;
 pub mod process;
 pub mod reason;
+pub mod recording;
+pub mod replay;

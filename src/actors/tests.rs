@@ -152,7 +152,15 @@ where
         let next = Arc::new(Mutex::new(spec.clone()));
         let found = Arc::clone(&next);
         let load = Arc::new(move |_: &BTreeMap<String, String>| Ok(found.lock().unwrap().clone()));
-        let setup = Setup { spec, needs_control: false, load, log, kernel: Box::new(fake.clone()), environ };
+        let setup = Setup {
+            spec,
+            needs_control: false,
+            load,
+            log,
+            kernel: Box::new(fake.clone()),
+            environ,
+            recording: None,
+        };
         let Program { pilot, registry, board, exited, .. } = assemble(setup, None).unwrap();
         let violations = Rc::<RefCell<Vec<String>>>::default();
         let scribe =

@@ -5,20 +5,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every top-level module with its layer; a file may import its own module and those of lower layers.
-const LAYERS: [(&str, u8); 13] = [
+const LAYERS: [(&str, u8); 16] = [
     ("http_client", 0),
-    ("messages", 0),
+    ("masking", 0),
+    ("messages", 1),
     ("printable", 0),
     ("reason", 0),
-    ("config", 1),
-    ("offload", 1),
-    ("dial", 2),
-    ("metrics", 2),
-    ("logging", 2),
-    ("consul", 3),
-    ("process", 3), // carries what children write into the log
-    ("actors", 4),
-    ("cli", 5),
+    ("config", 2),
+    ("offload", 2),
+    ("dial", 3),
+    ("metrics", 3),
+    ("logging", 3),
+    ("recording", 3),
+    ("consul", 4),
+    ("process", 4), // carries what children write into the log
+    ("actors", 5),
+    ("replay", 6),
+    ("cli", 7),
 ];
 
 /// Files below `src/actors` that decide and never act: `machine.rs`, and everything in a folder `machine/`.

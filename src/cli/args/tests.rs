@@ -28,7 +28,7 @@ fn supervise(config: Option<&str>, main: Option<(&str, &[&str])>) -> Request {
         program: program.to_owned(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
     });
-    Request::Supervise { config: config.map(PathBuf::from), main, leftover: Vec::new() }
+    Request::Supervise { config: config.map(PathBuf::from), main, leftover: Vec::new(), record: None }
 }
 
 #[test]

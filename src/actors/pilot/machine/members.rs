@@ -1,6 +1,6 @@
 //! All jobs of the program, in the order of the configuration.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::messages::job::{JobChanged, JobCommand, Phase};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Members {
     list: Vec<Member>,
-    index: HashMap<Arc<str>, usize>,
+    index: BTreeMap<Arc<str>, usize>,
     /// Counts changes: an answer from before the last one says nothing.
     news: u64,
     /// Counts ends of jobs, to know which was first.
@@ -47,7 +47,7 @@ impl Members {
     pub fn change(&mut self, keep: impl Fn(&str) -> bool, new: Vec<Member>, order: &[Arc<JobSpec>]) {
         self.list.retain(|job| keep(job.name()));
         self.list.extend(new);
-        let place: HashMap<&str, usize> =
+        let place: BTreeMap<&str, usize> =
             order.iter().enumerate().map(|(place, job)| (&*job.name, place)).collect();
         self.list.sort_by_key(|job| place.get(&**job.name()).copied().unwrap_or(usize::MAX));
         self.index = self.list.iter().enumerate().map(|(index, job)| (job.name().clone(), index)).collect();
@@ -116,7 +116,7 @@ impl Members {
     }
 
     /// The names of those stopped by hand.
-    pub fn halted(&self) -> HashSet<Arc<str>> {
+    pub fn halted(&self) -> BTreeSet<Arc<str>> {
         self.list.iter().filter(|job| job.phase == Phase::Halted).map(|job| job.name().clone()).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Which waiting jobs can still start: a least fixed point over the events that can still come.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::member::Member;
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -19,14 +19,14 @@ pub struct Outside {
 
 /// For each job, whether it lives or can still come to life.
 pub fn can_live(jobs: &[Member], outside: Outside) -> Vec<bool> {
-    can_live_after(jobs, outside, HashSet::new())
+    can_live_after(jobs, outside, BTreeSet::new())
 }
 
 /// The same once the jobs in `ending` have published their end without having run.
 ///
 /// Each waiting job is looked at again only when a job that it waits for was found, so that the cost grows
 /// with the number of `when` entries and not with its square.
-fn can_live_after(jobs: &[Member], outside: Outside, ending: HashSet<&str>) -> Vec<bool> {
+fn can_live_after(jobs: &[Member], outside: Outside, ending: BTreeSet<&str>) -> Vec<bool> {
     let index = jobs.iter().enumerate().map(|(index, job)| (&**job.name(), index)).collect();
     let alive = vec![false; jobs.len()];
     let mut search = Search { jobs, outside, ending, alive, index, waiters: waiters(jobs) };
@@ -47,12 +47,12 @@ struct Search<'a> {
     jobs: &'a [Member],
     outside: Outside,
     /// Jobs that are about to publish their end.
-    ending: HashSet<&'a str>,
+    ending: BTreeSet<&'a str>,
     alive: Vec<bool>,
     /// Jobs by name.
-    index: HashMap<&'a str, usize>,
+    index: BTreeMap<&'a str, usize>,
     /// Waiting jobs by the name of a job that they wait for.
-    waiters: HashMap<&'a str, Vec<usize>>,
+    waiters: BTreeMap<&'a str, Vec<usize>>,
 }
 
 impl<'a> Search<'a> {
@@ -110,8 +110,8 @@ impl<'a> Search<'a> {
     }
 }
 
-fn waiters(jobs: &[Member]) -> HashMap<&str, Vec<usize>> {
-    let mut waiters: HashMap<&str, Vec<usize>> = HashMap::new();
+fn waiters(jobs: &[Member]) -> BTreeMap<&str, Vec<usize>> {
+    let mut waiters: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.phase == Phase::Waiting) {
         let keys = match &job.missing {
             Missing::Nothing => continue,
