@@ -3,6 +3,7 @@
 mod fake;
 mod health;
 mod order;
+mod recorded;
 mod reloading;
 mod running;
 mod simulation;
@@ -29,6 +30,7 @@ use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::process::Environ;
+use crate::recording::Recording;
 
 /// A job that executes a program of its own name.
 fn job(name: &str) -> JobSpec {
@@ -139,6 +141,25 @@ where
     Story: FnOnce(Scene) -> Told,
     Told: Future<Output = ()> + 'static,
 {
+    if recorded::are_all_recorded() {
+        let (ended, record) = recorded::play_recorded(spec, manners, story);
+        recorded::assert_same_actions(&record);
+        return ended;
+    }
+    play_into(None, spec, manners, story)
+}
+
+/// The same, with a record of it.
+fn play_into<Story, Told>(
+    recording: Option<Recording>,
+    spec: Spec,
+    manners: &[(&str, Manner)],
+    story: Story,
+) -> (u8, Scene)
+where
+    Story: FnOnce(Scene) -> Told,
+    Told: Future<Output = ()> + 'static,
+{
     let manners: Vec<(String, Manner)> =
         manners.iter().map(|(name, manner)| ((*name).into(), *manner)).collect();
     let runtime =
@@ -159,7 +180,7 @@ where
             log,
             kernel: Box::new(fake.clone()),
             environ,
-            recording: None,
+            recording,
         };
         let Program { pilot, registry, board, exited, .. } = assemble(setup, None).unwrap();
         let violations = Rc::<RefCell<Vec<String>>>::default();
