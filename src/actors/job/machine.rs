@@ -294,7 +294,7 @@ impl State {
             lifecycle::Action::Spawn => self.spawn(list),
             lifecycle::Action::Publish(code) => self.publish(code, None, list),
             lifecycle::Action::PublishStoppingAndHold => {
-                self.holds += 1;
+                self.holds = self.holds.saturating_add(1);
                 self.publish(EventCode::Stopping, Some(self.holds), list);
             }
             lifecycle::Action::Arm(timer) => self.start_timer(timer, list),

@@ -129,26 +129,35 @@ fn tries() -> u32 {
     std::env::var("HOSTILE_RECORDS").ok().and_then(|number| number.parse().ok()).unwrap_or(256)
 }
 
+/// The lines of each machine: its state and its inputs. Without the recorded actions, nothing differs, and the replay goes on
+/// to the end.
+fn lines_by_machine() -> Vec<Vec<Value>> {
+    let mut machines: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+    for line in String::from_utf8(whole_story()).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let number = line.get("machine").or_else(|| line.get("input")).map(|line| &line["number"]);
+        if let Some(number) = number {
+            machines.entry(number.as_u64().unwrap()).or_default().push(line);
+        }
+    }
+    machines.into_values().collect()
+}
+
 #[test]
 fn no_value_in_a_record_makes_a_machine_panic() {
-    // Without the recorded actions, nothing differs, and the replay goes on to the end.
-    let record = String::from_utf8(whole_story()).unwrap();
-    let lines: Vec<Value> = record
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .filter(|line: &Value| line.get("actions").is_none())
-        .collect();
-    let odd = odd_values();
-    let changes = proptest::collection::vec((any::<Index>(), any::<Index>(), any::<Index>()), 1..4);
-    proptest!(ProptestConfig::with_cases(tries()), |(changes in changes)| {
-        let mut lines = lines.clone();
-        for (line, part, value) in changes {
-            let line = line.get_mut(&mut lines);
+    let (machines, odd) = (lines_by_machine(), odd_values());
+    let change = (any::<bool>(), any::<Index>(), any::<Index>(), any::<Index>());
+    let changes = proptest::collection::vec(change, 1..4);
+    let header = json!({"record": {"format": 1, "program": "0"}});
+    proptest!(ProptestConfig::with_cases(tries()), |(machine in any::<Index>(), changes in changes)| {
+        let mut lines = machine.get(&machines).clone();
+        for (in_state, line, part, value) in changes {
+            let line = if in_state { &mut lines[0] } else { line.get_mut(&mut lines) };
             let mut found = Vec::new();
             parts(line, &mut found);
             **part.get_mut(&mut found) = value.get(&odd).clone();
         }
-        let changed: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let changed: String = [&header].into_iter().chain(&lines).map(|line| format!("{line}\n")).collect();
         if let Err(failure) = replay::run(changed.as_bytes()) {
             prop_assert!(!failure.to_string().contains("panicked"), "{failure}");
         }

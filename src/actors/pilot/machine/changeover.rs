@@ -19,7 +19,7 @@ impl State {
         };
         let Reloading { spec, plan, requests } = reloading;
         let old = std::mem::replace(&mut self.spec, Arc::clone(&spec));
-        self.generation += 1;
+        self.generation = self.generation.saturating_add(1);
         let stopped: BTreeSet<&str> = plan.stop.iter().map(|name| &**name).collect();
         let started: BTreeSet<&str> = plan.start.iter().map(|name| &**name).collect();
         let mut facts = facts::known(self.members.list(), &self.watches, &stopped);

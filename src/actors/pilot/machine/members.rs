@@ -54,7 +54,7 @@ impl Members {
         for job in &mut self.list {
             (job.told, job.asked, job.answered) = (None, 0, 0);
         }
-        self.news += 1;
+        self.news = self.news.saturating_add(1);
     }
 
     /// Finds out which jobs each one needs, before some are stopped.
@@ -69,10 +69,10 @@ impl Members {
         let job = self.list.get_mut(index).filter(|job| job.generation == change.generation)?;
         let completed = change.phase == Phase::Complete && !job.is_complete();
         let is_news = one_run(change.phase) != one_run(job.phase) || change.returns != job.returns;
-        self.news += u64::from(is_news);
+        self.news = self.news.saturating_add(u64::from(is_news));
         job.note(change);
         if completed {
-            self.ends += 1;
+            self.ends = self.ends.saturating_add(1);
             job.last_end = self.ends;
         }
         Some((completed, job))
