@@ -12,8 +12,8 @@
 //!                        process, consul, metrics, logging
 //! ```
 //!
-//! Imports point one way: `main, cli → actors → process → {consul, metrics, logging} → config → messages`, and
-//! `tests/project/architecture.rs` checks it. Actors exchange [`messages`] and do not import each other, except the
+//! Imports point one way: `main, cli → replay → actors → process → {consul, metrics, logging, recording} → config →
+//! messages`, and `tests/project/architecture.rs` checks it. Actors exchange [`messages`] and do not import each other, except the
 //! Pilot: it is the root, and starts and ends the jobs and watches.
 //!
 //! - [`messages`]: the messages between actors; types only.
@@ -28,9 +28,9 @@
 //! - [`metrics`]: counters and other metrics, in the formats of Prometheus.
 //! - [`offload`]: runs work that may block on another thread.
 //! - [`printable`]: makes text from outside safe to print.
+//! - [`reason`]: the text of an error, for people.
 //! - [`recording`]: writes down every input of every machine.
 //! - [`replay`]: runs the machines of such a record again.
-//! - [`reason`]: the text of an error, for people.
 //! - [`cli`]: arguments, commands, exit statuses.
 
 pub mod actors;

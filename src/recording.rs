@@ -200,10 +200,13 @@ impl Recording {
     }
 
     fn write(&self, line: &Line<'_, impl Serialize>) {
-        if self.0.queue.borrow().is_none() {
-            return;
+        if self.0.queue.borrow().is_some() {
+            self.append(masked(|| serde_json::to_vec(line)));
         }
-        let mut text = match masked(|| serde_json::to_vec(line)) {
+    }
+
+    fn append(&self, line: serde_json::Result<Vec<u8>>) {
+        let mut text = match line {
             Ok(text) => text,
             Err(error) => return self.give_up(&format!("a line cannot be written: {error}")),
         };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use crate::actors::machine::{Kind, Machine};
+use crate::actors::machine::{self, Kind, Machine};
 use crate::actors::{consul_agent, health_check, job, pilot, reaper, watch};
 use crate::messages::moment::Moment;
 use crate::printable::printable;
@@ -276,7 +276,7 @@ impl<M: Machine> Steps for M {
         let input: M::Input =
             serde_json::from_str(input).map_err(|error| format!("cannot read it: {error}"))?;
         // A machine that panicked when the record was written does so again, and that is worth telling.
-        let actions = catch_unwind(AssertUnwindSafe(|| Machine::step(self, at, input)))
+        let actions = catch_unwind(AssertUnwindSafe(|| machine::step(self, at, input)))
             .map_err(|panic| format!("panicked: {}", message(&*panic)))?;
         actions.iter().map(serde_json::to_string).collect::<Result<_, _>>().map_err(|error| error.to_string())
     }

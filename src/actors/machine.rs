@@ -70,7 +70,14 @@ impl Clock {
     }
 }
 
-/// A machine and its clock: the only place that calls [`Machine::step`].
+/// Hands an input to a machine: the only place that calls [`Machine::step`]. Not inlined, since a driver and a replay call it,
+/// and one copy of each machine is enough.
+#[inline(never)]
+pub fn step<M: Machine>(machine: &mut M, now: Moment, input: M::Input) -> Vec<M::Action> {
+    machine.step(now, input)
+}
+
+/// A machine and its clock.
 #[derive(Debug)]
 pub struct Driver<M> {
     machine: M,
@@ -88,10 +95,13 @@ impl<M: Machine> Driver<M> {
     /// Hands an input to the machine.
     pub fn step(&mut self, input: M::Input) -> Vec<M::Action> {
         let now = self.clock.now();
-        let Some(track) = &mut self.track else { return self.machine.step(now, input) };
-        track.note_input(|| (M::KIND, self.machine.name(), &self.machine), now, &input);
-        let actions = self.machine.step(now, input);
-        track.note_actions(&actions);
+        if let Some(track) = &mut self.track {
+            track.note_input(|| (M::KIND, self.machine.name(), &self.machine), now, &input);
+        }
+        let actions = step(&mut self.machine, now, input);
+        if let Some(track) = &self.track {
+            track.note_actions(&actions);
+        }
         actions
     }
 

@@ -16,7 +16,7 @@ use crate::messages::control::{ControlJob, JobOrder, Reload};
 use crate::messages::signal::Signal;
 use value::{measurement, signal, variable};
 
-const USAGE: &str = "containerpilot [-config PATH] [-- CMD [ARG]...]
+const USAGE: &str = "containerpilot [-config PATH] [-record FILE] [-- CMD [ARG]...]
        containerpilot [-config PATH] FLAG
        containerpilot COMMAND [-config PATH] [ARG]...";
 

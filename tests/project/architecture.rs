@@ -1,4 +1,5 @@
-//! Holds the direction of imports: `main, cli → actors → process → {consul, metrics, logging} → config → messages`.
+//! Holds the direction of imports: `main, cli → replay → actors → process → {consul, metrics, logging, recording} → config →
+//! messages`.
 //! Actors meet in `messages`, except the root; their pure files see no library, no system and no other actor.
 
 use std::fs;
@@ -284,6 +285,15 @@ fn names_in_use(statement: &str) -> Vec<&str> {
         .iter()
         .any(|own| statement["use ".len()..].starts_with(own));
     names.filter(|_| is_own).collect()
+}
+
+#[test]
+fn machines_have_no_hash_tables() {
+    // Their order is another one in each run, and so would be the actions of a machine that goes through one.
+    for file in source_files().iter().filter(|file| is_pure(file)) {
+        let found = ["HashMap", "HashSet"].iter().find(|table| file.code.contains(**table));
+        assert_eq!(found, None, "{}", file.path.display());
+    }
 }
 
 #[test]

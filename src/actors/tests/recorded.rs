@@ -4,12 +4,17 @@ use std::fs;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::health::exec_check;
 use super::*;
-use crate::config::spec::{Limit, StopBudget};
+use crate::actors::machine::Kind;
+use crate::config::spec::{ConsulAddress, Limit, StopBudget, WatchSpec, WatchTarget};
 use crate::messages::control::{ControlJob, JobOrder, Reload, SetMaintenance};
+use crate::messages::discovery::{
+    Found, Query, QueryFailure, QueryReply, QueryTarget, Registration, RemoveWatch, ServiceStatus,
+};
 use crate::replay;
 
 /// Whether every story is recorded and replayed.
@@ -140,15 +145,112 @@ fn lines_by_machine() -> Vec<Vec<Value>> {
             machines.entry(number.as_u64().unwrap()).or_default().push(line);
         }
     }
-    machines.into_values().collect()
+    machines.into_values().chain([consul_agent_lines(), watch_lines()]).collect()
+}
+
+/// The lines of a machine with this state and these inputs.
+fn lines(kind: Kind, state: &impl Serialize, inputs: &[impl Serialize]) -> Vec<Value> {
+    let machine = json!({"machine": {"number": 1, "kind": kind, "name": "", "state": state}});
+    let inputs = inputs.iter().zip(1..).map(|(input, second): (_, u64)| {
+        json!({"input": {"number": 1, "at": second * 1_000_000_000, "input": input}})
+    });
+    [machine].into_iter().chain(inputs).collect()
+}
+
+fn consul_agent_lines() -> Vec<Value> {
+    use crate::actors::consul_agent::machine::outage::Trouble;
+    use crate::actors::consul_agent::machine::reconcile::Call;
+    use crate::actors::consul_agent::machine::{CallFailure, Input, Link, State};
+    let id: Arc<str> = "app-1".into();
+    let second = Duration::from_secs(1);
+    let registration = Registration {
+        id: Arc::clone(&id),
+        name: "app".into(),
+        address: [127, 0, 0, 1].into(),
+        port: 80,
+        tags: vec![],
+        meta: vec![],
+        enable_tag_override: false,
+        heartbeat: second,
+        ttl: second,
+        deregister_critical_after: None,
+    };
+    let caller: Arc<str> = "watch.db".into();
+    let query = Query {
+        caller: Arc::clone(&caller),
+        generation: 0,
+        target: QueryTarget::Key("k".into()),
+        datacentre: None,
+        newer_than: Some((1, second)),
+        interval: second,
+    };
+    let failure = CallFailure { trouble: Trouble::Unreachable, is_unknown: false, reason: "refused".into() };
+    let reply = QueryReply { found: vec![], index: Some(1) };
+    let address = ConsulAddress::Tcp { tls: false, host: "consul".into(), port: 8500 };
+    let link = |number| Link { number, address: Some(address.clone()) };
+    let called = |call, result| Input::CallEnded { id: Arc::clone(&id), call, link: 0, result, random: 0.5 };
+    let asked =
+        |number, result| Input::QueryEnded { caller: Arc::clone(&caller), number, result, random: 0.5 };
+    let inputs = [
+        Input::StartedUp,
+        Input::Advertised(Arc::new(registration.clone()), ServiceStatus::Passing),
+        called(Call::Register(0, ServiceStatus::Passing), Err(failure.clone())),
+        Input::TimerElapsed { id: Arc::clone(&id), is_heartbeat: false },
+        called(Call::Register(0, ServiceStatus::Passing), Ok(())),
+        Input::QueryRequested { number: 1, query: query.clone(), random: 0.5 },
+        asked(1, Err(failure)),
+        Input::PauseElapsed { caller: Arc::clone(&caller), number: 1 },
+        Input::QueryRequested { number: 2, query, random: 0.5 },
+        asked(2, Ok(reply)),
+        Input::MaintenanceChanged(true),
+        called(Call::Deregister, Ok(())),
+        Input::MaintenanceChanged(false),
+        Input::Reconnected(link(1)),
+        Input::OwnServiceChanged(Some(registration)),
+        Input::Withdrawn { id: Arc::clone(&id), waiter: Some(1) },
+        Input::WithdrawalLimitElapsed(Arc::clone(&id), 1),
+        Input::AllWithdrawn { waiter: 2 },
+        Input::WatchRemoved(RemoveWatch { caller, generation: 0 }),
+        Input::ShuttingDown,
+    ];
+    lines(Kind::ConsulAgent, &State::new(link(0), None), &inputs)
+}
+
+fn watch_lines() -> Vec<Value> {
+    use crate::actors::watch::machine::{Input, State};
+    let second = Duration::from_secs(1);
+    let begins = Trigger::Once(EventKey { code: EventCode::Startup, source: Source::Global });
+    let target = WatchTarget::Service { service: "db".into(), tag: None };
+    let spec = WatchSpec { name: "db".into(), target, interval: second, datacentre: None, begins };
+    let found = |port| Found::Instance { id: "db-1".into(), address: "10.0.0.1".into(), port };
+    let replied = |found, index| Input::Replied(Ok(QueryReply { found, index }));
+    let mut inputs = vec![Input::Begun];
+    for round in 0..20 {
+        inputs.push(replied(vec![found(round % 3)], Some(u64::from(round / 2))));
+        inputs.push(Input::PauseElapsed);
+    }
+    inputs.extend([
+        replied(vec![], None),
+        Input::PauseElapsed,
+        Input::Replied(Err(QueryFailure::Cut(second))),
+        Input::Replied(Err(QueryFailure::Failed)),
+        Input::Retired,
+    ]);
+    lines(Kind::Watch, &State::new(spec, 0), &inputs)
 }
 
 #[test]
 fn no_value_in_a_record_makes_a_machine_panic() {
     let (machines, odd) = (lines_by_machine(), odd_values());
+    let header = json!({"record": {"format": 1, "program": "0"}});
+    let text = |lines: &[Value]| -> String {
+        [&header].into_iter().chain(lines).map(|line| format!("{line}\n")).collect()
+    };
+    for lines in &machines {
+        replay::run(text(lines).as_bytes()).unwrap();
+    }
     let change = (any::<bool>(), any::<Index>(), any::<Index>(), any::<Index>());
     let changes = proptest::collection::vec(change, 1..4);
-    let header = json!({"record": {"format": 1, "program": "0"}});
     proptest!(ProptestConfig::with_cases(tries()), |(machine in any::<Index>(), changes in changes)| {
         let mut lines = machine.get(&machines).clone();
         for (in_state, line, part, value) in changes {
@@ -157,8 +259,7 @@ fn no_value_in_a_record_makes_a_machine_panic() {
             parts(line, &mut found);
             **part.get_mut(&mut found) = value.get(&odd).clone();
         }
-        let changed: String = [&header].into_iter().chain(&lines).map(|line| format!("{line}\n")).collect();
-        if let Err(failure) = replay::run(changed.as_bytes()) {
+        if let Err(failure) = replay::run(text(&lines).as_bytes()) {
             prop_assert!(!failure.to_string().contains("panicked"), "{failure}");
         }
     });

@@ -46,6 +46,19 @@ fn without_a_mode_it_supervises() {
 }
 
 #[test]
+fn a_record_is_for_supervision_alone() {
+    for line in ["cp -record R", "cp --record=R", "cp -record R -- app", "cp -config F -record R word"] {
+        let Request::Supervise { record, .. } = parsed(line).unwrap() else { panic!("{line}") };
+        assert_eq!(record, Some("R".into()), "{line}");
+    }
+    for line in ["cp -record R -template", "cp -record R -reload", "cp -record R check", "cp -record"] {
+        usage_error(line);
+    }
+    assert_eq!(parsed("cp replay R").unwrap(), Request::Replay { record: "R".into() });
+    usage_error("cp replay");
+}
+
+#[test]
 fn flags_are_accepted_with_one_dash_or_two() {
     for line in
         ["cp -template -config F -out O", "cp --template --config F --out O", "cp -template -config=F -out=O"]

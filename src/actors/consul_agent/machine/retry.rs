@@ -16,8 +16,7 @@ pub fn delay(failures: u32, heartbeat: Duration, is_first: bool, random: f64) ->
     let cap = heartbeat.clamp(SHORTEST_CAP, if is_first { CAP_OF_FIRST } else { LONGEST_CAP });
     let doublings = failures.saturating_sub(1).min(16);
     let longest = FIRST.saturating_mul(1 << doublings).min(cap);
-    let share = 0.5 + 0.5 * random.clamp(0.0, 1.0);
-    Duration::try_from_secs_f64(longest.as_secs_f64() * share).unwrap_or(longest)
+    longest.mul_f64(0.5 + 0.5 * random.clamp(0.0, 1.0))
 }
 
 /// How long a call about something with that heartbeat may take: together with the longest wait it stays below

@@ -190,4 +190,16 @@ mod tests {
         assert_eq!(old.until_next(&check, ms(3000), ms(3200), Duration::ZERO), ms(800));
         assert_eq!(old.until_next(&check, ms(3000), ms(5300), Duration::ZERO), ms(700));
     }
+
+    #[test]
+    fn the_longest_times_do_not_overflow() {
+        let check = CheckSpec { interval: Duration::MAX, ..spec(1000, 1) };
+        let passed = Progress { passed: true, ..Progress::new() };
+        for progress in [Progress::new(), passed] {
+            for times in [[ms(1); 3], [Duration::MAX; 3]] {
+                let [began, age, start] = times;
+                assert!(progress.until_next(&check, began, age, start) <= Duration::MAX);
+            }
+        }
+    }
 }

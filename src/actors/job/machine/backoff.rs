@@ -47,6 +47,13 @@ mod tests {
     }
 
     #[test]
+    fn a_delay_that_jitter_makes_too_long_for_a_duration_stays_as_it_is() {
+        let spec = BackoffSpec { max: Duration::MAX, jitter: 1.0, ..spec() };
+        assert_eq!(jittered(&spec, Duration::MAX, 1.0), Duration::MAX);
+        assert_eq!(jittered(&spec, Duration::MAX, f64::NAN), Duration::MAX);
+    }
+
+    #[test]
     fn the_first_restart_is_immediate_the_second_waits_100_ms_then_delays_double_up_to_the_maximum() {
         let delays: Vec<u128> = (0..13).map(|ends| delay(&spec(), ends).as_millis()).collect();
         assert_eq!(delays, [0, 0, 100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000]);
