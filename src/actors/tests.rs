@@ -66,8 +66,6 @@ struct Scene {
     events: Rc<RefCell<Vec<String>>>,
     began: Instant,
     took: Rc<Cell<Duration>>,
-    /// When a story asked the program to end.
-    asked_to_end: Rc<Cell<Option<Instant>>>,
     /// What must never happen and did.
     violations: Rc<RefCell<Vec<String>>>,
 }
@@ -188,14 +186,14 @@ where
             Scribe { events: Rc::clone(&events), violations: Rc::clone(&violations), fake: fake.clone() }
                 .start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: scribe.recipient() });
-        let (took, asked_to_end) = (Rc::default(), Rc::default());
-        let scene =
-            Scene { fake, pilot, board, next, events, began: Instant::now(), took, asked_to_end, violations };
+        let (began, took) = (Instant::now(), Rc::default());
+        let scene = Scene { fake, pilot, board, next, events, began, took, violations };
         actix_rt::spawn(story(scene.clone()));
         let status = tokio::time::timeout(Duration::from_secs(86_400), exited).await;
         let status = status.expect("the program never ended").expect("the program died");
         scene.took.set(scene.began.elapsed());
         assert_eq!(scene.fake.living(), 0, "processes survived the program");
+        assert_eq!(*scene.violations.borrow(), Vec::<String>::new());
         (status, scene)
     })
 }
