@@ -14,9 +14,11 @@ use serde::Deserialize;
 pub use field::{Dictionary, Field, List, OneOrMany, Opt};
 pub use job::{
     RawBackoff, RawCheck, RawCommand, RawCoprocess, RawHttp, RawHttpRequest, RawJob, RawJobConsul, RawOutput,
-    RawRlimit, RawRlimitPair, RawTerm, RawWhen, RawWhenRule,
+    RawRestartRule, RawRestarts, RawRlimit, RawRlimitPair, RawTerm, RawWhen, RawWhenRule,
 };
-pub use scalar::{EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, StopTime, Time, Whole};
+pub use scalar::{
+    Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, StopTime, Time, Whole,
+};
 pub use section::{
     RawConsul, RawConsulSettings, RawControl, RawLevel, RawLogging, RawMetric, RawScheme, RawTelemetry,
     RawTls, RawWatch,

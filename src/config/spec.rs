@@ -4,6 +4,7 @@
 mod consul;
 mod execution;
 mod logging;
+mod restart;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use consul::{
 };
 pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
 pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec};
+pub use restart::{EndOfRun, OnUnhealthy, RestartOn, RestartRule};
 
 /// The job that a command after `--` becomes.
 pub const MAIN: &str = "main";
@@ -81,6 +83,12 @@ pub struct JobSpec {
     pub when: When,
     /// Restarts after the first run.
     pub restarts: Limit,
+    /// After which ends it is restarted, and how restarts are counted.
+    pub restart_rule: RestartRule,
+    /// The ends that are a success; never empty.
+    pub success: Vec<EndOfRun>,
+    /// What follows when it becomes unhealthy.
+    pub on_unhealthy: OnUnhealthy,
     /// Longest run of one execution.
     pub timeout: Option<Duration>,
     /// How it is told to stop.

@@ -10,6 +10,7 @@ mod execution;
 mod health;
 mod jobs;
 mod names;
+mod restarts;
 mod sections;
 mod signals;
 mod tls;

@@ -45,6 +45,7 @@ mod output;
 mod processes;
 mod reaper;
 mod reload;
+mod restart_rules;
 mod restarts;
 mod scale;
 mod shutdown;
