@@ -23,6 +23,7 @@ impl Default for Spec {
             stop_timeout: StopBudget::Within(DEFAULT_STOP_BUDGET),
             shutdown_signals: Vec::new(),
             env: Vec::new(),
+            variable_files: Vec::new(),
         }
     }
 }

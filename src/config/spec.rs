@@ -19,7 +19,7 @@ use crate::messages::signal::Signal;
 pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
 };
-pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
+pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec, VariableFile};
 pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec};
 pub use restart::{EndOfRun, OnUnhealthy, RestartOn, RestartRule};
 
@@ -47,6 +47,8 @@ pub struct Spec {
     pub shutdown_signals: Vec<Signal>,
     /// Environment changes for every job.
     pub env: Environment,
+    /// Variables for every job whose values are in files.
+    pub variable_files: Vec<VariableFile>,
 }
 
 /// Changes to an inherited environment, in order: set, or unset where `None`.

@@ -158,6 +158,16 @@ fn restart_rules_try_again_after_a_failure_and_restart_what_is_ill() {
 }
 
 #[test]
+fn secrets_are_read_at_each_start() {
+    let pilot = prepared("secrets.json5").start();
+    pilot.wait_for_line("app", "production, with a password of 8 letters");
+    fs::write(pilot.path("password"), "a longer password\n").unwrap();
+    tell(&pilot, &["restart", "app"]);
+    pilot.wait_for_line("app", "production, with a password of 17 letters");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
 fn a_consul_agent_in_the_container_starts_first_and_stops_last() {
     if !has_programs(&["python3"]) {
         return;

@@ -30,6 +30,7 @@ mod containerpilot_scenarios;
 mod control;
 mod cookbook;
 mod coprocess;
+mod env_files;
 mod events;
 mod examples;
 mod exit_status;

@@ -62,8 +62,10 @@ pub struct RawJob {
     /// Whether `/readyz` of telemetry waits for it: it must run, or have succeeded, and pass its checks. Default true for an
     /// essential or advertised job and for one that is restarted without limit, else false.
     pub required: Opt<Flag>,
-    /// Environment variables; null unsets one.
-    pub env: Opt<Dictionary<Option<Scalar>>>,
+    /// Environment variables; null unsets one, `{file: "/path"}` reads it from a file at each start.
+    pub env: Opt<Dictionary<Option<RawVariable>>>,
+    /// Files with lines of `NAME=VALUE`, read at each start; `env` wins over them.
+    pub env_file: Opt<OneOrMany<String>>,
     /// The working directory.
     pub cwd: Opt<String>,
     /// The user to run as, a name or number.
@@ -142,6 +144,35 @@ pub struct RawRestartRule {
     /// Counts only the restarts of this last time, at least 1ms, so that the limit is a rate. Default all since the event
     /// that started the job.
     pub per: Opt<Time>,
+}
+
+/// The value of an environment variable, or the file that has it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(expecting = "a string, number or boolean, null, or an object with `file`")]
+#[cfg_attr(test, schemars(untagged))]
+pub enum RawVariable {
+    /// The value.
+    #[serde(rename = "string")]
+    Text(Scalar),
+    /// The value.
+    #[serde(rename = "number")]
+    Number(Scalar),
+    /// The value.
+    #[serde(rename = "bool")]
+    Flag(Scalar),
+    /// The file that has the value.
+    #[serde(rename = "object")]
+    File(RawVariableFile),
+}
+
+/// The file that has the value of a variable.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawVariableFile {
+    /// The absolute path of the file, at most 128 KiB; one newline at its end is not part of the value.
+    pub file: Opt<String>,
 }
 
 /// When a job runs.
