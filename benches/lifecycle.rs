@@ -10,6 +10,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 fn policy() -> Policy {
     Policy {
         cadence: Cadence::Once,
+        has_window: false,
         restarts: Limit::Unlimited,
         timeout: None,
         has_process: true,

@@ -8,6 +8,7 @@
 
 mod adopted;
 mod diagnosis;
+mod env_files;
 mod environment;
 mod error;
 mod execution;
@@ -33,7 +34,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use crate::config::spec::{CommandLine, ExecutionSpec};
+use crate::config::spec::{CommandLine, ExecutionSpec, VariableFile};
 use crate::messages::process::{ExitStatus, Orphan, Pid};
 use crate::messages::signal::Signal;
 
@@ -128,8 +129,10 @@ pub struct Launch {
     pub command: CommandLine,
     /// Directory, user, limits and so on; its `env` is not read here.
     pub execution: ExecutionSpec,
-    /// The environment of the process, but for the processes of running jobs.
+    /// The environment of the process, but for what comes from files and for the processes of running jobs.
     pub environment: EnvironmentBlock,
+    /// The variables from files that all jobs get.
+    pub variable_files: Vec<VariableFile>,
     /// The processes of running jobs, which it is told when it starts.
     pub running: RunningJobs,
     /// The variable that tells others of its process, if it is a job's.
@@ -139,11 +142,12 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// The whole environment, if the process starts now.
-    pub fn whole_environment(&self) -> EnvironmentBlock {
+    /// The whole environment, if the process starts now. Reads files: not for the event loop.
+    pub fn whole_environment(&self) -> Result<EnvironmentBlock, SpawnError> {
         let mut environment = self.environment.clone();
+        env_files::add(&mut environment, &self.variable_files, &self.execution)?;
         self.running.tell(&mut environment);
-        environment
+        Ok(environment)
     }
 
     /// Tells those who start later of this process.

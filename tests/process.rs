@@ -121,7 +121,15 @@ fn describe(
     let variables = variables.iter().copied().collect();
     let environment = EnvironmentBlock::new(&Layered::over(&variables), vec![], vec![]);
     let (command, execution) = (words(command), execution.clone());
-    Launch { command, execution, environment, running: RunningJobs::default(), variable: None, output }
+    Launch {
+        command,
+        execution,
+        environment,
+        variable_files: vec![],
+        running: RunningJobs::default(),
+        variable: None,
+        output,
+    }
 }
 
 fn launch(

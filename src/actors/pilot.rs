@@ -70,6 +70,7 @@ pub fn configure_environment(environ: &mut Environ, spec: &Spec) {
     let own = spec.telemetry.as_ref().filter(|_| spec.consul.is_some());
     let own = own.map(|telemetry| (own_service::NAME, telemetry.address));
     environ.configure(spec.env.clone(), advertised.chain(own));
+    environ.configure_files(spec.variable_files.clone());
 }
 
 /// The root actor.

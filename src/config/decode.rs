@@ -74,6 +74,18 @@ enum Path<'a> {
     Item(&'a Path<'a>, usize, &'a Node),
 }
 
+impl Path<'_> {
+    /// Whether it is a value, at any depth, of an object whose values may all be secrets.
+    fn is_in_secret_object(&self) -> bool {
+        match self {
+            Self::Root => false,
+            Self::Key(parent, _) | Self::Item(parent, ..) => {
+                matches!(parent, Self::Key(_, key) if is_secret_object(key)) || parent.is_in_secret_object()
+            }
+        }
+    }
+}
+
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -105,12 +117,7 @@ struct NodeDecoder<'a> {
 
 impl NodeDecoder<'_> {
     fn is_secret(&self) -> bool {
-        match self.path {
-            Path::Key(Path::Key(_, parent), _) if is_secret_object(parent) => true,
-            Path::Key(_, key) => is_secret_name(key),
-            Path::Item(Path::Key(Path::Key(_, parent), _), ..) => is_secret_object(parent),
-            Path::Item(..) | Path::Root => false,
-        }
+        matches!(self.path, Path::Key(_, key) if is_secret_name(key)) || self.path.is_in_secret_object()
     }
 
     fn is_empty_name(&self) -> bool {

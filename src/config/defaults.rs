@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::spec::{
-    BackoffSpec, CommandLine, ControlSpec, ExecutionSpec, JobKind, JobSpec, Limit, LoggingSpec, MAIN, Spec,
-    StopBudget, StopSpec, Trigger, When,
+    BackoffSpec, CommandLine, ControlSpec, EndOfRun, ExecutionSpec, JobKind, JobSpec, Limit, LoggingSpec,
+    MAIN, OnUnhealthy, RestartRule, Spec, StopBudget, StopSpec, Trigger, When,
 };
 use super::validate::{DEFAULT_MODE, DEFAULT_SOCKET, DEFAULT_STOP_BUDGET, PRE_START, after, startup};
 use crate::messages::signal::Signal;
@@ -23,6 +23,7 @@ impl Default for Spec {
             stop_timeout: StopBudget::Within(DEFAULT_STOP_BUDGET),
             shutdown_signals: Vec::new(),
             env: Vec::new(),
+            variable_files: Vec::new(),
         }
     }
 }
@@ -54,6 +55,9 @@ impl JobSpec {
             exec,
             when: When { trigger: Trigger::Once(startup()), timeout: None },
             restarts: Limit::Finite(0),
+            restart_rule: RestartRule::default(),
+            success: vec![EndOfRun::Code(0)],
+            on_unhealthy: OnUnhealthy::default(),
             timeout: None,
             stop: StopSpec::default(),
             backoff: BackoffSpec::default(),

@@ -25,6 +25,13 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// The magnitude of the most negative duration; positive ones end one short of it.
 const LIMIT: u64 = 1 << 63;
 
+impl From<Duration> for GoDuration {
+    /// The same length of time; one that is too long for it becomes the longest.
+    fn from(duration: Duration) -> Self {
+        Self::from_nanos(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
 impl GoDuration {
     /// A duration of so many nanoseconds.
     pub const fn from_nanos(nanoseconds: i64) -> Self {

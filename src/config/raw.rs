@@ -14,9 +14,12 @@ use serde::Deserialize;
 pub use field::{Dictionary, Field, List, OneOrMany, Opt};
 pub use job::{
     RawBackoff, RawCheck, RawCommand, RawCoprocess, RawHttp, RawHttpRequest, RawJob, RawJobConsul, RawOutput,
-    RawRlimit, RawRlimitPair, RawTerm, RawWhen, RawWhenRule,
+    RawRestartRule, RawRestarts, RawRlimit, RawRlimitPair, RawTerm, RawVariable, RawVariableFile, RawWhen,
+    RawWhenRule,
 };
-pub use scalar::{EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, StopTime, Time, Whole};
+pub use scalar::{
+    Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, StopTime, Time, Whole,
+};
 pub use section::{
     RawConsul, RawConsulSettings, RawControl, RawLevel, RawLogging, RawMetric, RawScheme, RawTelemetry,
     RawTls, RawWatch,
@@ -49,8 +52,8 @@ pub struct RawConfig {
     /// Signals that shut down as SIGTERM does, beside SIGINT, SIGQUIT and SIGRTMIN+3: the STOPSIGNAL of an image,
     /// for example `["SIGWINCH"]` for httpd.
     pub shutdown_signals: Opt<OneOrMany<Scalar>>,
-    /// Environment variables for every job; null unsets one.
-    pub env: Opt<Dictionary<Option<Scalar>>>,
+    /// Environment variables for every job; null unsets one, `{file: "/path"}` reads it from a file at each start.
+    pub env: Opt<Dictionary<Option<RawVariable>>>,
     /// The schema with which an editor checks this file; it changes nothing.
     #[serde(rename = "$schema")]
     pub schema: Opt<String>,

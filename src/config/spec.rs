@@ -4,6 +4,7 @@
 mod consul;
 mod execution;
 mod logging;
+mod restart;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -19,8 +20,9 @@ use crate::messages::signal::Signal;
 pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
 };
-pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
+pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec, VariableFile};
 pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec};
+pub use restart::{EndOfRun, OnUnhealthy, RestartOn, RestartRule};
 
 /// The job that a command after `--` becomes.
 pub const MAIN: &str = "main";
@@ -47,6 +49,8 @@ pub struct Spec {
     /// Environment changes for every job.
     #[serde(serialize_with = "masking::variables")]
     pub env: Environment,
+    /// Variables for every job whose values are in files.
+    pub variable_files: Vec<VariableFile>,
 }
 
 /// Changes to an inherited environment, in order: set, or unset where `None`.
@@ -83,6 +87,12 @@ pub struct JobSpec {
     pub when: When,
     /// Restarts after the first run.
     pub restarts: Limit,
+    /// After which ends it is restarted, and how restarts are counted.
+    pub restart_rule: RestartRule,
+    /// The ends that are a success; never empty.
+    pub success: Vec<EndOfRun>,
+    /// What follows when it becomes unhealthy.
+    pub on_unhealthy: OnUnhealthy,
     /// Longest run of one execution.
     pub timeout: Option<Duration>,
     /// How it is told to stop.

@@ -10,6 +10,7 @@ mod execution;
 mod health;
 mod jobs;
 mod names;
+mod restarts;
 mod sections;
 mod signals;
 mod tls;
@@ -42,8 +43,8 @@ pub struct Places {
     pub control: ControlPlaces,
     /// The global `stopTimeout`, if it is a time.
     pub stop_timeout: Option<Span>,
-    /// TLS files and their places.
-    pub tls_files: Vec<TlsFile>,
+    /// Files that are read later, and where they are named.
+    pub files: Vec<MentionedFile>,
 }
 
 /// Where the settings of the control socket are, if given.
@@ -55,9 +56,9 @@ pub struct ControlPlaces {
     pub mode: Option<Span>,
 }
 
-/// A file with a certificate or a key.
+/// A file with a certificate, a key or environment variables.
 #[derive(Debug)]
-pub struct TlsFile {
+pub struct MentionedFile {
     /// What it is a setting of.
     pub of: String,
     /// Where it is written.
@@ -106,6 +107,7 @@ pub fn validate(
     let mut context = Context::new(config, names, env, system, problems);
     let jobs = jobs::validate(&mut context, config);
     let stop_timeout = sections::stop_budget(&mut context, &config.stop_timeout, &jobs);
+    let (env, variable_files) = execution::environment(&mut context, "env", &config.env);
     let spec = Spec {
         consul: consul::validate(&mut context, &config.consul),
         logging: sections::logging(&mut context, &config.logging),
@@ -115,7 +117,8 @@ pub fn validate(
         telemetry: sections::telemetry(&mut context, &config.telemetry),
         stop_timeout,
         shutdown_signals: signals::shutdown(&mut context, &config.shutdown_signals),
-        env: execution::environment(&mut context, "env", &config.env),
+        env,
+        variable_files,
     };
     execution::total(&mut context, config.env.as_ref().map(|field| field.span), &spec);
     Validated { spec, places: context.places }

@@ -8,7 +8,7 @@ use std::process;
 
 use super::variables::{EnvironmentBlock, Layered, Variable, Variables};
 use crate::config::exec_limits;
-use crate::config::spec::Environment;
+use crate::config::spec::{Environment, VariableFile};
 use crate::messages::event::EventKey;
 
 /// The variable that tells a process which job it belongs to; orphans are known by it.
@@ -46,6 +46,8 @@ pub struct Environ {
     common: Variables,
     /// The changes of the whole configuration.
     configured: Environment,
+    /// Those of them that come from files.
+    variable_files: Vec<VariableFile>,
 }
 
 impl Environ {
@@ -70,6 +72,16 @@ impl Environ {
         self.addresses =
             advertised.into_iter().map(|(job, address)| (address_name(job), address.to_string())).collect();
         self.unite();
+    }
+
+    /// Replaces the variables from files that all processes get.
+    pub fn configure_files(&mut self, files: Vec<VariableFile>) {
+        self.variable_files = files;
+    }
+
+    /// The variables from files that all processes get.
+    pub fn variable_files(&self) -> &[VariableFile] {
+        &self.variable_files
     }
 
     /// Sets variables, or unsets them where `None`, for processes started from now on.

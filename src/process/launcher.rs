@@ -123,6 +123,7 @@ impl Order {
         Some(Launch {
             execution: execution.clone(),
             environment,
+            variable_files: environ.variable_files().to_vec(),
             running: running.clone(),
             variable: self.variable(),
             output: if self.raw_output { Output::Inherited } else { Output::Piped },

@@ -92,7 +92,7 @@ struct Child {
 
 fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
     let Launch { command, execution, output, .. } = launch;
-    let mut environment = launch.whole_environment();
+    let mut environment = launch.whole_environment()?;
     if let Some(user) = &execution.user {
         environment.log_in(&login_environment(user));
     }

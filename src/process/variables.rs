@@ -3,7 +3,7 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
@@ -198,6 +198,24 @@ impl EnvironmentBlock {
         let kept: Vec<&[u8]> =
             self.texts().filter(|text| is_other(text)).map(CStr::to_bytes_with_nul).collect();
         self.text = kept.concat();
+    }
+
+    /// Sets variables of which the configuration says where they come from; the last of two equal names wins.
+    pub(super) fn set_all(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) {
+        let values: BTreeMap<&[u8], &[u8]> =
+            entries.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
+        let name = |text: &CStr| text.to_bytes().split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
+        let is_other = |text: &&CStr| !name(text).is_some_and(|name| values.contains_key(name.as_slice()));
+        let mut text: Vec<u8> = Vec::with_capacity(self.text.len());
+        for other in self.texts().filter(is_other) {
+            text.extend_from_slice(other.to_bytes_with_nul());
+        }
+        for (name, value) in &values {
+            text.extend_from_slice(&[name, b"=".as_slice(), value, b"\0"].concat());
+        }
+        self.text = text;
+        self.login.retain(|name| !values.contains_key(name.as_bytes()));
+        self.decided.extend(values.keys().map(|name| OsStr::from_bytes(name).to_owned()));
     }
 
     /// Adds the variables of the job's user, those that its configuration decides excepted.

@@ -146,6 +146,28 @@ fn a_periodic_task_that_fails_raises_an_alarm() {
 }
 
 #[test]
+fn restart_rules_try_again_after_a_failure_and_restart_what_is_ill() {
+    let pilot = prepared("restarts.json5").env("INTERVAL", "100ms").start();
+    pilot.wait_for_line("report", "all in sync");
+    assert_eq!(pilot.lines_of("sync"), ["try 1", "try 2", "try 3"]);
+    pilot.wait_for_event("server healthy");
+    fs::write(pilot.path("ill"), "").unwrap();
+    pilot.wait_for_events("server healthy", 2);
+    pilot.assert_order(&["server unhealthy", "server stopping", "server stopped", "server healthy"]);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn secrets_are_read_at_each_start() {
+    let pilot = prepared("secrets.json5").start();
+    pilot.wait_for_line("app", "production, with a password of 8 letters");
+    fs::write(pilot.path("password"), "a longer password\n").unwrap();
+    tell(&pilot, &["restart", "app"]);
+    pilot.wait_for_line("app", "production, with a password of 17 letters");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
 fn a_consul_agent_in_the_container_starts_first_and_stops_last() {
     if !has_programs(&["python3"]) {
         return;

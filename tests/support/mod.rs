@@ -173,6 +173,7 @@ impl Pilot {
     fn is_output(&self, record: &Record) -> bool {
         let tells_of_process = record.message.starts_with("started")
             || record.message.starts_with("restarts in ")
+            || record.message.starts_with("is not restarted: ")
             || record.message.starts_with("exited with status ");
         record.level == "info" && record.pid != self.own_number() && !tells_of_process
     }

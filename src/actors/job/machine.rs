@@ -24,6 +24,7 @@ mod health;
 pub mod lifecycle;
 mod reasons;
 mod reporting;
+mod restarts;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -33,8 +34,9 @@ pub mod trigger;
 use advertisement::Advertisement;
 use executions::Execution;
 use health::Checks;
-use lifecycle::{Policy, Timer};
+use lifecycle::Timer;
 use reasons::{Kill, StopReason};
+use restarts::Window;
 use schedule::Schedule;
 use trigger::Listener;
 
@@ -66,6 +68,12 @@ pub struct State {
     in_shutdown: bool,
     /// How its last execution ended: the status as a shell tells it, and in words.
     last_exit: Option<(u8, String)>,
+    /// The status of that execution by the job's rules: 0 if and only if it was a success.
+    last_outcome: Option<u8>,
+    /// The restart rules exclude a restart after the last execution.
+    is_last_run: bool,
+    /// The restarts that count, if `restarts.per` limits them.
+    restarted: Window,
     /// Why it gave up before its first run.
     never_ran: Option<String>,
     /// Details of the end that is about to be published.
@@ -213,6 +221,9 @@ impl State {
             holds: 0,
             in_shutdown: false,
             last_exit: None,
+            last_outcome: None,
+            is_last_run: false,
+            restarted: Window::default(),
             never_ran: None,
             ended: None,
             kill: None,
@@ -261,7 +272,7 @@ impl State {
     }
 
     fn advance(&mut self, input: lifecycle::Input, list: &mut Actions) {
-        let (next, actions) = lifecycle::step(&Policy::from(&*self.spec), self.life, input);
+        let (next, actions) = lifecycle::step(&self.policy(), self.life, input);
         let before = self.life.phase;
         self.life = next;
         if next.phase != before {
@@ -340,6 +351,7 @@ impl Machine for State {
         if self.retired {
             return actions;
         }
+        self.forget_restarts(now);
         match input {
             Input::Created => {
                 self.begin_advertisement(list);
@@ -368,6 +380,7 @@ impl Machine for State {
             Input::TimerElapsed => self.timer_elapsed(list),
             Input::ScheduleElapsed => self.schedule_elapsed(now, list),
         }
+        self.note_restarts(now);
         actions
     }
 }

@@ -267,12 +267,13 @@ impl State {
     fn job_changed(&mut self, now: Moment, change: JobChanged) -> Vec<Action> {
         let (phase, is_answer, name) = (change.phase, change.answers.is_some(), change.name.clone());
         let Some((completed, job)) = self.members.note(change) else { return vec![] };
+        let is_reason_to_end = job.is_too_ill();
         if let Some(told) = job.told.filter(|_| completed) {
             self.note_completed(&name, now.since(told));
         }
         // What waits again may wait for what can no longer come.
         let is_idle = matches!(phase, Phase::Complete | Phase::Halted | Phase::Waiting);
-        if is_idle || is_answer || !matches!(self.stage, Stage::Running) {
+        if is_idle || is_answer || is_reason_to_end || !matches!(self.stage, Stage::Running) {
             return self.decide_soon();
         }
         vec![]

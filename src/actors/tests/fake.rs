@@ -204,7 +204,7 @@ impl Kernel for Fake {
         let name = launch.command.program.clone();
         let mut world = self.0.borrow_mut();
         let manner = world.manners.get(&name).copied().unwrap_or(Manner::Serves);
-        let environment = launch.whole_environment().iter().filter_map(variable).collect();
+        let environment = launch.whole_environment().unwrap().iter().filter_map(variable).collect();
         let dead = world.dead.len();
         world.started.push(Started { name, at: Instant::now(), environment, dead });
         let pid = Pid::new(world.next).unwrap();

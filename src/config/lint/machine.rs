@@ -13,7 +13,7 @@ use crate::config::validate::{ControlPlaces, Places};
 /// Where execvp(3) looks when PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// Reports programs and TLS files that do not exist here.
+/// Reports programs and other files that do not exist here.
 pub fn lint(spec: &Spec, places: &Places, env: &BTreeMap<String, String>, problems: &mut Problems) {
     for (job, place) in spec.jobs.iter().zip(&places.jobs) {
         let search = search_path(spec, job, env);
@@ -33,7 +33,7 @@ pub fn lint(spec: &Spec, places: &Places, env: &BTreeMap<String, String>, proble
         }
     }
     control_socket(&spec.control, &places.control, problems);
-    for file in places.tls_files.iter().filter(|file| !file.path.exists()) {
+    for file in places.files.iter().filter(|file| !file.path.exists()) {
         let message = format!("{}: {:?} does not exist on this machine", file.of, file.path);
         problems.add(Problem::warning("file-not-found", file.span, message));
     }

@@ -8,7 +8,10 @@ use super::*;
 use crate::config::Addresses;
 use crate::config::diagnostic::Severity;
 use crate::config::interfaces::InterfaceAddress;
-use crate::config::spec::{ConsulAddress, JobKind, Limit, StopBudget, Trigger};
+use crate::config::spec::{
+    ConsulAddress, EndOfRun, JobKind, Limit, OnUnhealthy, RestartOn, RestartRule, StopBudget, Trigger,
+};
+use crate::messages::signal::Signal;
 
 fn system() -> System {
     let address =
@@ -602,4 +605,26 @@ fn a_budget_that_is_shorter_than_a_job_asks_for_is_warned_of() {
     for enough in ["10", "0", "'-1'"] {
         assert_eq!(warnings(enough), [""; 0], "{enough}");
     }
+}
+
+#[test]
+fn a_restart_rule_is_read_with_its_defaults() {
+    let spec = spec(
+        "{jobs: [{exec: 'a', restarts: {limit: 5, on: 'failure', except: [78, 'SIGINT'], per: '1h'}, success: [0, '3', 'term']},
+                 {exec: 'b', restarts: {on: 'success'}, success: 7},
+                 {exec: 'c', restarts: {}}]}",
+    );
+    let [a, b, c] = [0, 1, 2].map(|index: usize| &spec.jobs[index]);
+    let except = vec![EndOfRun::Code(78), EndOfRun::Signal(Signal::INT)];
+    let per = Some(Duration::from_secs(3600));
+    assert_eq!(a.restarts, Limit::Finite(5));
+    assert_eq!(a.restart_rule, RestartRule { on: RestartOn::Failure, except, per });
+    assert_eq!(a.success, [EndOfRun::Code(0), EndOfRun::Code(3), EndOfRun::Signal(Signal::TERM)]);
+    assert_eq!((b.restarts, b.restart_rule.on, b.required), (Limit::Unlimited, RestartOn::Success, false));
+    assert_eq!(b.success, [EndOfRun::Code(7)]);
+    assert_eq!(
+        (c.restarts, c.restart_rule.clone(), c.required),
+        (Limit::Unlimited, RestartRule::default(), true)
+    );
+    assert_eq!((c.success.clone(), c.on_unhealthy), (vec![EndOfRun::Code(0)], OnUnhealthy::Nothing));
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::raw::{Dictionary, RawConsul, Restarts, Scalar, StopTime};
+use crate::config::raw::{Dictionary, RawConsul, RawRestarts, RawVariable, Restarts, Scalar, StopTime};
 use crate::config::source::FileId;
 use crate::config::spec::{Limit, StopBudget};
 
@@ -23,7 +23,7 @@ fn job() -> impl Strategy<Value = Field<RawJob>> {
             let job = RawJob {
                 name: name.map(|name| boxed(name, at)),
                 exec: exec.map(|line| boxed(RawCommand::Line(line), at)),
-                restarts: Some(boxed(Restarts(Limit::Finite(restarts)), at)),
+                restarts: Some(boxed(RawRestarts::Number(Restarts(Limit::Finite(restarts))), at)),
                 ..RawJob::default()
             };
             field(job, at)
@@ -62,8 +62,15 @@ fn config() -> impl Strategy<Value = Merged> {
                 telemetry: telemetry.map(Box::new),
                 consul: consul.map(|address| boxed(RawConsul::Address(address), 3)),
                 stop_timeout: at.map(|at| boxed(StopTime(StopBudget::Immediate), at)),
-                env: at
-                    .map(|at| boxed(Dictionary(vec![("A".into(), field(Some(Scalar("b".into())), at))]), at)),
+                env: at.map(|at| {
+                    boxed(
+                        Dictionary(vec![(
+                            "A".into(),
+                            field(Some(RawVariable::Text(Scalar("b".into()))), at),
+                        )]),
+                        at,
+                    )
+                }),
                 ..RawConfig::default()
             }
             .into()

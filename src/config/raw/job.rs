@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::field::{Dictionary, List, OneOrMany, Opt};
-use super::scalar::{EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Time, Whole};
+use super::scalar::{Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Time, Whole};
 use super::section::RawTls;
-use crate::config::spec::InitialStatus;
+use crate::config::spec::{InitialStatus, OnUnhealthy, RestartOn};
 
 /// A process, the rule for when it runs, how it is checked and how it is advertised.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -21,8 +21,10 @@ pub struct RawJob {
     pub exec: Opt<RawCommand>,
     /// When to run. By default once, at startup.
     pub when: Opt<RawWhen>,
-    /// How often to restart it when it ends. Default "never"; with `when.interval`, "unlimited".
-    pub restarts: Opt<Restarts>,
+    /// How often to restart it when it ends, or a rule. Default "never"; with `when.interval`, "unlimited".
+    pub restarts: Opt<RawRestarts>,
+    /// Exit statuses and signals that count as success. Default [0].
+    pub success: Opt<OneOrMany<Ending>>,
     /// The longest run of one execution, at least 1ms; then it is killed.
     pub timeout: Opt<Time>,
     /// How long it waits, when told to stop, for the jobs that its `stopping` event started.
@@ -37,6 +39,8 @@ pub struct RawJob {
     pub backoff: Opt<RawBackoff>,
     /// Health checks, one or several; all must pass.
     pub health: Opt<OneOrMany<RawCheck>>,
+    /// What to do when it becomes unhealthy. Default "nothing".
+    pub on_unhealthy: Opt<OnUnhealthy>,
     /// The port it listens on. Advertises the job in Consul and needs `health`.
     pub port: Opt<Port>,
     /// Tags in Consul.
@@ -58,8 +62,10 @@ pub struct RawJob {
     /// Whether `/readyz` of telemetry waits for it: it must run, or have succeeded, and pass its checks. Default true for an
     /// essential or advertised job and for one that is restarted without limit, else false.
     pub required: Opt<Flag>,
-    /// Environment variables; null unsets one.
-    pub env: Opt<Dictionary<Option<Scalar>>>,
+    /// Environment variables; null unsets one, `{file: "/path"}` reads it from a file at each start.
+    pub env: Opt<Dictionary<Option<RawVariable>>>,
+    /// Files with lines of `NAME=VALUE`, read at each start; `env` wins over them.
+    pub env_file: Opt<OneOrMany<String>>,
     /// The working directory.
     pub cwd: Opt<String>,
     /// The user to run as, a name or number.
@@ -87,8 +93,8 @@ pub struct RawCoprocess {
     pub command: Opt<RawCommand>,
     /// Its name in events and logs; by default the command.
     pub name: Opt<String>,
-    /// How often to restart it when it ends. Default "never".
-    pub restarts: Opt<Restarts>,
+    /// How often to restart it when it ends, or a rule. Default "never".
+    pub restarts: Opt<RawRestarts>,
 }
 
 /// A program and its arguments.
@@ -103,6 +109,70 @@ pub enum RawCommand {
     /// The program and each of its arguments.
     #[serde(rename = "array")]
     Words(Vec<Scalar>),
+}
+
+/// How often a job is restarted, or a rule for it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(
+    expecting = "a whole number ≥ 0, \"never\", \"unlimited\" or an object such as {limit: 5, on: \"failure\"}"
+)]
+#[cfg_attr(test, schemars(untagged))]
+pub enum RawRestarts {
+    /// So often.
+    #[serde(rename = "number")]
+    Number(Restarts),
+    /// So often.
+    #[serde(rename = "string")]
+    Text(Restarts),
+    /// A rule.
+    #[serde(rename = "object")]
+    Rule(Box<RawRestartRule>),
+}
+
+/// After which ends a job is restarted, and how often.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawRestartRule {
+    /// The number of restarts. Default "unlimited".
+    pub limit: Opt<Restarts>,
+    /// Which ends are followed by a restart. Default "always".
+    pub on: Opt<RestartOn>,
+    /// Exit statuses and signals that are not followed by a restart.
+    pub except: Opt<OneOrMany<Ending>>,
+    /// Counts only the restarts of this last time, at least 1ms, so that the limit is a rate. Default all since the event
+    /// that started the job.
+    pub per: Opt<Time>,
+}
+
+/// The value of an environment variable, or the file that has it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(expecting = "a string, number or boolean, null, or an object with `file`")]
+#[cfg_attr(test, schemars(untagged))]
+pub enum RawVariable {
+    /// The value.
+    #[serde(rename = "string")]
+    Text(Scalar),
+    /// The value.
+    #[serde(rename = "number")]
+    Number(Scalar),
+    /// The value.
+    #[serde(rename = "bool")]
+    Flag(Scalar),
+    /// The file that has the value.
+    #[serde(rename = "object")]
+    File(RawVariableFile),
+}
+
+/// The file that has the value of a variable.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawVariableFile {
+    /// The absolute path of the file, at most 128 KiB; one newline at its end is not part of the value.
+    pub file: Opt<String>,
 }
 
 /// When a job runs.

@@ -14,9 +14,10 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Unexpected, Visitor};
 
 use crate::config::duration::GoDuration;
-use crate::config::spec::{Limit, StopBudget};
+use crate::config::spec::{EndOfRun, Limit, StopBudget};
 #[cfg(test)]
 use crate::messages::event::EventCode;
+use crate::messages::signal::Signal;
 
 /// A single value as it is written.
 #[derive(Clone, Copy)]
@@ -279,6 +280,29 @@ scalar!(
         let largest = u32::MAX;
         let is_too_large = written.number().is_some_and(|number| number > f64::from(largest));
         is_too_large.then(|| format!("the largest number of restarts is {largest}; \"unlimited\" has no limit"))
+    }
+);
+
+/// One way in which a run can end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending(pub EndOfRun);
+
+scalar!(
+    Ending,
+    "an exit status from 0 to 255, or a signal such as \"SIGTERM\"",
+    {
+        "anyOf": [
+            { "type": "integer", "minimum": 0, "maximum": 255 },
+            { "type": "string", "pattern": "^([0-9]{1,3}|(SIG|sig)?[A-Za-z].*)$" }
+        ],
+        "examples": [0, 78, "SIGTERM"]
+    },
+    |written| {
+        let code = || written.whole().map(EndOfRun::Code);
+        // A number is a status, also in a string.
+        let is_name = |text: &&str| text.starts_with(|first: char| first.is_ascii_alphabetic());
+        let signal = || written.text().filter(is_name).and_then(Signal::parse).map(EndOfRun::Signal);
+        code().or_else(signal).map(Ending)
     }
 );
 

@@ -13,6 +13,10 @@ pub struct ExecutionSpec {
     /// Environment changes, after those of the whole configuration.
     #[serde(serialize_with = "masking::variables")]
     pub env: Environment,
+    /// Files with variables, read at each start, in this order; `env` wins over them.
+    pub env_files: Vec<PathBuf>,
+    /// Variables of `env` whose values are in files, read at each start.
+    pub variable_files: Vec<VariableFile>,
     /// Working directory.
     pub cwd: Option<PathBuf>,
     /// User to run as, resolved.
@@ -29,6 +33,15 @@ pub struct ExecutionSpec {
     pub oom_score_adj: Option<i32>,
     /// Never gain privileges through execve.
     pub no_new_privileges: bool,
+}
+
+/// A variable whose value is in a file. The value itself is never kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariableFile {
+    /// The variable.
+    pub name: String,
+    /// An absolute path.
+    pub path: PathBuf,
 }
 
 /// A user as the system's user database knows it.

@@ -193,6 +193,5 @@ pub(super) fn time(field: &Opt<Time>) -> Option<Duration> {
 
 /// A duration as users write it.
 pub(in crate::config) fn shown(duration: Duration) -> String {
-    let nanoseconds = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
-    GoDuration::from_nanos(nanoseconds).to_string()
+    GoDuration::from(duration).to_string()
 }

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::MentionedFile;
 use super::context::{Context, is_set, value};
 use crate::config::diagnostic::Problem;
 use crate::config::exec_limits::{cost, cost_of_changes, cost_of_job, length};
-use crate::config::raw::{Dictionary, Field, LimitValue, Opt, RawJob, RawRlimit, Scalar};
+use crate::config::raw::{
+    Dictionary, Field, LimitValue, OneOrMany, Opt, RawJob, RawRlimit, RawVariable, RawVariableFile, Scalar,
+};
 use crate::config::source::Span;
-use crate::config::spec::{Environment, ExecutionSpec, Resource, ResourceLimit, Spec};
+use crate::config::spec::{Environment, ExecutionSpec, Resource, ResourceLimit, Spec, VariableFile};
 use crate::config::suggest;
 
 const RESOURCES: [(&str, Resource); 16] = [
@@ -32,8 +35,11 @@ const RESOURCES: [(&str, Resource); 16] = [
 
 /// The execution settings of a job.
 pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ExecutionSpec {
+    let (env, variable_files) = environment(context, ".env", &job.env);
     ExecutionSpec {
-        env: environment(context, ".env", &job.env),
+        env,
+        env_files: env_files(context, &job.env_file),
+        variable_files,
         cwd: job.cwd.as_ref().and_then(|field| directory(context, field)),
         user: job.user.as_ref().and_then(|field| {
             let user = context.user(&field.value.as_ref()?.0);
@@ -51,13 +57,40 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ExecutionSpec
     }
 }
 
-/// Changes to the environment, in the order written; `path` is that of the field.
+/// Files with variables.
+fn env_files(context: &mut Context<'_>, field: &Opt<OneOrMany<String>>) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for field in value(field).into_iter().flat_map(|list| &list.0) {
+        if let Some(text) = &field.value {
+            files.extend(readable(context, ".envFile", field.span, text));
+        }
+    }
+    files
+}
+
+/// The path of a file that is read at each start of a process. Where a relative one begins would be anybody's guess.
+fn readable(context: &mut Context<'_>, path: &str, span: Span, text: &str) -> Option<PathBuf> {
+    if !context.no_nul(path, span, text) {
+        return None;
+    }
+    let file = PathBuf::from(text);
+    if !file.is_absolute() {
+        // What stands there may be meant as the value itself, and so is not shown.
+        let message = format!("{path}: expected an absolute path");
+        return context.refuse("relative-path", span, message);
+    }
+    let of = format!("{}{path}", context.path);
+    context.places.files.push(MentionedFile { of, span, path: file.clone() });
+    Some(file)
+}
+
+/// Changes to the environment, in the order written, and the variables that come from files; `path` is that of the field.
 pub(super) fn environment(
     context: &mut Context<'_>,
     path: &str,
-    field: &Opt<Dictionary<Option<Scalar>>>,
-) -> Environment {
-    let mut environment = Environment::new();
+    field: &Opt<Dictionary<Option<RawVariable>>>,
+) -> (Environment, Vec<VariableFile>) {
+    let (mut environment, mut files) = (Environment::new(), Vec::new());
     for (name, entry) in value(field).into_iter().flat_map(|map| &map.0) {
         if !is_variable_name(name) {
             let message = format!("{path}: {name:?} is not the name of an environment variable");
@@ -68,18 +101,42 @@ pub(super) fn environment(
             continue;
         }
         match &entry.value {
-            Some(Some(Scalar(text))) => {
+            Some(Some(
+                RawVariable::Text(Scalar(text))
+                | RawVariable::Number(Scalar(text))
+                | RawVariable::Flag(Scalar(text)),
+            )) => {
                 let path = format_args!("{path}.{name}");
                 let length = length(name, text);
                 if context.no_nul(path, entry.span, text) && is_short(context, path, entry.span, length) {
                     environment.push((name.clone(), Some(text.clone())));
                 }
             }
+            Some(Some(RawVariable::File(raw))) => {
+                let path = format!("{path}.{name}");
+                let path = variable_file(context, &path, entry.span, raw);
+                files.extend(path.map(|path| VariableFile { name: name.clone(), path }));
+            }
             Some(None) => environment.push((name.clone(), None)),
             None => {}
         }
     }
-    environment
+    (environment, files)
+}
+
+fn variable_file(
+    context: &mut Context<'_>,
+    path: &str,
+    span: Span,
+    raw: &RawVariableFile,
+) -> Option<PathBuf> {
+    if let Some(file) = &raw.file {
+        return readable(context, &format!("{path}.file"), file.span, file.value.as_ref()?);
+    }
+    if !context.has_unknown_key(span) {
+        context.error("missing-file", span, format!("{path}: expected `file` with the path of a file"));
+    }
+    None
 }
 
 /// Refuses a variable that keeps processes from being started.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::context::{Context, is_set, key, shown, span, time, value};
 use super::names::Names;
 use super::when::{self, after, sources, startup};
-use super::{JobPlaces, advertise, command, execution, health, signals};
+use super::{JobPlaces, advertise, command, execution, health, restarts, signals};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
-use crate::config::raw::{Field, List, Opt, RawBackoff, RawConfig, RawCoprocess, RawJob, Real, Restarts};
+use crate::config::raw::{Field, List, Opt, RawBackoff, RawConfig, RawCoprocess, RawJob, Real};
 use crate::config::spec::{BackoffSpec, CommandLine, JobKind, JobSpec, Limit, StopSpec, Trigger, When};
 use crate::messages::signal::Signal;
 
@@ -99,10 +99,12 @@ fn coprocess(context: &mut Context<'_>, field: &Field<RawCoprocess>, raw: &RawCo
         None => context.refuse("missing-exec", field.span, ": expected a `command`"),
     };
     let trigger = context.after.coprocess.clone().unwrap_or_else(|| Trigger::Once(startup()));
+    let (restarts, restart_rule) = restarts::restarts(context, &raw.restarts, Limit::Finite(0));
     let spec = JobSpec {
         kind: JobKind::Coprocess,
         when: When { trigger, timeout: None },
-        restarts: value(&raw.restarts).map_or(Limit::Finite(0), |restarts| restarts.0),
+        restarts,
+        restart_rule,
         ..JobSpec::new(Arc::from(raw.identity()?), Some(exec?))
     };
     let name = raw.name_span().unwrap_or(field.span);
@@ -127,10 +129,13 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
     let backoff = backoff(context, &raw.backoff);
     let when = when?;
     let interval = if let Trigger::Interval(interval) = when.trigger { Some(interval) } else { None };
-    let restarts = job_restarts(context, raw, &when);
+    let default_restarts = if interval.is_some() { Limit::Unlimited } else { Limit::Finite(0) };
+    let (restarts, restart_rule) = restarts::restarts(context, &raw.restarts, default_restarts);
+    restarts::check_each(context, raw, &when.trigger, restarts);
+    let on_unhealthy = restarts::on_unhealthy(context, raw, &health, restarts);
     let essential = is_set(&raw.essential);
     // Of a job with an interval, `restarts` is the number of its runs: it is not there to run all the time.
-    let runs_always = restarts == Limit::Unlimited && interval.is_none();
+    let runs_always = restarts::runs_always(restarts, &restart_rule) && interval.is_none();
     let required = essential || advertise.is_some() || runs_always;
     let spec = JobSpec {
         name: Arc::from(identity?),
@@ -138,6 +143,9 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         exec: exec?,
         when,
         restarts,
+        restart_rule,
+        success: restarts::success(context, &raw.success),
+        on_unhealthy,
         timeout: timeout.or(interval),
         stop,
         backoff,
@@ -201,21 +209,6 @@ fn exec(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Optio
                 .note("only a job with a `port` can do without, if something else runs its process"),
         ),
     }
-}
-
-fn job_restarts(context: &mut Context<'_>, raw: &RawJob, when: &When) -> Limit {
-    if let (Trigger::Each(_), Some(field)) = (&when.trigger, &raw.restarts)
-        && field.value == Some(Restarts(Limit::Unlimited))
-    {
-        let message = ".restarts: \"unlimited\" cannot be combined with `when.each`";
-        context.add(
-            Problem::error("unlimited-each", field.span, message)
-                .help("`each` runs the job at every event already; remove `restarts`, or use `once`"),
-        );
-    }
-    let is_periodic = matches!(when.trigger, Trigger::Interval(_));
-    let default = if is_periodic { Limit::Unlimited } else { Limit::Finite(0) };
-    value(&raw.restarts).map_or(default, |restarts| restarts.0)
 }
 
 fn stop(context: &mut Context<'_>, raw: &RawJob) -> StopSpec {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::TlsFile;
+use super::MentionedFile;
 use super::context::{Context, value};
 use crate::config::diagnostic::{Place, Problem};
 use crate::config::raw::{Opt, RawTls};
@@ -40,7 +40,7 @@ fn file(context: &mut Context<'_>, field: &Opt<String>, is_consul: bool, name: &
     let field = field.as_ref()?;
     let path = PathBuf::from(field.value.as_ref()?);
     let of = context.path.clone();
-    context.places.tls_files.push(TlsFile { of, span: field.span, path: path.clone() });
+    context.places.files.push(MentionedFile { of, span: field.span, path: path.clone() });
     Some(path)
 }
 

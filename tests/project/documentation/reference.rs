@@ -79,6 +79,8 @@ impl Reference<'_> {
             kinds.push("[duration](#durations) or `-1`".to_owned());
         } else if is_like("never") {
             kinds.push("`\"never\"`, `\"unlimited\"` or a whole number".to_owned());
+        } else if is_like("SIGTERM") {
+            kinds.push("exit status or signal".to_owned());
         } else if let Some(name) = reference(schema) {
             match self.anchors.get(name) {
                 Some(anchor) => kinds.push(format!("[object](#{anchor})")),

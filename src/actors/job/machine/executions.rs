@@ -42,6 +42,7 @@ impl State {
     /// Starts the process, if the log has room for its output.
     pub(super) fn spawn(&mut self, list: &mut Actions) {
         (self.kill, self.stop_reason, self.execution) = (None, None, None);
+        self.is_last_run = false;
         self.awaits_log = !self.spec.raw_output;
         list.push(if self.awaits_log { Action::CheckLog } else { self.launch() });
     }
@@ -91,6 +92,8 @@ impl State {
             Some(Unstarted::Failed(reason)) => {
                 self.log(Severity::Error, reason.as_str(), list);
                 self.last_exit = Some((ended.status.shell_code(), reason.clone()));
+                let judgement = self.judge(ended);
+                self.log_last_run(ended.status, judgement, list);
                 return self.advance(Input::SpawnFailed, list);
             }
             Some(Unstarted::Cancelled) => {
@@ -99,26 +102,27 @@ impl State {
             }
             None => {}
         }
-        self.log_end(ended, list);
+        let judgement = self.judge(ended);
+        self.log_end(ended, judgement.success, list);
+        self.log_last_run(ended.status, judgement, list);
         self.last_exit = Some((ended.status.shell_code(), reason));
         let lasted = execution.process.map_or(Duration::ZERO, |(_, started)| now.since(started));
-        self.advance(Input::Exited(Ended { success: ended.status.is_success(), lasted }), list);
+        self.advance(Input::Exited(Ended { success: judgement.success, lasted }), list);
         if !ended.leftover {
             self.advance(Input::GroupGone, list);
         }
     }
 
-    fn log_end(&self, ended: &ProcessEnded, list: &mut Actions) {
+    fn log_end(&self, ended: &ProcessEnded, success: bool, list: &mut Actions) {
         let pid = ended.pid.map(Pid::number);
         let asked = self.life.phase.is_stopping() || self.life.phase == Phase::TimedOut;
-        let severity =
-            if ended.for_memory || !ended.daemons.is_empty() || !(ended.status.is_success() || asked) {
-                Severity::Warning
-            } else if asked || self.is_routine() {
-                Severity::Debug
-            } else {
-                Severity::Info
-            };
+        let severity = if ended.for_memory || !ended.daemons.is_empty() || !(success || asked) {
+            Severity::Warning
+        } else if asked || self.is_routine() {
+            Severity::Debug
+        } else {
+            Severity::Info
+        };
         list.push(Action::Log(severity, ended.to_string(), pid));
         if !ended.daemons.is_empty() {
             let text = "must stay in the foreground: what it put into the background ends with it";

@@ -117,6 +117,9 @@ impl State {
             self.publish(code, None, list);
         }
         self.settle(list);
+        if code == EventCode::Unhealthy {
+            self.restart_for_health(list);
+        }
     }
 }
 

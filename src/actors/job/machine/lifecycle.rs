@@ -23,6 +23,8 @@ pub struct Policy {
     pub cadence: Cadence,
     /// Restarts after the first run of a trigger.
     pub restarts: Limit,
+    /// Restarts are counted within a time instead, which a trigger does not begin anew.
+    pub has_window: bool,
     /// Longest run of one execution.
     pub timeout: Option<Duration>,
     /// Whether it has a program to execute.
@@ -58,6 +60,7 @@ impl From<&JobSpec> for Policy {
         Self {
             cadence,
             restarts: spec.restarts,
+            has_window: spec.restart_rule.per.is_some(),
             timeout: spec.timeout,
             has_process: spec.exec.is_some(),
             advertised: spec.advertise.is_some(),
@@ -91,6 +94,8 @@ pub enum Afterwards {
     Halt,
     /// It was restarted by hand and runs again.
     Resume,
+    /// It was unhealthy and is restarted, after its delay.
+    Restart,
 }
 
 /// Where a job is in its life.
@@ -100,7 +105,7 @@ pub struct State {
     pub phase: Phase,
     /// What exists of its execution.
     pub process: Process,
-    /// Restarts since the last trigger; for an interval, runs after the first.
+    /// Restarts since the last trigger, or within `restarts.per`; for an interval, runs after the first.
     pub restarts: u32,
     /// Runs in a row that ended early; the measure of backoff.
     pub early_ends: u32,
@@ -136,7 +141,7 @@ impl Default for State {
 /// How an execution ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// With status 0.
+    /// With a status or signal that is a success.
     pub success: bool,
     /// How long it ran.
     pub lasted: Duration,
@@ -159,6 +164,8 @@ pub enum Input {
     GroupGone,
     /// The execution lasted as long as `timeout`.
     RunTimeoutElapsed,
+    /// It became unhealthy, and is to be restarted then.
+    IllHealth,
     /// The delay before a restart is over.
     DelayElapsed,
     /// The jobs that its `stopping` event started are done, or had their time.

@@ -20,6 +20,8 @@ pub enum StopReason {
     Halted,
     /// A user restarted it.
     Restarted,
+    /// It became unhealthy.
+    Unhealthy,
 }
 
 impl StopReason {
@@ -31,6 +33,7 @@ impl StopReason {
             Self::Killed => "it is killed, together with the program",
             Self::Halted => "it is stopped by hand",
             Self::Restarted => "it is restarted by hand",
+            Self::Unhealthy => "it is unhealthy",
         }
     }
 }

@@ -63,7 +63,7 @@ impl State {
             returns: self.returns(),
             health: self.checks.health(),
             missing: self.listener.missing(),
-            last_status: self.last_exit.as_ref().map(|(status, _)| *status),
+            last_status: self.last_outcome,
             answers,
         }
     }

@@ -3,6 +3,7 @@
 
 mod executing;
 mod random;
+mod ruling;
 mod telling;
 mod waiting;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::spec::{JobKind, JobSpec, Trigger};
+use crate::config::spec::{JobKind, JobSpec, OnUnhealthy, Trigger};
 use crate::messages::event::{EventCode, Source};
 use crate::messages::health::Health;
 use crate::messages::job::{JobChanged, Missing, Phase};
@@ -84,6 +84,14 @@ impl Member {
     /// Whether it is a job and not a coprocess.
     pub fn is_ordinary(&self) -> bool {
         self.spec.kind == JobKind::Job
+    }
+
+    /// Whether it is unhealthy, and the program is to end then.
+    pub fn is_too_ill(&self) -> bool {
+        self.spec.on_unhealthy == OnUnhealthy::Shutdown
+            && self.health == Health::Unhealthy
+            && !self.phase.is_stopping()
+            && !self.is_complete()
     }
 
     /// Whether it is still to be told to stop.

@@ -15,6 +15,8 @@ pub enum Reason {
     Signal,
     /// An essential job completed, with this status, if it ever ran.
     Essential(Arc<str>, Option<u8>),
+    /// A job became unhealthy whose `onUnhealthy` asks for it.
+    Unhealthy(Arc<str>),
     /// Every job is complete.
     Completed,
 }
@@ -32,6 +34,9 @@ pub struct Review {
 pub fn review(jobs: &[Member]) -> Review {
     if let Some(job) = jobs.iter().find(|job| job.spec.essential && job.is_complete()) {
         return Review { lost: vec![], end: Some(Reason::Essential(job.name().clone(), job.last_status)) };
+    }
+    if let Some(job) = jobs.iter().find(|job| job.is_too_ill()) {
+        return Review { lost: vec![], end: Some(Reason::Unhealthy(job.name().clone())) };
     }
     let possible = Outside { shutdown: true, world: true, coprocesses: true };
     Review { lost: lost(jobs, possible), end: (!is_kept_alive(jobs)).then_some(Reason::Completed) }
@@ -57,6 +62,7 @@ pub fn exit_status(jobs: &[Member], reason: &Reason) -> u8 {
         Reason::Essential(_, Some(status)) => *status,
         // What it needed did not come: that is no success.
         Reason::Essential(_, None) => first_failure(jobs).unwrap_or(1),
+        Reason::Unhealthy(_) => 1,
         Reason::Completed => first_failure(jobs).unwrap_or(0),
     }
 }

@@ -109,6 +109,9 @@ impl State {
                 Severity::Warning,
                 format!("shutting down: the essential job {name} is over without having run"),
             ),
+            Reason::Unhealthy(name) => {
+                (Severity::Warning, format!("shutting down: the job {name} is unhealthy"))
+            }
             Reason::Completed => (Severity::Debug, "shutting down: every job is complete".to_owned()),
         };
         let mut actions = vec![Action::log(level, text)];
@@ -119,7 +122,9 @@ impl State {
             (job.told, job.ran_before) = (None, job.phase != Phase::Waiting);
         }
         let status = match reason {
-            Reason::Signal | Reason::Essential(..) => Some(exit_status(self.members.list(), &reason)),
+            Reason::Signal | Reason::Essential(..) | Reason::Unhealthy(_) => {
+                Some(exit_status(self.members.list(), &reason))
+            }
             Reason::Completed => None,
         };
         let shutdown =

@@ -146,7 +146,7 @@ pub fn lost(jobs: &[Member], outside: Outside) -> Vec<usize> {
 
 /// Those of the lost jobs that wait only for jobs which, through any chain, wait for them.
 fn in_circles(jobs: &[Member], lost: &[usize]) -> Vec<usize> {
-    let by_name: HashMap<&str, usize> =
+    let by_name: BTreeMap<&str, usize> =
         lost.iter().filter_map(|index| Some((&**jobs.get(*index)?.name(), *index))).collect();
     let awaited = |index: usize| -> Vec<usize> {
         let keys = match jobs.get(index).map(|job| &job.missing) {
@@ -159,8 +159,8 @@ fn in_circles(jobs: &[Member], lost: &[usize]) -> Vec<usize> {
         });
         sources.collect()
     };
-    let chain = |index: usize| -> HashSet<usize> {
-        let (mut found, mut next) = (HashSet::new(), awaited(index));
+    let chain = |index: usize| -> BTreeSet<usize> {
+        let (mut found, mut next) = (BTreeSet::new(), awaited(index));
         while let Some(index) = next.pop() {
             if found.insert(index) {
                 next.extend(awaited(index));
@@ -168,7 +168,7 @@ fn in_circles(jobs: &[Member], lost: &[usize]) -> Vec<usize> {
         }
         found
     };
-    let chains: HashMap<usize, HashSet<usize>> = lost.iter().map(|index| (*index, chain(*index))).collect();
+    let chains: BTreeMap<usize, BTreeSet<usize>> = lost.iter().map(|index| (*index, chain(*index))).collect();
     let waits_for = |one: usize, other: usize| chains.get(&one).is_some_and(|chain| chain.contains(&other));
     let is_in_circle = |index: &usize| {
         chains.get(index).is_none_or(|chain| chain.iter().all(|other| waits_for(*other, *index)))

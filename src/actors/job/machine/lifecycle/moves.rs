@@ -22,14 +22,19 @@ pub(super) fn publish_exit(success: bool) -> Action {
 
 /// Runs with a fresh restart budget.
 pub(super) fn start(policy: &Policy, state: State, actions: Vec<Action>) -> Next {
-    let restarts = match policy.cadence {
-        Cadence::Once | Cadence::Each => 0,
-        Cadence::Interval(_) => state.restarts,
-    };
+    let restarts = fresh_budget(policy, state);
     if policy.triggers_itself {
         return run_after_backoff(policy, State { restarts, ..state }, actions);
     }
     run(policy, State { restarts, early_ends: 0, ..state }, actions)
+}
+
+/// The restarts that count at a new trigger.
+pub(super) fn fresh_budget(policy: &Policy, state: State) -> u32 {
+    match policy.cadence {
+        Cadence::Once | Cadence::Each if !policy.has_window => 0,
+        Cadence::Once | Cadence::Each | Cadence::Interval(_) => state.restarts,
+    }
 }
 
 /// Executes the program now.
@@ -109,6 +114,15 @@ fn complete_by_itself(policy: &Policy, state: State, mut actions: Vec<Action>) -
     withdraw(policy, State { afterwards: Afterwards::Complete, ..state }, actions)
 }
 
+/// Stops a job that is unhealthy; it runs again if it has a restart left.
+pub(super) fn restart_for_health(policy: &Policy, state: State) -> Next {
+    if may_restart(policy, state) {
+        announce(policy, count_restart(state), Afterwards::Restart)
+    } else {
+        announce(policy, state, Afterwards::Complete)
+    }
+}
+
 /// Tells that the job stops. Only a job that serves waits for those who act on that.
 pub(super) fn announce(policy: &Policy, state: State, afterwards: Afterwards) -> Next {
     let state = State { afterwards, pending: false, ..state };
@@ -177,9 +191,19 @@ pub(super) fn terminate(policy: &Policy, state: State, mut actions: Vec<Action>)
 }
 
 /// The main process of a stopping job ended.
-pub(super) fn end(state: State, ended: Ended) -> Next {
+pub(super) fn end(policy: &Policy, state: State, ended: Ended) -> Next {
+    let (state, actions) = end_while_stopping(policy, state, ended);
+    (to(state, Phase::Ending), actions)
+}
+
+/// The same, in a phase that it does not leave for that. Only a restart has a delay that depends on how long the run was.
+pub(super) fn end_while_stopping(policy: &Policy, state: State, ended: Ended) -> Next {
     let state = State { process: Process::Leftover, ..state };
-    (to(state, Phase::Ending), vec![publish_exit(ended.success)])
+    let actions = vec![publish_exit(ended.success)];
+    match state.afterwards {
+        Afterwards::Restart => (end_of_run(policy, state, ended), actions),
+        Afterwards::Complete | Afterwards::Halt | Afterwards::Resume => (state, actions),
+    }
 }
 
 /// The program could not be executed: a run that failed at once and left nothing behind.
@@ -220,5 +244,9 @@ fn finish(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
         Afterwards::Complete => (to(state, Phase::Complete), actions),
         Afterwards::Halt => (to(state, Phase::Halted), actions),
         Afterwards::Resume => run(policy, State::new(), actions),
+        Afterwards::Restart => {
+            let State { restarts, early_ends, .. } = state;
+            run_after_backoff(policy, State { restarts, early_ends, ..State::new() }, actions)
+        }
     }
 }

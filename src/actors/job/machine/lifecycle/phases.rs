@@ -2,8 +2,9 @@
 
 use super::moves::{
     announce, announce_while_ending, announce_while_killed, announced, count_restart, drain, end, end_of_run,
-    end_unstarted, halt_instead, kill, next_run, publish_exit, remember, resume_instead, run, start, stay,
-    terminate, tick_while_running, to, unstarted, withdraw,
+    end_unstarted, end_while_stopping, fresh_budget, halt_instead, kill, next_run, publish_exit, remember,
+    restart_for_health, resume_instead, run, start, stay, terminate, tick_while_running, to, unstarted,
+    withdraw,
 };
 use super::{Action, Afterwards, Ended, Input, Next, Policy, Process, State};
 use crate::messages::job::Phase;
@@ -20,6 +21,7 @@ pub(super) fn waiting(policy: &Policy, state: State, input: Input) -> Next {
         | Input::Exited(_)
         | Input::GroupGone
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded
@@ -40,6 +42,7 @@ pub(super) fn running(policy: &Policy, state: State, input: Input) -> Next {
         Input::RunTimeoutElapsed if state.process == Process::Live => {
             (to(state, Phase::TimedOut), vec![Action::Kill])
         }
+        Input::IllHealth => restart_for_health(policy, state),
         Input::StopRequested => announce(policy, state, Afterwards::Complete),
         Input::HaltRequested => announce(policy, state, Afterwards::Halt),
         Input::RestartRequested => announce(policy, state, Afterwards::Resume),
@@ -75,6 +78,7 @@ pub(super) fn timed_out(policy: &Policy, state: State, input: Input) -> Next {
         Input::TriggerExpired
         | Input::GroupGone
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded
@@ -98,6 +102,7 @@ pub(super) fn sweeping(policy: &Policy, state: State, input: Input) -> Next {
         | Input::SpawnFailed
         | Input::Exited(_)
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded
@@ -111,7 +116,7 @@ pub(super) fn delayed(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::DelayElapsed | Input::StartRequested | Input::RestartRequested => run(policy, state, vec![]),
         // The execution that is due anyway answers the trigger, with a fresh restart budget.
-        Input::Triggered => (State { restarts: 0, ..state }, vec![]),
+        Input::Triggered => (State { restarts: fresh_budget(policy, state), ..state }, vec![]),
         Input::StopRequested => announce(policy, state, Afterwards::Complete),
         Input::HaltRequested => announce(policy, state, Afterwards::Halt),
         Input::KillRequested => kill(policy, announced(state)),
@@ -121,6 +126,7 @@ pub(super) fn delayed(policy: &Policy, state: State, input: Input) -> Next {
         | Input::Exited(_)
         | Input::GroupGone
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::HoldEnded
         | Input::DeregistrationEnded
         | Input::DrainElapsed
@@ -133,8 +139,8 @@ pub(super) fn holding(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::HoldEnded => withdraw(policy, state, vec![]),
         Input::Exited(ended) => {
-            let state = State { process: Process::Leftover, ..state };
-            withdraw(policy, state, vec![publish_exit(ended.success)])
+            let (state, actions) = end_while_stopping(policy, state, ended);
+            withdraw(policy, state, actions)
         }
         Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
@@ -146,6 +152,7 @@ pub(super) fn holding(policy: &Policy, state: State, input: Input) -> Next {
         | Input::IntervalElapsed
         | Input::GroupGone
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::DeregistrationEnded
         | Input::DrainElapsed
@@ -156,9 +163,7 @@ pub(super) fn holding(policy: &Policy, state: State, input: Input) -> Next {
 pub(super) fn deregistering(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::DeregistrationEnded => drain(policy, State { withdrawn: true, ..state }),
-        Input::Exited(ended) => {
-            (State { process: Process::Leftover, ..state }, vec![publish_exit(ended.success)])
-        }
+        Input::Exited(ended) => end_while_stopping(policy, state, ended),
         Input::SpawnFailed => (State { process: Process::None, ..state }, vec![publish_exit(false)]),
         Input::GroupGone => (State { process: Process::None, ..state }, vec![]),
         Input::KillRequested => kill(policy, (state, vec![])),
@@ -169,6 +174,7 @@ pub(super) fn deregistering(policy: &Policy, state: State, input: Input) -> Next
         | Input::TriggerExpired
         | Input::IntervalElapsed
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DrainElapsed
@@ -179,7 +185,7 @@ pub(super) fn deregistering(policy: &Policy, state: State, input: Input) -> Next
 pub(super) fn draining(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::DrainElapsed => terminate(policy, state, vec![]),
-        Input::Exited(ended) => end(state, ended),
+        Input::Exited(ended) => end(policy, state, ended),
         Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
@@ -190,6 +196,7 @@ pub(super) fn draining(policy: &Policy, state: State, input: Input) -> Next {
         | Input::IntervalElapsed
         | Input::GroupGone
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded
@@ -199,7 +206,7 @@ pub(super) fn draining(policy: &Policy, state: State, input: Input) -> Next {
 
 pub(super) fn terminating(policy: &Policy, state: State, input: Input) -> Next {
     match input {
-        Input::Exited(ended) => end(state, ended),
+        Input::Exited(ended) => end(policy, state, ended),
         Input::KillTimeoutElapsed => (to(state, Phase::Killing), vec![Action::Kill]),
         Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
@@ -211,6 +218,7 @@ pub(super) fn terminating(policy: &Policy, state: State, input: Input) -> Next {
         | Input::IntervalElapsed
         | Input::GroupGone
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded
@@ -220,7 +228,7 @@ pub(super) fn terminating(policy: &Policy, state: State, input: Input) -> Next {
 
 pub(super) fn killing(policy: &Policy, state: State, input: Input) -> Next {
     match input {
-        Input::Exited(ended) => end(state, ended),
+        Input::Exited(ended) => end(policy, state, ended),
         // A process may have been forked into the group after the first kill.
         Input::SpawnFailed => end_unstarted(policy, state),
         Input::KillRequested => kill(policy, (state, vec![])),
@@ -232,6 +240,7 @@ pub(super) fn killing(policy: &Policy, state: State, input: Input) -> Next {
         | Input::IntervalElapsed
         | Input::GroupGone
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded
@@ -254,6 +263,7 @@ pub(super) fn ending(policy: &Policy, state: State, input: Input) -> Next {
         | Input::SpawnFailed
         | Input::Exited(_)
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded
@@ -273,6 +283,7 @@ pub(super) fn halted(policy: &Policy, state: State, input: Input) -> Next {
         | Input::Exited(_)
         | Input::GroupGone
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded
@@ -293,6 +304,7 @@ pub(super) fn complete(policy: &Policy, state: State, input: Input) -> Next {
         | Input::Exited(_)
         | Input::GroupGone
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded

@@ -16,7 +16,7 @@ pub(super) const SUCCEEDED: Input = Input::Exited(Ended { success: true, lasted:
 /// A run that lasts long enough to start the backoff over.
 pub(super) const LASTED: Input = Input::Exited(Ended { success: false, lasted: Duration::from_secs(60) });
 
-pub(super) const INPUTS: [Input; 19] = [
+pub(super) const INPUTS: [Input; 20] = [
     Input::Triggered,
     Input::TriggerExpired,
     Input::IntervalElapsed,
@@ -26,6 +26,7 @@ pub(super) const INPUTS: [Input; 19] = [
     LASTED,
     Input::GroupGone,
     Input::RunTimeoutElapsed,
+    Input::IllHealth,
     Input::DelayElapsed,
     Input::HoldEnded,
     Input::DeregistrationEnded,
@@ -43,6 +44,7 @@ pub(super) fn plain() -> Policy {
     Policy {
         cadence: Cadence::Once,
         restarts: Limit::Finite(0),
+        has_window: false,
         timeout: None,
         has_process: true,
         advertised: false,
@@ -82,5 +84,8 @@ pub(super) fn policies() -> Vec<Policy> {
         }
     }
     all.push(Policy { cadence: Cadence::Each, triggers_itself: true, ..plain() });
+    for cadence in [Cadence::Once, Cadence::Each, Cadence::Interval(interval)] {
+        all.push(Policy { cadence, restarts: Limit::Finite(2), has_window: true, ..plain() });
+    }
     all
 }

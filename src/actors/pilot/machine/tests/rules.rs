@@ -6,7 +6,9 @@ use super::super::member::Member;
 use super::super::review::{Reason, Review, exit_status, review};
 use super::super::shutdown::{Orders, orders};
 use super::{checked, coprocess, ended, essential, event, job, needing, shutdown, waits, with};
+use crate::config::spec::OnUnhealthy;
 use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::health::Health;
 use crate::messages::job::{Missing, Phase};
 use crate::messages::moment::Moment;
 use crate::messages::signal::Signal;
@@ -36,6 +38,23 @@ fn a_running_job_keeps_the_program_alive() {
 fn when_every_job_is_complete_the_program_ends() {
     let jobs = [ended("a", 0, 1), ended("b", 0, 2)];
     assert_eq!(review(&jobs).end, Some(Reason::Completed));
+}
+
+#[test]
+fn a_job_ends_the_program_by_ill_health_only_if_it_is_configured_so() {
+    let mut db = checked("db", Phase::Running);
+    db.health = Health::Unhealthy;
+    for (on_unhealthy, reason) in [
+        (OnUnhealthy::Nothing, None),
+        (OnUnhealthy::Restart, None),
+        (OnUnhealthy::Shutdown, Some(Reason::Unhealthy("db".into()))),
+    ] {
+        Arc::make_mut(&mut db.spec).on_unhealthy = on_unhealthy;
+        assert_eq!(review(std::slice::from_ref(&db)).end, reason);
+    }
+    assert_eq!(exit_status(std::slice::from_ref(&db), &Reason::Unhealthy("db".into())), 1);
+    db.phase = Phase::Terminating;
+    assert_eq!(review(&[db]).end, None, "a job that stops is not expected to be healthy");
 }
 
 #[test]
@@ -250,7 +269,7 @@ mod certainty {
     use crate::config::spec::{CommandLine, JobSpec, Limit};
     use std::time::Duration;
 
-    const INPUTS: [Input; 18] = [
+    const INPUTS: [Input; 19] = [
         Input::Triggered,
         Input::TriggerExpired,
         Input::IntervalElapsed,
@@ -259,6 +278,7 @@ mod certainty {
         Input::Exited(Ended { success: false, lasted: Duration::ZERO }),
         Input::GroupGone,
         Input::RunTimeoutElapsed,
+        Input::IllHealth,
         Input::DelayElapsed,
         Input::HoldEnded,
         Input::DeregistrationEnded,
@@ -303,6 +323,7 @@ mod certainty {
             | Input::TriggerExpired
             | Input::IntervalElapsed
             | Input::RunTimeoutElapsed
+            | Input::IllHealth
             | Input::DelayElapsed
             | Input::HoldEnded
             | Input::DeregistrationEnded

@@ -47,7 +47,8 @@ impl Observer for Rules {
         let was_over = std::mem::take(&mut account.is_over);
         if let Some(value) = environ {
             let told = launch.whole_environment();
-            if told.get(VARIABLE).is_none_or(|told| *told != *value.to_string()) {
+            let told = told.as_ref().ok().and_then(|told| told.get(VARIABLE));
+            if told.is_none_or(|told| *told != *value.to_string()) {
                 self.break_rule("a process has the variables that were set before", job);
             }
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::{INPUTS, policies};
 use crate::actors::job::machine::lifecycle::{Action, Afterwards, Input, Policy, Process, State, step};
+use crate::config::spec::Limit;
 use crate::messages::event::EventCode;
 use crate::messages::job::Phase;
 
@@ -21,6 +22,7 @@ pub(super) fn can_happen(state: State, input: Input) -> bool {
         | Input::TriggerExpired
         | Input::IntervalElapsed
         | Input::RunTimeoutElapsed
+        | Input::IllHealth
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded
@@ -39,13 +41,25 @@ pub(super) fn reachable(policy: &Policy, first: State, allowed: impl Fn(Input) -
     let mut queue = VecDeque::from([first]);
     while let Some(state) = queue.pop_front() {
         for input in INPUTS.into_iter().filter(|input| allowed(*input) && can_happen(state, *input)) {
-            let next = folded(step(policy, state, input).0);
-            if seen.insert(next) {
-                queue.push_back(next);
+            for policy in [policy, &after_the_last_run(policy)] {
+                let next = folded(step(policy, state, input).0);
+                if seen.insert(next) {
+                    queue.push_back(next);
+                }
             }
+        }
+        // With `restarts.per`, a restart counts only for a time.
+        let forgotten = State { restarts: state.restarts.saturating_sub(1), ..state };
+        if policy.has_window && seen.insert(forgotten) {
+            queue.push_back(forgotten);
         }
     }
     seen
+}
+
+/// What the policy becomes when the restart rules exclude a restart after the last end.
+fn after_the_last_run(policy: &Policy) -> Policy {
+    Policy { restarts: Limit::Finite(0), ..policy.clone() }
 }
 
 fn every_step(mut check: impl FnMut(&Policy, State, Input, State, &[Action])) {
@@ -241,6 +255,37 @@ fn a_halted_job_stays_so_until_it_is_started_by_hand() {
         });
         assert_eq!(states.len(), 1);
         assert_eq!(step(&policy, halted, Input::StartRequested).0.phase, Phase::Running);
+    }
+}
+
+#[test]
+fn an_unhealthy_job_runs_again_only_if_it_has_a_restart_left() {
+    every_step(|policy, state, input, next, _| {
+        if input != Input::IllHealth || state.phase != Phase::Running {
+            return;
+        }
+        let has_one_left = match policy.restarts {
+            Limit::Unlimited => true,
+            Limit::Finite(limit) => state.restarts < limit,
+        };
+        let expected = if has_one_left { Afterwards::Restart } else { Afterwards::Complete };
+        assert_eq!(next.afterwards, expected, "{policy:?} {state:?}");
+        assert_eq!(next.restarts, state.restarts + u32::from(has_one_left), "{policy:?} {state:?}");
+        assert!(next.phase.is_stopping());
+    });
+}
+
+#[test]
+fn after_an_end_that_the_rules_exclude_only_a_trigger_or_a_hand_starts_the_job() {
+    for policy in policies() {
+        let policy = after_the_last_run(&policy);
+        for state in reachable(&policy, State::new(), |_| true) {
+            if state.phase != Phase::Sweeping || state.pending {
+                continue;
+            }
+            let (_, actions) = step(&policy, state, Input::GroupGone);
+            assert!(!actions.contains(&Action::Spawn), "{policy:?} {state:?}");
+        }
     }
 }
 

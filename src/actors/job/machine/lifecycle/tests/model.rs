@@ -35,6 +35,7 @@ impl Observer {
             Input::Triggered | Input::IntervalElapsed => self.runs_since_trigger = 0,
             Input::TriggerExpired
             | Input::RunTimeoutElapsed
+            | Input::IllHealth
             | Input::DelayElapsed
             | Input::HoldEnded
             | Input::DeregistrationEnded

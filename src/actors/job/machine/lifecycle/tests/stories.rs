@@ -292,6 +292,37 @@ fn a_kill_tells_consul_but_waits_for_nothing() {
 }
 
 #[test]
+fn an_unhealthy_job_is_stopped_and_restarted_with_backoff() {
+    let mut life = Life::running(Policy { restarts: Limit::Finite(2), advertised: true, ..plain() });
+    for delay in [None, Some(Duration::from_millis(100))] {
+        assert_eq!(life.on(Input::IllHealth), [Action::PublishStoppingAndHold, Action::Arm(Timer::Hold)]);
+        assert_eq!(life.on(Input::HoldEnded), [Action::Deregister, Action::Arm(Timer::Deregistration)]);
+        assert_eq!(life.on(Input::DeregistrationEnded), [Action::Signal, Action::Arm(Timer::KillTimeout)]);
+        assert_eq!(life.on(FAILED), [EXIT_FAILED]);
+        let next = delay.map_or(Action::Spawn, |delay| Action::Arm(Timer::Delay(delay)));
+        assert_eq!(life.on(Input::GroupGone), [STOPPED, next]);
+        life.on(Input::DelayElapsed);
+    }
+    life.on(Input::IllHealth);
+    life.on(Input::HoldEnded);
+    life.on(Input::DeregistrationEnded);
+    life.on(FAILED);
+    assert_eq!(life.on(Input::GroupGone), [STOPPED], "no restart is left");
+    assert_eq!(life.state.phase, Phase::Complete);
+}
+
+#[test]
+fn a_stop_during_a_restart_for_health_wins() {
+    let mut life = Life::running(Policy { restarts: Limit::Unlimited, ..plain() });
+    life.on(Input::IllHealth);
+    life.on(Input::StopRequested);
+    life.on(Input::HoldEnded);
+    life.on(FAILED);
+    assert_eq!(life.on(Input::GroupGone), [STOPPED]);
+    assert_eq!(life.state.phase, Phase::Complete);
+}
+
+#[test]
 fn backoff_turned_off_restarts_at_once_every_time() {
     let backoff = BackoffSpec { max: Duration::ZERO, ..plain().backoff };
     let mut life = Life::running(Policy { restarts: Limit::Unlimited, backoff, ..plain() });

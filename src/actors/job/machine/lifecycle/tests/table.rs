@@ -25,6 +25,7 @@ fn input_name(input: Input) -> &'static str {
         Input::Exited(_) => "exited",
         Input::GroupGone => "group gone",
         Input::RunTimeoutElapsed => "run timeout elapsed",
+        Input::IllHealth => "ill health",
         Input::DelayElapsed => "delay elapsed",
         Input::HoldEnded => "hold ended",
         Input::DeregistrationEnded => "deregistration ended",
