@@ -33,10 +33,11 @@ for target in $targets; do
     dictionary=
     [ -f "fuzz/dictionaries/$target.txt" ] && dictionary="-dict=fuzz/dictionaries/$target.txt"
     say "$target, $seconds s"
-    # The first folder takes the new inputs.
+    # The first folder takes the new inputs. Leaks are looked for by the targets themselves: actix-web never frees some bytes
+    # of each application that is made, and that is no finding.
     # shellcheck disable=SC2086
     $cargo +nightly fuzz run "$target" "fuzz/found/$target" "fuzz/corpus/$target" -- \
-        -max_total_time="$seconds" -timeout=10 -print_final_stats=1 $dictionary >"$logs/$target" 2>&1 ||
+        -max_total_time="$seconds" -timeout=10 -detect_leaks=0 -len_control=0 -print_final_stats=1 $dictionary >"$logs/$target" 2>&1 ||
         failed="$failed $target"
 done
 

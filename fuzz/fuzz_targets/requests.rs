@@ -3,6 +3,7 @@
 #![no_main]
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use containerpilot::actors::web_server::Api;
@@ -20,10 +21,10 @@ use tokio::task::yield_now;
 /// What all clients of an input may cost at a time: with three of them, a body of 128 KiB of JSON each.
 const MOST_MEMORY: usize = 32 << 20;
 /// When a client hears nothing while others have run so often, nothing follows. An answer takes less than ten turns.
-const QUIET: u32 = 60;
+const QUIET: u32 = 30;
 
 thread_local! {
-    static SERVERS: RefCell<Option<Servers>> = const { RefCell::new(None) };
+    static SERVERS: RefCell<Option<ManuallyDrop<Servers>>> = const { RefCell::new(None) };
 }
 
 /// The clients of one server at a time.
@@ -46,7 +47,7 @@ fuzz_target!(|session: Session| {
     block_on(Time::Real, async {
         let mut servers = match SERVERS.take() {
             Some(servers) => servers,
-            None => Servers::new().await,
+            None => ManuallyDrop::new(Servers::new().await),
         };
         let connections = Connections::default();
         let sockets = session.clients.iter().map(|_| servers.connect(session.api, &connections));

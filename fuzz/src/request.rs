@@ -118,7 +118,7 @@ impl Client {
                 8 => (raw(u, 300)?.to_vec(), None),
                 _ => {
                     let (once, _) = plain(u, api)?;
-                    let times = u.int_in_range(1..=400)?;
+                    let times = u.int_in_range(1..=100)?;
                     (once.repeat(times), None)
                 }
             };

@@ -2,13 +2,15 @@
 //! runtime has nothing to do, nothing is on its way.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 
 use actix::{System, SystemRunner};
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
 
 thread_local! {
-    static SYSTEM: RefCell<Option<SystemRunner>> = const { RefCell::new(None) };
+    /// Not dropped: at the end of the thread, others that it would need are gone.
+    static SYSTEM: RefCell<Option<ManuallyDrop<SystemRunner>>> = const { RefCell::new(None) };
 }
 
 /// The time of a runtime.
@@ -25,10 +27,10 @@ pub enum Time {
 /// Runs until the future is done; all futures of a target run in the same runtime.
 pub fn block_on<F: Future>(time: Time, future: F) -> F::Output {
     let make = || {
-        System::with_tokio_rt(|| {
+        ManuallyDrop::new(System::with_tokio_rt(|| {
             let mut builder = Builder::new_current_thread();
             builder.enable_all().start_paused(time == Time::Paused).build().expect("a runtime")
-        })
+        }))
     };
     super::with_shared(&SYSTEM, make, |system| system.block_on(future))
 }

@@ -151,7 +151,10 @@ async fn the_body_before_a_malformed_chunk_is_received_even_if_one_read_brings_b
                 Err(error) => break error,
             }
         };
-        assert_eq!((body.as_slice(), error.to_string()), (&b"yes"[..], "a chunk of the answer has no size".to_owned()));
+        assert_eq!(
+            (body.as_slice(), error.to_string()),
+            (&b"yes"[..], "a chunk of the answer has no size".to_owned())
+        );
     }
 }
 

@@ -20,7 +20,7 @@ WATCHES = 8
 
 CHATTER = (
     "while :; do i=0; while [ $i -lt 25 ]; do echo \"line $i of $$: all is well here, and there is more to say\"; "
-    "i=$((i+1)); done; sleep 2; done"
+    "i=$((i+1)); done; sleep 1; done"
 )
 # One orphan stays in the process group of the job, one leaves it.
 ORPHANS = "(sleep 2 &); (setsid sleep 3 &); exit 0"
@@ -35,13 +35,13 @@ def job(kind, number, ports):
     checked = {"name": name, **sleeper, **served}
     match kind:
         case "tick":
-            return {"name": name, "exec": ["echo", f"tick {number}"], "when": {"interval": f"{5 + number % 16}s"}}
+            return {"name": name, "exec": ["echo", f"tick {number}"], "when": {"interval": f"{2 + number % 8}s"}}
         case "crash":
             return {
                 "name": name,
                 "exec": ["sh", "-c", f"echo failing; exit {1 + number % 5}"],
                 "restarts": "unlimited",
-                "backoff": {"max": f"{4 + number % 8}s"},
+                "backoff": {"max": f"{2 + number % 6}s"},
             }
         case "exec-checked":
             # Fails for a fifth of each minute.
@@ -55,7 +55,7 @@ def job(kind, number, ports):
         case "chatty":
             return {"name": name, "exec": ["sh", "-c", CHATTER], "restarts": "unlimited"}
         case "orphaning":
-            return {"name": name, "exec": ["sh", "-c", ORPHANS], "when": {"interval": f"{8 + number % 9}s"}}
+            return {"name": name, "exec": ["sh", "-c", ORPHANS], "when": {"interval": f"{4 + number % 5}s"}}
         case "stubborn":
             return {
                 "name": name,

@@ -163,7 +163,7 @@ class Clients:
             status, text = await self.telemetry("/metrics")
             expect(status == 200 and "soak_total" in text, f"/metrics: {status}")
             await self.telemetry("/readyz")
-            await asyncio.sleep(2)
+            await asyncio.sleep(1)
 
     async def stream(self):
         """Reads the stream of events for a while, then again."""
@@ -207,7 +207,7 @@ class Clients:
             self.counts["commands"] += 1
             if turn % 5 == 0:
                 self.program.send_signal(signal.SIGUSR2)
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(0.5)
 
     async def misbehave(self):
         """Clients that no server likes."""
@@ -241,7 +241,7 @@ class Clients:
     async def reload(self):
         """Reloads that change some jobs; each fifth is a bad one and must change nothing."""
         for turn in itertools.count(1):
-            await asyncio.sleep(15)
+            await asyncio.sleep(8)
             async with self.turn:
                 if turn % 5 == 0:
                     self.config.write_text("{jobs: [{name: 'a', exce: 'b'}]}")
