@@ -14,10 +14,10 @@ TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo demo-down test test-dist deps fmt bench fuzz soak dist image clean
+.PHONY: help build run demo demo-down test test-recorded test-dist deps fmt bench fuzz soak dist image clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the optimised program, target/release/containerpilot
 	$(CARGO) build --release
@@ -42,6 +42,13 @@ test: deps ## everything that must hold: format, lints, tests, documentation
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+
+# Not those that count threads and descriptors, nor those in containers.
+test-recorded: deps ## the tests of supervision once more, each run recorded and replayed
+	CONTAINERPILOT_RECORD_TESTS=1 RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --lib actors::tests
+	CONTAINERPILOT_RECORD_TESTS=1 RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --test blackbox -- \
+		startup:: restarts:: shutdown:: signals:: reload:: interval:: coprocess:: events:: job_control:: health_ \
+		processes:: reaper:: exit_status:: consul_
 
 test-dist: deps dist ## the black-box tests with what is shipped, for aarch64 under qemu-user
 	CONTAINERPILOT_TESTED="$(CURDIR)/target/dist/containerpilot" RUST_TEST_THREADS=$(TEST_THREADS) \

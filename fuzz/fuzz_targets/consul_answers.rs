@@ -232,7 +232,7 @@ async fn watch(client: &Client, target: u8, queries: usize) {
     let startup = Trigger::Once(EventKey { code: EventCode::Startup, source: Source::Global });
     let spec =
         WatchSpec { name: "a".into(), target, interval: INTERVAL, datacentre: None, begins: startup };
-    let mut machine = Driver::new(State::new(spec, 0), Clock::start());
+    let mut machine = Driver::new(State::new(spec, 0), &Clock::start(None));
     let (mut input, mut asked) = (WatchInput::Begun, 0);
     while asked < queries {
         let next = machine.step(input);

@@ -45,6 +45,7 @@ mod output;
 mod processes;
 mod reaper;
 mod reload;
+mod replay;
 mod restarts;
 mod scale;
 mod shutdown;
