@@ -49,6 +49,7 @@ mod reload;
 mod restart_rules;
 mod restarts;
 mod scale;
+mod schedule;
 mod shutdown;
 mod signals;
 mod startup;
