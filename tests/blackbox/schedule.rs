@@ -50,7 +50,7 @@ fn status_tells_the_next_run_in_utc_whatever_the_zone() {
     assert!(next("kolkata").ends_with("T21:30:00.000000000Z"), "{}", next("kolkata"));
     assert!(next("local").ends_with("T21:15:00.000000000Z"), "{}", next("local"));
     assert!(next("utc").ends_with("T03:00:00.000000000Z"), "{}", next("utc"));
-    assert!(next("hourly") > pilot.status_of("hourly")["since"].as_str().unwrap().to_owned());
+    assert!(next("hourly").as_str() > pilot.status_of("hourly")["since"].as_str().unwrap());
     assert!(pilot.status_of("server")["nextRun"].is_null());
     let table = pilot.tell(&["status"]);
     assert!(table.contains("NEXT RUN") && table.contains("T21:30:00Z"), "{table}");

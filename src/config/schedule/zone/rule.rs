@@ -41,7 +41,7 @@ enum Day {
     /// `M3.5.0`: in this month the weekday of that number, of the week of that number; 5 is the last one.
     Weekday { month: u8, week: u8, weekday: u8 },
     /// `J60`: the day of that number from 1 on, of a year without 29 February.
-    WithoutLeapDay(u16),
+    Julian(u16),
     /// `59`: the day of that number from 0 on.
     Number(u16),
 }
@@ -87,7 +87,7 @@ impl Change {
         };
         let day = match self.day {
             Day::Number(number) => first(1) + i64::from(number),
-            Day::WithoutLeapDay(number) => {
+            Day::Julian(number) => {
                 let is_leap = days_in(year, Month::February) == 29;
                 first(1) + i64::from(number) - i64::from(!(is_leap && number >= 60))
             }
@@ -160,7 +160,7 @@ impl Rest<'_> {
             let weekday = Some(()).filter(|()| self.skip('.')).and_then(|()| self.number())?;
             Some(Day::Weekday { month, week, weekday }).filter(|_| (1..=5).contains(&week) && weekday < 7)?
         } else if self.skip('J') {
-            Day::WithoutLeapDay(self.number().filter(|day| (1..=365).contains(day))?)
+            Day::Julian(self.number().filter(|day| (1..=365).contains(day))?)
         } else {
             Day::Number(self.number().filter(|day| *day <= 365)?)
         };
