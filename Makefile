@@ -1,6 +1,9 @@
 # `make help` lists the targets.
 CARGO ?= cargo
 FUZZ_SECONDS ?= 300
+# One fuzz target, or all of them.
+TARGET ?=
+SOAK_SECONDS ?= 3600
 DOCKER ?= docker
 # `make image BASE=debian:bookworm-slim` also builds the Dockerfile upon that image.
 BASE ?=
@@ -11,10 +14,10 @@ TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo demo-down test test-dist deps fmt bench fuzz dist image clean
+.PHONY: help build run demo demo-down test test-recorded test-dist deps fmt bench fuzz soak dist image clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the optimised program, target/release/containerpilot
 	$(CARGO) build --release
@@ -40,6 +43,13 @@ test: deps ## everything that must hold: format, lints, tests, documentation
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
+# Not those that count threads and descriptors, nor those in containers.
+test-recorded: deps ## the tests of supervision once more, each run recorded and replayed
+	CONTAINERPILOT_RECORD_TESTS=1 RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --lib actors::tests
+	CONTAINERPILOT_RECORD_TESTS=1 RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --test blackbox -- \
+		startup:: restarts:: shutdown:: signals:: reload:: interval:: coprocess:: events:: job_control:: health_ \
+		processes:: reaper:: exit_status:: consul_
+
 test-dist: deps dist ## the black-box tests with what is shipped, for aarch64 under qemu-user
 	CONTAINERPILOT_TESTED="$(CURDIR)/target/dist/containerpilot" RUST_TEST_THREADS=$(TEST_THREADS) \
 		$(CARGO) test --test blackbox
@@ -53,11 +63,11 @@ bench: dist ## measure our parts, then what we ship beside its peers: docs/bench
 		--warm-up-time 0.5 --measurement-time 1
 	./benches/peers/run.py $(BENCH_FLAGS)
 
-fuzz: ## run every fuzz target for FUZZ_SECONDS each (needs nightly Rust and cargo-fuzz)
-	@for target in $$($(CARGO) +nightly fuzz list); do \
-		echo "== $$target"; \
-		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
-	done
+fuzz: ## run the fuzz targets for FUZZ_SECONDS each; TARGET=NAME: only that one (needs nightly Rust)
+	@CARGO="$(CARGO)" FUZZ_SECONDS=$(FUZZ_SECONDS) ./scripts/fuzz.sh $(TARGET)
+
+soak: build ## run 200 jobs for SOAK_SECONDS with clients, reloads and a Consul that fails; memory must stay flat
+	./tests/soak/run.py --seconds $(SOAK_SECONDS)
 
 dist: ## static programs for x86-64 and aarch64, completions and manual page: target/dist/*.tar.gz
 	CARGO="$(CARGO)" ./scripts/dist.sh

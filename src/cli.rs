@@ -9,6 +9,7 @@ pub mod locate;
 mod migrate;
 pub mod output;
 mod render;
+mod replay;
 pub mod request;
 mod supervise;
 mod version;
@@ -67,7 +68,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn perform(request: Request) -> Result<ExitCode, CommandError> {
     match request {
-        Request::Supervise { config, main, leftover } => supervise::run(config.as_deref(), main, &leftover),
+        Request::Supervise { config, main, leftover, record } => {
+            supervise::run(config.as_deref(), main, &leftover, record.as_deref())
+        }
         Request::Render { config, destination } => {
             render::run(&config_path(config.as_deref())?, &destination)
         }
@@ -75,6 +78,7 @@ fn perform(request: Request) -> Result<ExitCode, CommandError> {
         Request::Schema => check::print_schema(),
         Request::Client { config, socket, request } => client::run(config.as_deref(), socket, &request),
         Request::Migrate { old, destination, main } => migrate::run(&old, &destination, main.as_ref()),
+        Request::Replay { record } => replay::run(&record),
         Request::Version => version::print(),
     }
 }

@@ -100,11 +100,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Response<S> {
     pub async fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let mut piece = Vec::new();
-            let is_over = self.body.take(&mut self.input, &mut piece)?;
+            let taken = self.body.take(&mut self.input, &mut piece);
+            // Also before an error: whether it was in the same read must make no difference. The next call meets it again.
             if !piece.is_empty() {
                 return Ok(Some(piece));
             }
-            if is_over {
+            if taken? {
                 return Ok(None);
             }
             if read(&mut self.stream, &mut self.input).await? == 0 {

@@ -12,8 +12,8 @@
 //!                        process, consul, metrics, logging
 //! ```
 //!
-//! Imports point one way: `main, cli → actors → process → {consul, metrics, logging} → config → messages`, and
-//! `tests/project/architecture.rs` checks it. Actors exchange [`messages`] and do not import each other, except the
+//! Imports point one way: `main, cli → replay → actors → process → {consul, metrics, logging, recording} → config →
+//! messages`, and `tests/project/architecture.rs` checks it. Actors exchange [`messages`] and do not import each other, except the
 //! Pilot: it is the root, and starts and ends the jobs and watches.
 //!
 //! - [`messages`]: the messages between actors; types only.
@@ -24,10 +24,13 @@
 //! - [`dial`]: TCP connections to a host name or address.
 //! - [`http_client`]: one HTTP request and its response, for checks and for the command line.
 //! - [`logging`]: our own log records and the output of children.
+//! - [`masking`]: how secrets are serialised into a record.
 //! - [`metrics`]: counters and other metrics, in the formats of Prometheus.
 //! - [`offload`]: runs work that may block on another thread.
 //! - [`printable`]: makes text from outside safe to print.
 //! - [`reason`]: the text of an error, for people.
+//! - [`recording`]: writes down every input of every machine.
+//! - [`replay`]: runs the machines of such a record again.
 //! - [`cli`]: arguments, commands, exit statuses.
 
 pub mod actors;
@@ -37,9 +40,12 @@ pub mod consul;
 pub mod dial;
 pub mod http_client;
 pub mod logging;
+pub mod masking;
 pub mod messages;
 pub mod metrics;
 pub mod offload;
 pub mod printable;
 pub mod process;
 pub mod reason;
+pub mod recording;
+pub mod replay;

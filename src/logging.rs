@@ -29,6 +29,8 @@ use std::time::Duration;
 pub use child::{ChildOutput, ChildStream};
 pub use lines::{Label, LineFormatter};
 pub use settings::Settings;
+#[cfg(test)]
+pub use sink::simulated::SimulatedWriter;
 pub use sink::{DEFAULT_BOUND, LogSink};
 pub use time::TimeText;
 
@@ -66,6 +68,16 @@ impl Log {
     pub fn to_descriptor(descriptor: OwnedFd, spec: &LoggingSpec, bound: usize) -> io::Result<Self> {
         let settings = Settings::new(spec.level, spec.format);
         Ok(Self::over(LogSink::to_descriptor(descriptor, settings, bound)?))
+    }
+
+    /// A log whose writer is a test. Our own records are not written: how often one repeats depends on the real time.
+    #[cfg(test)]
+    pub fn simulated(bound: usize, margin: usize) -> (Self, SimulatedWriter) {
+        let spec = LoggingSpec::default();
+        let settings = Settings::new(spec.level, spec.format);
+        let (sink, writer) = sink::simulated::sink(spec.output, settings, bound, margin);
+        let log = Self { logger: slog::Logger::root(slog::Discard, slog::o!()), ..Self::over(sink) };
+        (log, writer)
     }
 
     fn over(sink: LogSink) -> Self {

@@ -44,6 +44,8 @@ pub use error::SpawnError;
 pub use execution::login_environment;
 pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals};
 pub use jitter::random_share;
+#[cfg(test)]
+pub use jitter::set_seed;
 pub use launcher::{ExecutionCommand, Kind, Launcher, Order};
 pub use running::RunningJobs;
 pub use spawner::{Progress, Spawner};

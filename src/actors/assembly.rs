@@ -36,6 +36,7 @@ use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
 use crate::process::{Environ, Kernel, Launcher, accept_signals};
+use crate::recording::Recording;
 
 /// How long the last withdrawals may take once everything else is over.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
@@ -53,6 +54,8 @@ pub struct Setup {
     pub kernel: Box<dyn Kernel>,
     /// What processes start with.
     pub environ: Environ,
+    /// Where the inputs of all machines are written down, if they are.
+    pub recording: Option<Recording>,
 }
 
 /// Supervises until everything is over; returns the status to exit with.
@@ -91,9 +94,9 @@ pub struct Program {
 /// Puts the actors together, within a running actix system; `listeners` are served, if there are any. Nothing runs
 /// before the caller waits.
 pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Program> {
-    let Setup { spec, needs_control: _, load, log, kernel, mut environ } = setup;
+    let Setup { spec, needs_control: _, load, log, kernel, mut environ, recording } = setup;
     configure_environment(&mut environ, &spec);
-    let clock = Clock::start();
+    let clock = Clock::start(recording);
     let (exit, exited) = oneshot::channel();
     let board = Board::default();
     let recorder = Recorder::default();
@@ -102,20 +105,20 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
     let pilot = pilot_context.address();
     let environ = Rc::new(RefCell::new(environ));
     let orphans_gone = pilot.clone().recipient();
-    let reaper = Reaper::new(kernel, Rc::clone(&environ), orphans_gone, clock, log.clone())?.start();
+    let reaper = Reaper::new(kernel, Rc::clone(&environ), orphans_gone, &clock, log.clone())?.start();
     let launcher = Launcher::new(reaper.clone().recipient());
     let pilot_address =
         PilotAddress { reports: pilot.clone().recipient(), barriers: pilot.clone().recipient() };
     let registry = Registry::new(log.logger().clone(), pilot_address, Rc::clone(&queued)).start();
     let bus =
         Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
-    let consul = start_consul_agent(&spec, (&board, &recorder), &registry, (clock, log.logger()))?;
+    let consul = start_consul_agent(&spec, (&board, &recorder), &registry, (&clock, log.logger()))?;
     let checks = Rc::new(CheckResources {
         launcher: launcher.clone(),
         sink: log.sink().clone(),
         http: Http::default(),
         recorder: recorder.clone(),
-        clock,
+        clock: clock.clone(),
         bus: bus.clone(),
         sources: RefCell::default(),
     });
@@ -126,7 +129,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         consul: consul.clone().recipient(),
         host: host_name(),
         board: board.clone(),
-        clock,
+        clock: clock.clone(),
         log: log.logger().clone(),
         sink: log.sink().clone(),
     });
@@ -165,7 +168,7 @@ fn start_consul_agent(
     spec: &Spec,
     (board, recorder): (&Board, &Recorder),
     registry: &Addr<Registry>,
-    (clock, log): (Clock, &Logger),
+    (clock, log): (&Clock, &Logger),
 ) -> io::Result<Addr<ConsulAgent>> {
     let client = connect(spec.consul.as_ref(), log)
         .map_err(|error| io::Error::other(format!("the client of Consul: {error}")))?;

@@ -83,7 +83,7 @@ impl ConsulAgent {
         client: Option<Client>,
         (board, recorder): (Board, Recorder),
         own_service: Option<Registration>,
-        (clock, log): (Clock, &Logger),
+        (clock, log): (&Clock, &Logger),
     ) -> Self {
         let link = Link { number: 0, address: client.as_ref().map(|client| client.address().clone()) };
         Self {

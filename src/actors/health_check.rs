@@ -96,7 +96,7 @@ impl HealthCheck {
     ) -> Self {
         let label: Arc<str> = format!("check.{}", job.name).into();
         Self {
-            driver: Driver::new(State::new(spec, index), resources.clock),
+            driver: Driver::new(State::new(spec, index), &resources.clock),
             log: log.new(o!("job" => label.to_string())),
             job,
             verdicts,

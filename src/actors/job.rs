@@ -82,7 +82,7 @@ impl Job {
     ) -> Self {
         Self {
             log: resources.log.new(o!("job" => spec.name.to_string())),
-            driver: Driver::new(State::new(spec, generation, &resources.host), resources.clock),
+            driver: Driver::new(State::new(spec, generation, &resources.host), &resources.clock),
             resources,
             checks,
             timer: None,

@@ -8,20 +8,29 @@ use slog::{Logger, debug, error, info, warn};
 use tokio::time::Instant;
 
 use crate::messages::moment::Moment;
+pub use crate::recording::Kind;
+use crate::recording::{Recording, Track};
 
 /// A decision maker over plain data: no clock, no I/O, no address, no timer.
 pub trait Machine: Serialize + DeserializeOwned {
     /// Something that happened.
     type Input: Serialize + DeserializeOwned;
     /// Something to be done, in the order of the list.
-    type Action;
+    type Action: Serialize;
+    /// Tells a record whose state this is.
+    const KIND: Kind;
+
+    /// The job, check or watch that it decides for; empty if there is only one machine of this kind.
+    fn name(&self) -> &str {
+        ""
+    }
 
     /// Takes note of an input and says what is to be done.
     fn step(&mut self, now: Moment, input: Self::Input) -> Vec<Self::Action>;
 }
 
 /// The level of a line that a machine has written into the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub enum Severity {
     Debug,
@@ -42,16 +51,17 @@ impl Severity {
     }
 }
 
-/// The clock of the whole program.
-#[derive(Debug, Clone, Copy)]
+/// The clock of the whole program, and the record of what happens when, if one is written.
+#[derive(Debug, Clone)]
 pub struct Clock {
     beginning: Instant,
+    recording: Option<Recording>,
 }
 
 impl Clock {
     /// A clock that begins now.
-    pub fn start() -> Self {
-        Self { beginning: Instant::now() }
+    pub fn start(recording: Option<Recording>) -> Self {
+        Self { beginning: Instant::now(), recording }
     }
 
     /// The time now.
@@ -60,22 +70,39 @@ impl Clock {
     }
 }
 
-/// A machine and its clock: the only place that calls [`Machine::step`].
+/// Hands an input to a machine: the only place that calls [`Machine::step`]. Not inlined, since a driver and a replay call it,
+/// and one copy of each machine is enough.
+#[inline(never)]
+pub fn step<M: Machine>(machine: &mut M, now: Moment, input: M::Input) -> Vec<M::Action> {
+    machine.step(now, input)
+}
+
+/// A machine and its clock.
 #[derive(Debug)]
 pub struct Driver<M> {
     machine: M,
     clock: Clock,
+    track: Option<Track>,
 }
 
 impl<M: Machine> Driver<M> {
     /// A driver of that machine.
-    pub const fn new(machine: M, clock: Clock) -> Self {
-        Self { machine, clock }
+    pub fn new(machine: M, clock: &Clock) -> Self {
+        let track = clock.recording.as_ref().map(Recording::track);
+        Self { machine, clock: clock.clone(), track }
     }
 
     /// Hands an input to the machine.
     pub fn step(&mut self, input: M::Input) -> Vec<M::Action> {
-        self.machine.step(self.clock.now(), input)
+        let now = self.clock.now();
+        if let Some(track) = &mut self.track {
+            track.note_input(|| (M::KIND, self.machine.name(), &self.machine), now, &input);
+        }
+        let actions = step(&mut self.machine, now, input);
+        if let Some(track) = &self.track {
+            track.note_actions(&actions);
+        }
+        actions
     }
 
     /// The machine, to be looked at.
@@ -85,7 +112,7 @@ impl<M: Machine> Driver<M> {
 }
 
 /// A line that a machine wants to have logged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LogLine {
     severity: Severity,
     text: String,

@@ -101,7 +101,7 @@ impl Pilot {
     /// A pilot for that configuration; `exit` hears the exit status when all is over.
     pub fn new(spec: Arc<Spec>, resources: Resources, exit: oneshot::Sender<u8>) -> Self {
         Self {
-            driver: Driver::new(State::new(spec), resources.clock),
+            driver: Driver::new(State::new(spec), &resources.clock),
             resources,
             jobs: HashMap::new(),
             watches: HashMap::new(),

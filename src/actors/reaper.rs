@@ -82,7 +82,7 @@ impl Reaper {
         kernel: Box<dyn Kernel>,
         environ: Rc<RefCell<Environ>>,
         orphans_gone: Recipient<OrphansGone>,
-        clock: Clock,
+        clock: &Clock,
         log: Log,
     ) -> io::Result<Self> {
         Ok(Self {
@@ -152,7 +152,8 @@ impl Reaper {
             }
             Action::SweepAfter(wait) => {
                 ctx.run_later(wait, |reaper, ctx| {
-                    let survey = reaper.survey(|kernel, groups| kernel.living_groups(groups));
+                    let survey =
+                        reaper.survey(|kernel, groups| kernel.living_groups(groups).into_iter().collect());
                     reaper.advance(Input::Swept(survey), ctx);
                 });
             }

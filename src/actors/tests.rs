@@ -3,6 +3,7 @@
 mod fake;
 mod health;
 mod order;
+mod recorded;
 mod reloading;
 mod running;
 mod simulation;
@@ -29,6 +30,7 @@ use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::process::Environ;
+use crate::recording::Recording;
 
 /// A job that executes a program of its own name.
 fn job(name: &str) -> JobSpec {
@@ -64,8 +66,6 @@ struct Scene {
     events: Rc<RefCell<Vec<String>>>,
     began: Instant,
     took: Rc<Cell<Duration>>,
-    /// When a story asked the program to end.
-    asked_to_end: Rc<Cell<Option<Instant>>>,
     /// What must never happen and did.
     violations: Rc<RefCell<Vec<String>>>,
 }
@@ -139,6 +139,25 @@ where
     Story: FnOnce(Scene) -> Told,
     Told: Future<Output = ()> + 'static,
 {
+    if recorded::are_all_recorded() {
+        let (ended, record) = recorded::play_recorded(spec, manners, story);
+        recorded::assert_same_actions(&record);
+        return ended;
+    }
+    play_into(None, spec, manners, story)
+}
+
+/// The same, with a record of it.
+fn play_into<Story, Told>(
+    recording: Option<Recording>,
+    spec: Spec,
+    manners: &[(&str, Manner)],
+    story: Story,
+) -> (u8, Scene)
+where
+    Story: FnOnce(Scene) -> Told,
+    Told: Future<Output = ()> + 'static,
+{
     let manners: Vec<(String, Manner)> =
         manners.iter().map(|(name, manner)| ((*name).into(), *manner)).collect();
     let runtime =
@@ -152,21 +171,29 @@ where
         let next = Arc::new(Mutex::new(spec.clone()));
         let found = Arc::clone(&next);
         let load = Arc::new(move |_: &BTreeMap<String, String>| Ok(found.lock().unwrap().clone()));
-        let setup = Setup { spec, needs_control: false, load, log, kernel: Box::new(fake.clone()), environ };
+        let setup = Setup {
+            spec,
+            needs_control: false,
+            load,
+            log,
+            kernel: Box::new(fake.clone()),
+            environ,
+            recording,
+        };
         let Program { pilot, registry, board, exited, .. } = assemble(setup, None).unwrap();
         let violations = Rc::<RefCell<Vec<String>>>::default();
         let scribe =
             Scribe { events: Rc::clone(&events), violations: Rc::clone(&violations), fake: fake.clone() }
                 .start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: scribe.recipient() });
-        let (took, asked_to_end) = (Rc::default(), Rc::default());
-        let scene =
-            Scene { fake, pilot, board, next, events, began: Instant::now(), took, asked_to_end, violations };
+        let (began, took) = (Instant::now(), Rc::default());
+        let scene = Scene { fake, pilot, board, next, events, began, took, violations };
         actix_rt::spawn(story(scene.clone()));
         let status = tokio::time::timeout(Duration::from_secs(86_400), exited).await;
         let status = status.expect("the program never ended").expect("the program died");
         scene.took.set(scene.began.elapsed());
         assert_eq!(scene.fake.living(), 0, "processes survived the program");
+        assert_eq!(*scene.violations.borrow(), Vec::<String>::new());
         (status, scene)
     })
 }

@@ -38,7 +38,7 @@ pub struct Watch {
 
 impl Watch {
     /// A watch that begins at the first event that it is told of.
-    pub fn new(state: State, bus: Bus, board: Board, agent: Agent, (clock, log): (Clock, &Logger)) -> Self {
+    pub fn new(state: State, bus: Bus, board: Board, agent: Agent, (clock, log): (&Clock, &Logger)) -> Self {
         let log = log.new(o!("job" => machine::caller(state.name()).to_string()));
         let watch = Self { driver: Driver::new(state, clock), bus, board, agent, log };
         watch.show(WatchStatus::default());

@@ -98,7 +98,7 @@ pub fn application(
         .wrap_fn(move |request, service| {
             let tracker = request.conn_data::<ConnectionTracker>().cloned();
             if let Some(tracker) = &tracker {
-                tracker.begin_request();
+                tracker.begin_request(request.headers());
             }
             let (response, state) = (service.call(request), state.clone());
             async move {

@@ -16,7 +16,7 @@ use crate::messages::control::{ControlJob, JobOrder, Reload};
 use crate::messages::signal::Signal;
 use value::{measurement, signal, variable};
 
-const USAGE: &str = "containerpilot [-config PATH] [-- CMD [ARG]...]
+const USAGE: &str = "containerpilot [-config PATH] [-record FILE] [-- CMD [ARG]...]
        containerpilot [-config PATH] FLAG
        containerpilot COMMAND [-config PATH] [ARG]...";
 
@@ -69,6 +69,10 @@ struct Arguments {
     /// Print the version and the git hash
     #[arg(long, short = 'v', short_alias = 'V', group = "mode")]
     version: bool,
+
+    /// Write down every input of every decision, for `replay`; a file of 32 MiB becomes FILE.1
+    #[arg(long, value_name = "FILE", conflicts_with = "mode")]
+    record: Option<PathBuf>,
 
     /// Run this too, as the essential job `main`: when it ends, everything ends with its status
     #[arg(last = true, value_name = "CMD", conflicts_with = "mode")]
@@ -156,6 +160,12 @@ enum Command {
         #[arg(last = true, value_name = "CMD")]
         main: Option<Vec<String>>,
     },
+    /// Decide again what a record of -record tells, and compare; exit 1 if a decision differs
+    Replay {
+        /// The record
+        #[arg(value_name = "FILE")]
+        record: PathBuf,
+    },
     /// Show the jobs and watches of a running containerpilot
     Status {
         /// For people or for programs
@@ -222,11 +232,11 @@ pub fn parse(
 /// The call of an image of ContainerPilot: its ENTRYPOINT names a configuration, directly or through the environment, and
 /// Docker appends its CMD, which ContainerPilot ignores. `None` for any other call, and for a misspelt command.
 fn with_leftover(request: Request, rest: &[OsString], is_configured: bool) -> Option<Request> {
-    let Request::Supervise { config, main, .. } = request else { return None };
+    let Request::Supervise { config, main, record, .. } = request else { return None };
     let leftover: Vec<String> = rest.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let is_misspelt = leftover.first().is_some_and(|word| nearest_command(&definition(), word).is_some());
     let is_image_call = !is_misspelt && (config.is_some() || is_configured);
-    is_image_call.then_some(Request::Supervise { config, main, leftover })
+    is_image_call.then_some(Request::Supervise { config, main, leftover, record })
 }
 
 fn is_command(command: &clap::Command, word: &str) -> bool {
@@ -272,11 +282,12 @@ fn unexpected(command: &mut clap::Command, rest: &[OsString]) -> clap::Error {
 }
 
 fn request(parsed: Arguments) -> Result<Request, clap::Error> {
-    let Arguments { config, socket, rendering, client, version, main, command } = parsed;
+    let Arguments { config, socket, record, rendering, client, version, main, command } = parsed;
     let conflict = |message| Arguments::command().error(ErrorKind::ArgumentConflict, message);
     let flag = flag_request(&config, rendering, client, version);
+    let is_alone = flag.is_none() && main.is_none() && record.is_none();
     let request = match (command, flag, main) {
-        (Some(command), None, None) => command_request(config, command)?,
+        (Some(command), _, _) if is_alone => command_request(config, command)?,
         (Some(_), _, _) => {
             return Err(conflict(
                 "of the flags, only -config and -socket can be used together with a command",
@@ -285,7 +296,7 @@ fn request(parsed: Arguments) -> Result<Request, clap::Error> {
         (None, Some(request), _) => request,
         (None, None, main) => {
             let main = main.map(command_line).transpose()?;
-            Request::Supervise { config, main, leftover: Vec::new() }
+            Request::Supervise { config, main, leftover: Vec::new(), record }
         }
     };
     match (request, socket) {
@@ -342,6 +353,7 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request,
             let main = main.map(command_line).transpose()?;
             return Ok(Request::Migrate { old, destination: destination(out), main });
         }
+        Command::Replay { record } => return Ok(Request::Replay { record }),
         Command::Status { format } => ClientRequest::Status { format },
         Command::Events { since, follow } => ClientRequest::Events { since, follow },
         Command::Start(name) => job(name, JobOrder::Start),

@@ -19,6 +19,8 @@ pub enum Request {
         main: Option<CommandLine>,
         /// Arguments that are ignored: the CMD of an image of ContainerPilot.
         leftover: Vec<String>,
+        /// Value of `-record`.
+        record: Option<PathBuf>,
     },
     /// Print or write the rendered configuration.
     Render {
@@ -53,6 +55,11 @@ pub enum Request {
         destination: Destination,
         /// The main application, which version 2 took after its flags.
         main: Option<CommandLine>,
+    },
+    /// Run the machines of a record again.
+    Replay {
+        /// The record.
+        record: PathBuf,
     },
     /// Print version and git hash.
     Version,

@@ -15,15 +15,19 @@ use crate::config::spec::CommandLine;
 use crate::config::{self, Loaded, System};
 use crate::logging::Log;
 use crate::process::{Environ, Linux, become_subreaper, hold_signals, is_pid_one, reset_signals};
+use crate::reason::reason;
+use crate::recording::Recording;
 
-/// How long we wait for a log whose destination takes none of the last records.
+/// How long we wait for a log whose destination takes none of the last records, and for the record of `-record`.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Supervises the configuration's jobs, and `main` as one more. A warning says that `leftover` is ignored.
+/// Supervises the configuration's jobs, and `main` as one more. A warning says that `leftover` is ignored. What happens is
+/// written into `record`.
 pub fn run(
     path: Option<&Path>,
     main: Option<CommandLine>,
     leftover: &[String],
+    record: Option<&Path>,
 ) -> Result<ExitCode, CommandError> {
     let adoption = prepare()?;
     let Loaded { spec, warnings } =
@@ -45,6 +49,7 @@ pub fn run(
             "arguments are ignored: {leftover:?}; put `--` before a command to run it as the job \"main\""
         );
     }
+    let recording = record.map(|path| recording(path, &log)).transpose()?;
     let outcome = assembly::run(Setup {
         spec,
         needs_control: config_path(path).is_ok(),
@@ -52,12 +57,23 @@ pub fn run(
         log: log.clone(),
         kernel: Box::new(Linux::default()),
         environ: Environ::new(std::env::vars_os()),
+        recording: recording.clone(),
     });
     if let Err(error) = &outcome {
         slog::crit!(log.logger(), "cannot supervise: {error}");
     }
+    if let Some(recording) = recording {
+        recording.close(FLUSH_PATIENCE);
+    }
     log.flush(FLUSH_PATIENCE);
     Ok(ExitCode::from(outcome.unwrap_or(1)))
+}
+
+/// Begins the record that `-record` asks for.
+fn recording(path: &Path, log: &Log) -> Result<Recording, CommandError> {
+    Recording::create(path, log.logger()).map_err(|error| {
+        CommandError::new(format!("cannot record into {}: {}", path.display(), reason(&error)))
+    })
 }
 
 /// Prepares for signals and orphans before any other thread or process exists. The inner error says why the kernel gives

@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::schedule::CronSpec;
+use crate::masking;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::Missing;
 use crate::messages::signal::Signal;
@@ -47,6 +48,7 @@ pub struct Spec {
     /// Signals that begin a shutdown, beside those that always do.
     pub shutdown_signals: Vec<Signal>,
     /// Environment changes for every job.
+    #[serde(serialize_with = "masking::variables")]
     pub env: Environment,
     /// Variables for every job whose values are in files.
     pub variable_files: Vec<VariableFile>,
@@ -127,6 +129,7 @@ pub struct CommandLine {
     /// A path, or a name looked up in `PATH`.
     pub program: String,
     /// Arguments, the program's own name not included.
+    #[serde(serialize_with = "masking::texts")]
     pub args: Vec<String>,
 }
 
@@ -268,12 +271,14 @@ pub enum Probe {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpProbe {
     /// Absolute `http://` or `https://` URL.
+    #[serde(serialize_with = "masking::text")]
     pub url: String,
     /// Request method, upper case.
     pub method: String,
     /// The only status that passes; `None`: any 2xx.
     pub status: Option<u16>,
     /// Request headers.
+    #[serde(serialize_with = "masking::values")]
     pub headers: Vec<(String, String)>,
     /// Text that the body must contain.
     pub contains: Option<String>,

@@ -134,6 +134,31 @@ async fn a_malformed_response_is_an_error_that_says_what_is_wrong() {
 }
 
 #[tokio::test]
+async fn the_body_before_a_malformed_chunk_is_received_even_if_one_read_brings_both() {
+    let text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nyes\r\nx\r\n";
+    for piece in [1, 7, text.len()] {
+        let (stream, mut server) = duplex(1 << 10);
+        let mut response = tokio::spawn(async move { send(stream, &request("GET", "")).await.unwrap() });
+        for part in text.as_bytes().chunks(piece) {
+            server.write_all(part).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        let response = (&mut response).await;
+        let (mut response, mut body) = (response.unwrap(), Vec::new());
+        let error = loop {
+            match response.chunk().await {
+                Ok(piece) => body.extend(piece.unwrap()),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(
+            (body.as_slice(), error.to_string()),
+            (&b"yes"[..], "a chunk of the answer has no size".to_owned())
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_head_without_end_is_given_up() {
     let refused = async |text: &str| receive(text, 1 << 20, "GET").await.unwrap_err().to_string();
     let too_long = "the headers of the answer are longer than 65536 bytes";

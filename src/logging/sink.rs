@@ -64,6 +64,8 @@ pub(super) struct Shared {
     /// The number of bytes written so far: shows whether a slow output still accepts some.
     written: AtomicU64,
     bound: usize,
+    /// See [`FLOOD_MARGIN`].
+    margin: usize,
     settings: Settings,
 }
 
@@ -126,15 +128,7 @@ impl LogSink {
         settings: Settings,
         bound: usize,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            queue: Mutex::new(Queue { target, ..Queue::default() }),
-            work: Condvar::new(),
-            progress: Condvar::new(),
-            room: Notify::new(),
-            written: AtomicU64::new(0),
-            bound,
-            settings,
-        });
+        let shared = Arc::new(Shared::new(target, settings, (bound, FLOOD_MARGIN)));
         writer::start(Arc::clone(&shared), output)?;
         Ok(Self { _closer: Arc::new(Closer(Arc::clone(&shared))), shared })
     }
@@ -175,7 +169,7 @@ impl LogSink {
 
     /// Whether so much is queued that no process should be started.
     pub fn is_flooded(&self) -> bool {
-        self.shared.lock().pending.len() >= self.shared.bound + FLOOD_MARGIN
+        self.shared.lock().pending.len() >= self.shared.bound + self.shared.margin
     }
 
     /// Waits until there is room.
@@ -238,6 +232,19 @@ impl LogSink {
 }
 
 impl Shared {
+    fn new(target: Option<LogOutput>, settings: Settings, (bound, margin): (usize, usize)) -> Self {
+        Self {
+            queue: Mutex::new(Queue { target, ..Queue::default() }),
+            work: Condvar::new(),
+            progress: Condvar::new(),
+            room: Notify::new(),
+            written: AtomicU64::new(0),
+            bound,
+            margin,
+            settings,
+        }
+    }
+
     /// Ignores poisoning: after a panic, the queue still holds whole records.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -342,5 +349,7 @@ fn lost_text(lost: u64) -> String {
     format!("{lost} log {records} lost because the log could not be written fast enough")
 }
 
+#[cfg(test)]
+pub mod simulated;
 #[cfg(test)]
 mod tests;

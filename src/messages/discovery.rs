@@ -8,6 +8,8 @@ use std::time::Duration;
 use actix::prelude::{Message, Recipient};
 use serde::{Deserialize, Serialize};
 
+use crate::masking;
+
 /// A service as it is registered in Consul.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
@@ -144,6 +146,7 @@ pub enum Found {
         /// Its name.
         key: String,
         /// Differs when the value does.
+        #[serde(serialize_with = "masking::number")]
         digest: u64,
     },
 }

@@ -88,11 +88,19 @@ impl Exposition {
             (_, Kind::Summary) => (name, "summary"),
         };
         if !help.is_empty() {
-            let _ = write!(self.text, "# HELP {shown} ");
+            self.line_about("# HELP ", shown);
             escape(help, self.format == Format::OpenMetrics, &mut self.text);
             self.text.push('\n');
         }
-        let _ = writeln!(self.text, "# TYPE {shown} {kind}");
+        self.line_about("# TYPE ", shown);
+        self.text.push_str(kind);
+        self.text.push('\n');
+    }
+
+    fn line_about(&mut self, what: &str, name: &str) {
+        self.text.push_str(what);
+        self.text.push_str(name);
+        self.text.push(' ');
     }
 
     /// One sample of the family begun last.
@@ -103,11 +111,14 @@ impl Exposition {
     /// One sample of a histogram or summary: `_bucket`, `_sum`, `_count`.
     pub fn part(&mut self, suffix: &str, labels: Labels<'_>, value: f64) {
         self.text.push_str(&self.family);
-        self.text.push_str(suffix);
+        if !suffix.is_empty() {
+            self.text.push_str(suffix);
+        }
         for (index, (name, value)) in labels.iter().enumerate() {
             self.text.push(if index == 0 { '{' } else { ',' });
             self.text.push_str(name);
-            self.text.push_str("=\"");
+            self.text.push('=');
+            self.text.push('"');
             escape(value, true, &mut self.text);
             self.text.push('"');
         }
@@ -151,7 +162,7 @@ fn write_number(value: f64, out: &mut String) {
         out.write_str(if value > 0.0 { "+Inf" } else { "-Inf" })
     } else if value.fract() == 0.0 && value.abs() < 1e15 {
         // Most values are whole, and integers are formatted many times faster.
-        write!(out, "{}", value as i64)
+        out.write_str(itoa::Buffer::new().format(value as i64))
     } else if !(1e-5..1e17).contains(&value.abs()) {
         write!(out, "{value:e}")
     } else {

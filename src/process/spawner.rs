@@ -59,6 +59,16 @@ impl Progress {
         Pid::new(self.0.load(Ordering::SeqCst))
     }
 
+    /// Makes this process, unless the start was cancelled; for tests.
+    #[cfg(test)]
+    pub(crate) fn complete(&self, pid: Pid) -> bool {
+        let begun = self.begin_clone();
+        if begun {
+            self.end_clone(pid);
+        }
+        begun
+    }
+
     /// A start that is over, with this process; for tests.
     #[cfg(test)]
     pub(crate) fn done(pid: Pid) -> Self {

@@ -46,6 +46,7 @@ mod output;
 mod processes;
 mod reaper;
 mod reload;
+mod replay;
 mod restart_rules;
 mod restarts;
 mod scale;

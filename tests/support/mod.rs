@@ -15,6 +15,7 @@ pub mod needs;
 pub mod ports;
 mod processes;
 pub mod proxy;
+pub mod record;
 mod setup;
 pub mod tls;
 
@@ -319,5 +320,8 @@ impl Drop for Pilot {
             let _ = kill(self.child, Signal::SIGKILL);
         }
         self.mark.kill_all();
+        if record::are_all_recorded() && !thread::panicking() {
+            record::assert_same_actions(self.dir());
+        }
     }
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::log::Log;
 use super::processes::{self, Mark, VARIABLE};
-use super::{DEADLINE, LOOK_EVERY, Pilot};
+use super::{DEADLINE, LOOK_EVERY, Pilot, record};
 
 /// The control socket's name in the folder of a run.
 pub const SOCKET: &str = "control.socket";
@@ -120,6 +120,12 @@ impl Setup {
             }
             None => Command::new(program),
         };
+        if record::are_all_recorded()
+            && self.world != World::Container
+            && record::is_supervision(&self.arguments)
+        {
+            command.arg("-record").arg(self.dir().join(record::RECORD));
+        }
         if let Some(config) = &self.config {
             let path = self.dir().join(CONFIG);
             fs::write(&path, config).unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actors::machine::Machine;
+use crate::actors::machine::{Kind, Machine};
 use crate::config::spec::ConsulAddress;
 use crate::messages::discovery::{Query, QueryFailure, QueryReply, Registration, RemoveWatch, ServiceStatus};
 use crate::messages::moment::Moment;
@@ -159,7 +159,7 @@ pub enum Input {
 }
 
 /// Something that the actor is to do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Action {
     /// Make this call over that link, and report [`Input::CallEnded`].
     Call(Arc<Registration>, Call, u64),
@@ -211,7 +211,7 @@ pub enum Action {
 }
 
 /// A line for the log.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Remark {
     /// A call about a service succeeded.
     Done(Arc<str>, Call),
@@ -334,6 +334,7 @@ impl State {
 impl Machine for State {
     type Input = Input;
     type Action = Action;
+    const KIND: Kind = Kind::ConsulAgent;
 
     fn step(&mut self, now: Moment, input: Input) -> Vec<Action> {
         let mut actions = Vec::new();

@@ -78,7 +78,11 @@ async fn exchange(url: &Url<'_>, tls: Option<Tls>, probe: &HttpProbe) -> Result<
     exchanged.await.map_err(|error| reason(&error))
 }
 
-async fn judge(response: &mut Response<Stream>, probe: &HttpProbe) -> Result<(), String> {
+/// Decides whether a response passes; the error is the reason why it does not.
+pub async fn judge<S>(response: &mut Response<S>, probe: &HttpProbe) -> Result<(), String>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     if !is_expected(response.status, probe.status) {
         return Err(format!("answered {}", describe(response.status)));
     }

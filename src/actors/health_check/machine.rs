@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actors::machine::{Machine, Severity};
+use crate::actors::machine::{Kind, Machine, Severity};
 use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, Probe};
 use crate::messages::health::CheckChanged;
 use crate::messages::moment::Moment;
@@ -107,7 +107,7 @@ pub enum ProbeOutcome {
 }
 
 /// Something that the actor is to do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Action {
     /// Report [`Input::TryDue`] after this time.
     Schedule(Duration),
@@ -366,6 +366,11 @@ impl State {
 impl Machine for State {
     type Input = Input;
     type Action = Action;
+    const KIND: Kind = Kind::HealthCheck;
+
+    fn name(&self) -> &str {
+        &self.spec.name
+    }
 
     fn step(&mut self, now: Moment, input: Input) -> Vec<Action> {
         match self.phase {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actors::machine::{Machine, Severity};
+use crate::actors::machine::{Kind, Machine, Severity};
 use crate::config::spec::JobSpec;
 use crate::messages::discovery::{Registration, ServiceStatus};
 use crate::messages::event::{Detail, EventCode, EventKey};
@@ -144,7 +144,7 @@ pub enum Input {
 }
 
 /// Something that the actor is to do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Action {
     /// Note that the phase changed, and when.
     NotePhase {
@@ -328,7 +328,7 @@ impl State {
             lifecycle::Action::Spawn => self.spawn(list),
             lifecycle::Action::Publish(code) => self.publish(code, None, list),
             lifecycle::Action::PublishStoppingAndHold => {
-                self.holds += 1;
+                self.holds = self.holds.saturating_add(1);
                 self.publish(EventCode::Stopping, Some(self.holds), list);
             }
             lifecycle::Action::Arm(timer) => self.start_timer(timer, list),
@@ -362,6 +362,11 @@ impl State {
 impl Machine for State {
     type Input = Input;
     type Action = Action;
+    const KIND: Kind = Kind::Job;
+
+    fn name(&self) -> &str {
+        &self.spec.name
+    }
 
     fn step(&mut self, now: Moment, input: Input) -> Actions {
         let mut actions = Vec::new();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actors::machine::{LogLine, Machine, Severity};
+use crate::actors::machine::{Kind, LogLine, Machine, Severity};
 use crate::config::spec::{ConsulSpec, JobSpec, Spec, TelemetrySpec, WatchSpec};
 use crate::messages::bus::Report;
 use crate::messages::control::{ControlJob, Refusal, Reload, ReloadSummary};
@@ -134,7 +134,7 @@ pub enum Timer {
 }
 
 /// Something to be done.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Action {
     /// Create the actors of a job, of that generation, and subscribe it to its events.
     StartJob(Arc<JobSpec>, u64),
@@ -191,7 +191,7 @@ pub enum Action {
 }
 
 /// A reply to whoever asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Reply {
     /// To a reload.
     Reload(Result<ReloadSummary, Refusal>),
@@ -340,6 +340,7 @@ impl State {
 impl Machine for State {
     type Input = Input;
     type Action = Action;
+    const KIND: Kind = Kind::Pilot;
 
     fn step(&mut self, now: Moment, input: Input) -> Vec<Action> {
         match input {

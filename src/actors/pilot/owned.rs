@@ -86,7 +86,7 @@ impl Pilot {
         };
         let interest = Interest::Keys(spec.begins.keys().to_vec());
         let name = spec.name.clone();
-        let clock = self.resources.clock;
+        let clock = &self.resources.clock;
         let watch =
             Watch::new(State::new(spec, generation), bus, board, agent, (clock, self.resources.log.logger()));
         let watch = watch.start();

@@ -1,6 +1,6 @@
 //! How the Reaper looks at children: which have ended, what is left of their groups, which orphans there are.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::io;
 
 use actix::prelude::*;
@@ -104,7 +104,7 @@ impl Reaper {
     }
 
     /// What the machine must know of the kernel now.
-    pub(super) fn survey(&mut self, with_members: impl Fn(&dyn Kernel, &[Pid]) -> HashSet<Pid>) -> Survey {
+    pub(super) fn survey(&mut self, with_members: impl Fn(&dyn Kernel, &[Pid]) -> BTreeSet<Pid>) -> Survey {
         let machine = self.driver.machine();
         let memory_kills = if machine.wants_memory_kills() { self.kernel.memory_kills() } else { None };
         let groups = with_members(&*self.kernel, &machine.groups());

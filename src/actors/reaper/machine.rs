@@ -3,13 +3,13 @@
 //!
 //! A group's number is used only while its leader is not reaped or the last [`Survey`] has shown a member of it.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actors::machine::{Machine, Severity};
+use crate::actors::machine::{Kind, Machine, Severity};
 use crate::messages::moment::Moment;
 use crate::messages::process::{
     EndOrphans, ExecutionId, ExitStatus, GroupGone, Orphan, Pid, ProcessEnded, ProcessStarted,
@@ -151,7 +151,7 @@ pub enum Settlement {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survey {
     /// Those of [`State::groups`] that have a member.
-    pub groups: HashSet<Pid>,
+    pub groups: BTreeSet<Pid>,
     /// The processes that the kernel gave us, if [`State::wants_orphans`].
     pub orphans: Vec<Orphan>,
     /// How many processes were killed for memory, if [`State::wants_memory_kills`].
@@ -202,7 +202,7 @@ pub enum Input {
 }
 
 /// Something that the actor is to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Action {
     /// Begin to start an execution; report [`Input::StartIsSlow`], [`Input::StartHangs`] and [`Input::SpawnSettled`].
     Spawn(ExecutionId),
@@ -288,6 +288,7 @@ impl State {
 impl Machine for State {
     type Input = Input;
     type Action = Action;
+    const KIND: Kind = Kind::Reaper;
 
     fn step(&mut self, now: Moment, input: Input) -> Vec<Action> {
         match input {

@@ -65,8 +65,6 @@ struct World {
     signals: Vec<(Pid, Signal)>,
     most: usize,
     memory_kills: u64,
-    /// Programs that were started while a process of the same name lived.
-    doubled: Vec<String>,
     /// Starts that never end.
     hanging: Vec<oneshot::Sender<SpawnOutcome>>,
 }
@@ -122,11 +120,6 @@ impl Fake {
     /// Whether a process of that name, or what it left in its group, lives that was there before this very moment.
     pub fn lived_before(&self, name: &str) -> bool {
         self.0.borrow().processes_of(name).any(|started| started.at < Instant::now())
-    }
-
-    /// Programs that were started while a process of the same name lived.
-    pub fn doubled(&self) -> Vec<String> {
-        self.0.borrow().doubled.clone()
     }
 
     fn pid_of(&self, name: &str) -> Option<Pid> {
@@ -213,9 +206,6 @@ impl Kernel for Fake {
         let manner = world.manners.get(&name).copied().unwrap_or(Manner::Serves);
         let environment = launch.whole_environment().unwrap().iter().filter_map(variable).collect();
         let dead = world.dead.len();
-        if world.processes_of(&name).next().is_some() {
-            world.doubled.push(name.clone());
-        }
         world.started.push(Started { name, at: Instant::now(), environment, dead });
         let pid = Pid::new(world.next).unwrap();
         world.next += 1;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::spec::{CheckSpec, Limit, Probe};
+use crate::messages::control::{ControlJob, JobOrder, SetMaintenance};
 
 /// A check that executes a program.
 pub fn exec_check(program: &str, interval_ms: u64) -> CheckSpec {
@@ -123,4 +124,24 @@ fn a_check_whose_timeout_exceeds_its_interval_freezes_nothing() {
         },
     );
     assert!(scene.fake.runs("other") >= 3600);
+}
+
+#[test]
+fn maintenance_is_told_also_to_jobs_that_are_over_since_they_may_be_started_by_hand() {
+    let manners = [("app", Manner::Ends(0, 100)), ("check", Manner::Ends(0, 1))];
+    let app = checked("app", vec![exec_check("check", 200)]);
+    let (_, scene) = play(spec(vec![app, job("other")]), &manners, |scene| async move {
+        let maintain = |on| scene.pilot.send(SetMaintenance(on));
+        let start = || scene.pilot.send(ControlJob { name: "app".into(), order: JobOrder::Start });
+        scene.wait(10).await;
+        maintain(true).await.unwrap();
+        scene.wait(200).await;
+        scene.fake.set("app", Manner::Serves);
+        maintain(false).await.unwrap();
+        start().await.unwrap().unwrap();
+        scene.wait(500).await;
+        assert_eq!(scene.events_of("app").last().unwrap(), "healthy");
+        scene.signal(Signal::TERM);
+    });
+    assert!(scene.fake.runs("check") > 1);
 }

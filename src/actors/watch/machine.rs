@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actors::machine::Machine;
+use crate::actors::machine::{Kind, Machine};
 use crate::config::spec::{WatchSpec, WatchTarget};
 use crate::consul::blocking::{Cursor, Reply};
 use crate::messages::discovery::{Found, Query, QueryFailure, QueryReply, QueryTarget, RemoveWatch};
@@ -62,7 +62,7 @@ pub enum Input {
 }
 
 /// Something that the actor is to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Action {
     /// Send this query to the ConsulAgent.
     Ask(Query),
@@ -188,6 +188,11 @@ impl State {
 impl Machine for State {
     type Input = Input;
     type Action = Action;
+    const KIND: Kind = Kind::Watch;
+
+    fn name(&self) -> &str {
+        &self.spec.name
+    }
 
     fn step(&mut self, now: Moment, input: Input) -> Vec<Action> {
         match self.phase {

@@ -19,6 +19,7 @@ use actix_rt::task::JoinHandle;
 use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, map_config};
 use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Extensions, ServiceRequest, ServiceResponse};
+use actix_web::http::header::{self, HeaderMap};
 use actix_web::{App, Error};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBuf, SndBuf};
@@ -60,12 +61,15 @@ pub struct ConnectionTracker {
     state: Rc<Cell<ConnectionState>>,
     /// Bytes received since the last request began.
     received: Rc<Cell<usize>>,
+    /// Bytes of its body that actix-http has not got yet.
+    body_left: Rc<Cell<usize>>,
 }
 
 impl ConnectionTracker {
-    /// A request has arrived and is being answered.
-    pub fn begin_request(&self) {
+    /// The head of a request has arrived, and the request is being answered.
+    pub fn begin_request(&self, headers: &HeaderMap) {
         self.received.set(0);
+        self.body_left.set(announced_length(headers));
         self.set_state(ConnectionState::Answering);
     }
 
@@ -87,6 +91,15 @@ impl ConnectionTracker {
     }
 }
 
+/// The length of the body that follows a head. A chunked body has none; its end is an empty line, as that of a head is.
+fn announced_length(headers: &HeaderMap) -> usize {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        return 0;
+    }
+    let length = headers.get(header::CONTENT_LENGTH);
+    length.and_then(|length| length.to_str().ok()?.parse().ok()).unwrap_or(0)
+}
+
 /// A connected socket, unix or TCP.
 pub trait Socket: AsyncRead + AsyncWrite + AsFd + Debug + Unpin {}
 
@@ -102,8 +115,9 @@ fn limit_buffers(socket: &dyn Socket) {
 /// A client's connection.
 ///
 /// actix-http has no limit on pipelined requests: it decodes all that it can read, up to 128 KiB, before it answers the
-/// first; that is thousands of requests, and each takes some KiB. So we let it read up to the end of a head, and then
-/// nothing until that request is answered and the kernel has taken the whole response.
+/// first; that is thousands of requests, and each takes some KiB. It also answers a request as the last one that it has
+/// decoded asks for: without a body if that one is a HEAD. So we let it read up to the end of a head, then the body if
+/// the request waits for it, and nothing more until that request is answered and the kernel has taken the whole response.
 #[derive(Debug)]
 pub struct Connection {
     socket: Box<dyn Socket>,
@@ -111,7 +125,7 @@ pub struct Connection {
     search: HeadEnd,
     /// Bytes that were read from the socket after the end of a head; actix-http gets them after the response.
     unread: Vec<u8>,
-    /// actix-http has read a whole head, and its response is not sent yet.
+    /// actix-http has read a whole head or a whole body, and the response is not sent yet.
     is_paused: bool,
 }
 
@@ -132,11 +146,17 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Gives actix-http the bytes up to the end of a head. Returns whether a head ended, and the number of bytes.
+    /// Gives actix-http the bytes up to the end of a head or of a body. Returns whether it ended, and the number of bytes.
     fn give(&mut self, buffer: &mut ReadBuf<'_>) -> (bool, usize) {
         let fitting = self.unread.len().min(buffer.remaining());
         let bytes = self.unread.get(..fitting).unwrap_or_default();
-        let end = self.search.find(bytes);
+        let end = match self.tracker.body_left.get() {
+            0 => self.search.find(bytes),
+            left => {
+                self.tracker.body_left.set(left.saturating_sub(fitting));
+                (left <= fitting).then_some(left)
+            }
+        };
         let count = end.unwrap_or(fitting);
         buffer.put_slice(bytes.get(..count).unwrap_or_default());
         self.unread.drain(..count);
@@ -155,8 +175,8 @@ impl AsyncRead for Connection {
             return Poll::Pending;
         }
         ready!(self.poll_fill(cx))?;
-        let (is_head, count) = self.give(buffer);
-        if is_head {
+        let (is_end, count) = self.give(buffer);
+        if is_end {
             self.is_paused = true;
             // While actix-http discards a refused body it flushes only if the task runs once more.
             cx.waker().wake_by_ref();

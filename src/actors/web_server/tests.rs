@@ -2,6 +2,7 @@
 
 mod control;
 mod listeners;
+mod pipelined;
 mod telemetry;
 
 use std::cell::RefCell;

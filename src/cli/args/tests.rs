@@ -28,7 +28,7 @@ fn supervise(config: Option<&str>, main: Option<(&str, &[&str])>) -> Request {
         program: program.to_owned(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
     });
-    Request::Supervise { config: config.map(PathBuf::from), main, leftover: Vec::new() }
+    Request::Supervise { config: config.map(PathBuf::from), main, leftover: Vec::new(), record: None }
 }
 
 #[test]
@@ -43,6 +43,19 @@ fn without_a_mode_it_supervises() {
     ] {
         assert_eq!(parsed(line).unwrap(), expected, "{line}");
     }
+}
+
+#[test]
+fn a_record_is_for_supervision_alone() {
+    for line in ["cp -record R", "cp --record=R", "cp -record R -- app", "cp -config F -record R word"] {
+        let Request::Supervise { record, .. } = parsed(line).unwrap() else { panic!("{line}") };
+        assert_eq!(record, Some("R".into()), "{line}");
+    }
+    for line in ["cp -record R -template", "cp -record R -reload", "cp -record R check", "cp -record"] {
+        usage_error(line);
+    }
+    assert_eq!(parsed("cp replay R").unwrap(), Request::Replay { record: "R".into() });
+    usage_error("cp replay");
 }
 
 #[test]

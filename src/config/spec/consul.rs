@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Trigger;
+use crate::masking;
 
 /// A job's registration in Consul.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,9 +57,9 @@ pub struct ConsulSpec {
     pub tls: TlsSpec,
 }
 
-/// A value that must never be printed. It is serialised as it is: who writes it down keeps it secret.
+/// A value that must never be printed. It is serialised as it is, except into a record.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Secret(String);
+pub struct Secret(#[serde(serialize_with = "masking::text")] String);
 
 impl Secret {
     /// Wraps a value.

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Environment;
+use crate::masking;
 
 /// How a job's process is executed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExecutionSpec {
     /// Environment changes, after those of the whole configuration.
+    #[serde(serialize_with = "masking::variables")]
     pub env: Environment,
     /// Files with variables, read at each start, in this order; `env` wins over them.
     pub env_files: Vec<PathBuf>,

@@ -99,7 +99,7 @@ impl State {
             Some(service) => {
                 if registration != service.registration {
                     service.registration = registration;
-                    service.revision += 1;
+                    service.revision = service.revision.saturating_add(1);
                 }
                 service.want(now, Some(status));
             }
@@ -122,9 +122,10 @@ impl State {
         };
         service.want(now, None);
         if let Some(waiter) = waiter {
-            *self.waiters.entry(waiter).or_default() += 1;
+            let awaited = self.waiters.entry(waiter).or_default();
+            *awaited = awaited.saturating_add(1);
             if service.waiting.is_empty() {
-                self.withdrawals += 1;
+                self.withdrawals = self.withdrawals.saturating_add(1);
                 service.withdrawal = self.withdrawals;
                 let number = service.withdrawal;
                 actions.push(Action::StartWithdrawalLimit(Arc::clone(id), number, WITHDRAWAL_LIMIT));

@@ -58,16 +58,16 @@ impl Progress {
         if self.is_new(spec, age) {
             let step = (spec.interval / 10).max(SOONEST);
             // The last try of the first window is at its end, so that there is a verdict then.
-            return (began + step).saturating_sub(age).min(spec.interval - age);
+            return began.saturating_add(step).saturating_sub(age).min(spec.interval - age);
         }
-        let due = began + spec.interval;
+        let due = began.saturating_add(spec.interval);
         if due > age {
-            return align_to_tick(spec, due - age, start + age);
+            return align_to_tick(spec, due - age, start.saturating_add(age));
         }
         // The try took longer than the interval: skip the tries that were due meanwhile.
         let late = (age - began).as_nanos() % spec.interval.as_nanos().max(1);
         let wait = spec.interval - Duration::from_nanos(u64::try_from(late).unwrap_or(0));
-        align_to_tick(spec, wait, start + age)
+        align_to_tick(spec, wait, start.saturating_add(age))
     }
 }
 
@@ -80,7 +80,7 @@ impl Default for Progress {
 /// Shortens a wait that begins `now` so that it ends at a tick. This applies only if the interval is a multiple of the
 /// tick, so that it shortens the first wait only.
 fn align_to_tick(spec: &CheckSpec, wait: Duration, now: Duration) -> Duration {
-    let due = (now + wait).as_nanos();
+    let due = now.saturating_add(wait).as_nanos();
     let early = u64::try_from(due % TICK.as_nanos()).map_or(Duration::ZERO, Duration::from_nanos);
     let is_aligned = spec.interval >= SHORTEST_ALIGNED_INTERVAL
         && spec.interval.as_nanos().is_multiple_of(TICK.as_nanos());
@@ -189,5 +189,17 @@ mod tests {
         let old = Progress { passed: true, ..Progress::new() };
         assert_eq!(old.until_next(&check, ms(3000), ms(3200), Duration::ZERO), ms(800));
         assert_eq!(old.until_next(&check, ms(3000), ms(5300), Duration::ZERO), ms(700));
+    }
+
+    #[test]
+    fn the_longest_times_do_not_overflow() {
+        let check = CheckSpec { interval: Duration::MAX, ..spec(1000, 1) };
+        let passed = Progress { passed: true, ..Progress::new() };
+        for progress in [Progress::new(), passed] {
+            for times in [[ms(1); 3], [Duration::MAX; 3]] {
+                let [began, age, start] = times;
+                assert!(progress.until_next(&check, began, age, start) <= Duration::MAX);
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ pub fn delay(spec: &BackoffSpec, early_ends: u32) -> Duration {
 /// Spreads a delay by a random share of up to `spec.jitter` in either direction; `random` is in 0..1.
 pub fn jittered(spec: &BackoffSpec, delay: Duration, random: f64) -> Duration {
     let share = 1.0 + spec.jitter * (2.0 * random - 1.0);
-    delay.mul_f64(share.clamp(0.0, 2.0))
+    Duration::try_from_secs_f64(delay.as_secs_f64() * share.clamp(0.0, 2.0)).unwrap_or(delay)
 }
 
 fn grown(spec: &BackoffSpec, doublings: u32) -> Duration {
@@ -44,6 +44,13 @@ mod tests {
             jitter: 0.1,
             reset_after: Duration::from_secs(10),
         }
+    }
+
+    #[test]
+    fn a_delay_that_jitter_makes_too_long_for_a_duration_stays_as_it_is() {
+        let spec = BackoffSpec { max: Duration::MAX, jitter: 1.0, ..spec() };
+        assert_eq!(jittered(&spec, Duration::MAX, 1.0), Duration::MAX);
+        assert_eq!(jittered(&spec, Duration::MAX, f64::NAN), Duration::MAX);
     }
 
     #[test]

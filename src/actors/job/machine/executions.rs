@@ -62,7 +62,7 @@ impl State {
     }
 
     fn launch(&mut self) -> Action {
-        self.runs += 1;
+        self.runs = self.runs.saturating_add(1);
         Action::Launch(self.occasion.clone())
     }
 

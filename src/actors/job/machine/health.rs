@@ -76,7 +76,7 @@ impl Checks {
     }
 
     fn reset(&mut self) {
-        self.round += 1;
+        self.round = self.round.saturating_add(1);
         self.health = if self.maintenance { Health::Maintenance } else { Health::Unknown };
         self.verdicts.fill(Verdict::Unknown);
     }

@@ -1,5 +1,6 @@
 //! What people order by hand: to start, stop, restart or signal a job, and maintenance.
 
+use super::member::Member;
 use super::{Action, Reply, Stage, State, global};
 use crate::actors::machine::{LogLine, Severity};
 use crate::messages::control::{ControlJob, JobOrder, Refusal};
@@ -52,7 +53,9 @@ impl State {
         };
         let mut actions =
             vec![Action::log(Severity::Info, format!("{verb} maintenance")), Action::Publish(global(code))];
-        actions.extend(self.members.tell_all(JobCommand::Maintain(on)));
+        // Complete jobs too: they may be started by hand.
+        let tell = |job: &Member| Action::Tell(job.name().clone(), JobCommand::Maintain(on));
+        actions.extend(self.members.list().iter().map(tell));
         actions.push(Action::Reply(request, Reply::Maintenance(true)));
         actions
     }

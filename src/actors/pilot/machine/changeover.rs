@@ -1,6 +1,6 @@
 //! The last step of a reload: the old jobs are gone, and the new configuration comes into force.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::member::Member;
@@ -19,9 +19,9 @@ impl State {
         };
         let Reloading { spec, plan, requests } = reloading;
         let old = std::mem::replace(&mut self.spec, Arc::clone(&spec));
-        self.generation += 1;
-        let stopped: HashSet<&str> = plan.stop.iter().map(|name| &**name).collect();
-        let started: HashSet<&str> = plan.start.iter().map(|name| &**name).collect();
+        self.generation = self.generation.saturating_add(1);
+        let stopped: BTreeSet<&str> = plan.stop.iter().map(|name| &**name).collect();
+        let started: BTreeSet<&str> = plan.start.iter().map(|name| &**name).collect();
         let mut facts = facts::known(self.members.list(), &self.watches, &stopped);
         facts.retain(|key| facts::is_observed_still(key, &old, &spec));
         let new: Vec<&Arc<JobSpec>> = spec.jobs.iter().filter(|job| started.contains(&*job.name)).collect();
@@ -52,7 +52,7 @@ impl State {
     }
 
     /// Tells a new job of `startup`, and of what has come before it and still holds.
-    fn welcome(&self, job: &JobSpec, facts: &HashSet<EventKey>) -> Vec<Action> {
+    fn welcome(&self, job: &JobSpec, facts: &BTreeSet<EventKey>) -> Vec<Action> {
         let maintain = self.maintenance.then(|| Action::Tell(job.name.clone(), JobCommand::Maintain(true)));
         let past = facts::wanted(&job.when.trigger).iter().filter(|key| facts.contains(key)).cloned();
         let events = [global(EventCode::Startup)].into_iter().chain(past);
@@ -60,7 +60,7 @@ impl State {
     }
 
     /// Changes what changed of Consul, our own service and the watches; `facts` have happened already.
-    fn change_discovery(&mut self, old: &Spec, new: &Spec, facts: &HashSet<EventKey>) -> Vec<Action> {
+    fn change_discovery(&mut self, old: &Spec, new: &Spec, facts: &BTreeSet<EventKey>) -> Vec<Action> {
         let mut actions = Vec::new();
         if old.consul != new.consul {
             actions.push(Action::Reconnect(new.consul.clone()));

@@ -1,7 +1,7 @@
 //! What has happened before a job came that a reload brought: the events that still hold. A new job that waits for
 //! the health of a job which is healthy already, or for the end of one that is over, need not wait.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Watched;
@@ -14,9 +14,9 @@ use crate::messages::health::Health;
 pub fn known(
     jobs: &[Member],
     watches: &BTreeMap<Arc<str>, Watched>,
-    without: &HashSet<&str>,
-) -> HashSet<EventKey> {
-    let mut known = HashSet::new();
+    without: &BTreeSet<&str>,
+) -> BTreeSet<EventKey> {
+    let mut known = BTreeSet::new();
     for job in jobs.iter().filter(|job| !without.contains(&**job.name())) {
         let mut add = |code| known.insert(EventKey { code, source: Source::Job(job.name().clone()) });
         match job.health {

@@ -1,6 +1,6 @@
 //! All jobs of the program, in the order of the configuration.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::messages::job::{JobChanged, JobCommand, Phase};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Members {
     list: Vec<Member>,
-    index: HashMap<Arc<str>, usize>,
+    index: BTreeMap<Arc<str>, usize>,
     /// Counts changes: an answer from before the last one says nothing.
     news: u64,
     /// Counts ends of jobs, to know which was first.
@@ -47,14 +47,14 @@ impl Members {
     pub fn change(&mut self, keep: impl Fn(&str) -> bool, new: Vec<Member>, order: &[Arc<JobSpec>]) {
         self.list.retain(|job| keep(job.name()));
         self.list.extend(new);
-        let place: HashMap<&str, usize> =
+        let place: BTreeMap<&str, usize> =
             order.iter().enumerate().map(|(place, job)| (&*job.name, place)).collect();
         self.list.sort_by_key(|job| place.get(&**job.name()).copied().unwrap_or(usize::MAX));
         self.index = self.list.iter().enumerate().map(|(index, job)| (job.name().clone(), index)).collect();
         for job in &mut self.list {
             (job.told, job.asked, job.answered) = (None, 0, 0);
         }
-        self.news += 1;
+        self.news = self.news.saturating_add(1);
     }
 
     /// Finds out which jobs each one needs, before some are stopped.
@@ -69,10 +69,10 @@ impl Members {
         let job = self.list.get_mut(index).filter(|job| job.generation == change.generation)?;
         let completed = change.phase == Phase::Complete && !job.is_complete();
         let is_news = one_run(change.phase) != one_run(job.phase) || change.returns != job.returns;
-        self.news += u64::from(is_news);
+        self.news = self.news.saturating_add(u64::from(is_news));
         job.note(change);
         if completed {
-            self.ends += 1;
+            self.ends = self.ends.saturating_add(1);
             job.last_end = self.ends;
         }
         Some((completed, job))
@@ -116,7 +116,7 @@ impl Members {
     }
 
     /// The names of those stopped by hand.
-    pub fn halted(&self) -> HashSet<Arc<str>> {
+    pub fn halted(&self) -> BTreeSet<Arc<str>> {
         self.list.iter().filter(|job| job.phase == Phase::Halted).map(|job| job.name().clone()).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Which jobs must outlive which: those that a job waited for to be healthy, and those that a job whose success it waited
 //! for had waited for, through any chain. So a database outlives the application that was started after its migration.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::member::Member;
@@ -10,7 +10,7 @@ use crate::messages::event::EventCode;
 /// Fills in what each job needs.
 pub fn resolve(jobs: &mut [Member]) {
     let needs: Vec<Vec<Arc<str>>> = {
-        let by_name: HashMap<&str, &Member> = jobs.iter().map(|job| (&**job.name(), job)).collect();
+        let by_name: BTreeMap<&str, &Member> = jobs.iter().map(|job| (&**job.name(), job)).collect();
         jobs.iter().map(|job| needs_of(job, &by_name)).collect()
     };
     for (job, needs) in jobs.iter_mut().zip(needs) {
@@ -18,9 +18,9 @@ pub fn resolve(jobs: &mut [Member]) {
     }
 }
 
-fn needs_of(job: &Member, by_name: &HashMap<&str, &Member>) -> Vec<Arc<str>> {
+fn needs_of(job: &Member, by_name: &BTreeMap<&str, &Member>) -> Vec<Arc<str>> {
     let mut needs: Vec<Arc<str>> = Vec::new();
-    let mut seen: HashSet<&str> = HashSet::from([&**job.name()]);
+    let mut seen: BTreeSet<&str> = BTreeSet::from([&**job.name()]);
     let mut chain = vec![job];
     while let Some(link) = chain.pop() {
         for name in link.awaits(EventCode::Healthy) {

@@ -1,6 +1,6 @@
 //! What a reload does: a pure function of the jobs before and after.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -23,10 +23,10 @@ pub struct Plan {
 pub fn plan(
     old: &[Arc<JobSpec>],
     new: &[Arc<JobSpec>],
-    stopped_by_hand: &HashSet<Arc<str>>,
+    stopped_by_hand: &BTreeSet<Arc<str>>,
     restart_all: bool,
 ) -> Plan {
-    let before: HashMap<&str, &JobSpec> = old.iter().map(|job| (&*job.name, &**job)).collect();
+    let before: BTreeMap<&str, &JobSpec> = old.iter().map(|job| (&*job.name, &**job)).collect();
     let unchanged = |job: &JobSpec| {
         !restart_all
             && job.kind == JobKind::Job
@@ -34,7 +34,7 @@ pub fn plan(
             && before.get(&*job.name).is_some_and(|before| *before == job)
     };
     let (keep, start): (Vec<_>, Vec<_>) = new.iter().partition(|job| unchanged(job));
-    let kept: HashSet<&str> = keep.iter().map(|job| &*job.name).collect();
+    let kept: BTreeSet<&str> = keep.iter().map(|job| &*job.name).collect();
     let stop = old.iter().filter(|job| !kept.contains(&*job.name));
     let names = |jobs: Vec<&Arc<JobSpec>>| jobs.into_iter().map(|job| job.name.clone()).collect();
     Plan { stop: names(stop.collect()), keep: names(keep), start: names(start) }
@@ -67,7 +67,7 @@ mod tests {
     fn what_did_not_change_is_kept_and_what_changed_is_stopped_and_started() {
         let old = [job("same", 0), job("changed", 0), job("gone", 0)];
         let new = [job("new", 0), job("changed", 1), job("same", 0)];
-        let plan = plan(&old, &new, &HashSet::new(), false);
+        let plan = plan(&old, &new, &BTreeSet::new(), false);
         assert_eq!(plan.keep, names(&["same"]));
         assert_eq!(plan.stop, names(&["changed", "gone"]));
         assert_eq!(plan.start, names(&["new", "changed"]));
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn coprocesses_and_what_was_stopped_by_hand_begin_anew() {
         let jobs = [coprocess("agent"), job("halted", 0), job("app", 0)];
-        let plan = plan(&jobs, &jobs, &HashSet::from([Arc::from("halted")]), false);
+        let plan = plan(&jobs, &jobs, &BTreeSet::from([Arc::from("halted")]), false);
         assert_eq!(plan.keep, names(&["app"]));
         assert_eq!(plan.start, names(&["agent", "halted"]));
     }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn everything_begins_anew_when_asked_for() {
         let jobs = [job("a", 0), job("b", 0)];
-        assert_eq!(plan(&jobs, &jobs, &HashSet::new(), true).start, names(&["a", "b"]));
+        assert_eq!(plan(&jobs, &jobs, &BTreeSet::new(), true).start, names(&["a", "b"]));
     }
 
     fn some_jobs() -> impl Strategy<Value = Vec<Arc<JobSpec>>> {
@@ -101,7 +101,7 @@ mod tests {
         fn every_job_is_kept_or_stopped_and_kept_or_started_exactly_once(
             old in some_jobs(), new in some_jobs(), all in any::<bool>(),
         ) {
-            let plan = plan(&old, &new, &HashSet::new(), all);
+            let plan = plan(&old, &new, &BTreeSet::new(), all);
             let mut before: Vec<_> = plan.keep.iter().chain(&plan.stop).cloned().collect();
             let mut after: Vec<_> = plan.keep.iter().chain(&plan.start).cloned().collect();
             before.sort();
@@ -112,14 +112,14 @@ mod tests {
 
         #[test]
         fn applying_a_plan_twice_does_nothing_but_restart_coprocesses(old in some_jobs(), new in some_jobs()) {
-            let first = plan(&old, &new, &HashSet::new(), false);
+            let first = plan(&old, &new, &BTreeSet::new(), false);
             let named = |jobs: &[Arc<JobSpec>], name: &Arc<str>| {
                 jobs.iter().find(|job| job.name == *name).cloned().unwrap()
             };
             // A job that is kept runs with what it was started with.
             let kept = first.keep.iter().map(|name| named(&old, name));
             let running: Vec<_> = kept.chain(first.start.iter().map(|name| named(&new, name))).collect();
-            let mut second = plan(&running, &new, &HashSet::new(), false);
+            let mut second = plan(&running, &new, &BTreeSet::new(), false);
             let coprocesses: Vec<_> =
                 new.iter().filter(|job| job.kind == JobKind::Coprocess).map(|job| job.name.clone()).collect();
             second.stop.sort();

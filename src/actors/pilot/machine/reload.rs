@@ -1,7 +1,7 @@
 //! A reload: load and validate, get hold of what the new configuration needs, stop what changed, then start what is new.
 //! Until the second step is done nothing has changed. Requests that come meanwhile are answered together by one more reload.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -116,7 +116,7 @@ impl State {
     /// Tells the next of the old jobs to stop; when all are gone, the new ones begin.
     pub(super) fn go_on_reloading(&mut self, now: Moment) -> Vec<Action> {
         let Stage::Reloading(reloading) = &self.stage else { return vec![] };
-        let stopping: HashSet<&Arc<str>> = reloading.plan.stop.iter().collect();
+        let stopping: BTreeSet<&Arc<str>> = reloading.plan.stop.iter().collect();
         let candidate = |job| candidate(job, stopping.contains(Member::name(job)));
         let candidates: Vec<Candidate<'_>> = self.members.list().iter().map(candidate).collect();
         if !candidates.iter().any(|candidate| candidate.remains || candidate.progresses) {

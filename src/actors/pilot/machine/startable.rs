@@ -1,6 +1,6 @@
 //! Which waiting jobs can still start: a least fixed point over the events that can still come.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::member::Member;
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -19,14 +19,14 @@ pub struct Outside {
 
 /// For each job, whether it lives or can still come to life.
 pub fn can_live(jobs: &[Member], outside: Outside) -> Vec<bool> {
-    can_live_after(jobs, outside, HashSet::new())
+    can_live_after(jobs, outside, BTreeSet::new())
 }
 
 /// The same once the jobs in `ending` have published their end without having run.
 ///
 /// Each waiting job is looked at again only when a job that it waits for was found, so that the cost grows
 /// with the number of `when` entries and not with its square.
-fn can_live_after(jobs: &[Member], outside: Outside, ending: HashSet<&str>) -> Vec<bool> {
+fn can_live_after(jobs: &[Member], outside: Outside, ending: BTreeSet<&str>) -> Vec<bool> {
     let index = jobs.iter().enumerate().map(|(index, job)| (&**job.name(), index)).collect();
     let alive = vec![false; jobs.len()];
     let mut search = Search { jobs, outside, ending, alive, index, waiters: waiters(jobs) };
@@ -47,12 +47,12 @@ struct Search<'a> {
     jobs: &'a [Member],
     outside: Outside,
     /// Jobs that are about to publish their end.
-    ending: HashSet<&'a str>,
+    ending: BTreeSet<&'a str>,
     alive: Vec<bool>,
     /// Jobs by name.
-    index: HashMap<&'a str, usize>,
+    index: BTreeMap<&'a str, usize>,
     /// Waiting jobs by the name of a job that they wait for.
-    waiters: HashMap<&'a str, Vec<usize>>,
+    waiters: BTreeMap<&'a str, Vec<usize>>,
 }
 
 impl<'a> Search<'a> {
@@ -110,8 +110,8 @@ impl<'a> Search<'a> {
     }
 }
 
-fn waiters(jobs: &[Member]) -> HashMap<&str, Vec<usize>> {
-    let mut waiters: HashMap<&str, Vec<usize>> = HashMap::new();
+fn waiters(jobs: &[Member]) -> BTreeMap<&str, Vec<usize>> {
+    let mut waiters: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.phase == Phase::Waiting) {
         let keys = match &job.missing {
             Missing::Nothing => continue,
@@ -127,7 +127,8 @@ fn waiters(jobs: &[Member]) -> HashMap<&str, Vec<usize>> {
 }
 
 /// The waiting jobs that nothing can start any more. Who gives up still publishes `stopping` and `stopped`, so those
-/// whom that can start, through any chain, have their turn later, unless they all wait for each other.
+/// whom that can start, through any chain, have their turn later. Jobs that wait for each other in a circle give up
+/// together.
 pub fn lost(jobs: &[Member], outside: Outside) -> Vec<usize> {
     let waits = |index: &usize| jobs.get(*index).is_some_and(|job| job.phase == Phase::Waiting);
     let dead = |alive: Vec<bool>| -> Vec<usize> {
@@ -140,7 +141,39 @@ pub fn lost(jobs: &[Member], outside: Outside) -> Vec<usize> {
     }
     let ending = lost.iter().filter_map(|index| jobs.get(*index)).map(|job| &**job.name()).collect();
     let first = dead(can_live_after(jobs, outside, ending));
-    if first.is_empty() { lost } else { first }
+    if first.is_empty() { in_circles(jobs, &lost) } else { first }
+}
+
+/// Those of the lost jobs that wait only for jobs which, through any chain, wait for them.
+fn in_circles(jobs: &[Member], lost: &[usize]) -> Vec<usize> {
+    let by_name: BTreeMap<&str, usize> =
+        lost.iter().filter_map(|index| Some((&**jobs.get(*index)?.name(), *index))).collect();
+    let awaited = |index: usize| -> Vec<usize> {
+        let keys = match jobs.get(index).map(|job| &job.missing) {
+            Some(Missing::AnyOf(keys) | Missing::AllOf(keys)) => keys.as_slice(),
+            Some(Missing::Nothing) | None => &[],
+        };
+        let sources = keys.iter().filter_map(|key| match &key.source {
+            Source::Job(name) | Source::Check(name) => by_name.get(&**name).copied(),
+            Source::Global | Source::Watch(_) | Source::Signal(_) => None,
+        });
+        sources.collect()
+    };
+    let chain = |index: usize| -> BTreeSet<usize> {
+        let (mut found, mut next) = (BTreeSet::new(), awaited(index));
+        while let Some(index) = next.pop() {
+            if found.insert(index) {
+                next.extend(awaited(index));
+            }
+        }
+        found
+    };
+    let chains: BTreeMap<usize, BTreeSet<usize>> = lost.iter().map(|index| (*index, chain(*index))).collect();
+    let waits_for = |one: usize, other: usize| chains.get(&one).is_some_and(|chain| chain.contains(&other));
+    let is_in_circle = |index: &usize| {
+        chains.get(index).is_none_or(|chain| chain.iter().all(|other| waits_for(*other, *index)))
+    };
+    lost.iter().copied().filter(is_in_circle).collect()
 }
 
 #[cfg(test)]
@@ -189,6 +222,18 @@ mod tests {
     #[test]
     fn a_job_cannot_be_started_by_its_own_events_alone() {
         assert_eq!(can_live(&[waits("a", "a", EventCode::ExitFailed)], OPEN), [false]);
+    }
+
+    #[test]
+    fn who_waits_for_the_end_of_a_circle_is_not_given_up_with_it() {
+        let jobs = [
+            waits("last", "a", EventCode::Stopped),
+            waits("a", "b", EventCode::Stopping),
+            waits("b", "a", EventCode::Stopping),
+        ];
+        assert_eq!(lost(&jobs, OPEN), [1, 2]);
+        let over = |job: &Member| Member { phase: Phase::Complete, ..job.clone() };
+        assert_eq!(lost(&[jobs[0].clone(), over(&jobs[1]), over(&jobs[2])], OPEN), [0]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! In which order jobs are told to stop: a job outlives those that need it. The same for a reload and a shutdown.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A job that is to stop, or is over.
@@ -23,7 +23,7 @@ pub struct Candidate<'a> {
 /// The indices of the jobs to be told now. If nobody can be told and nobody `progresses`, jobs need each other and no order
 /// satisfies all: then all are told.
 pub fn next(candidates: &[Candidate<'_>]) -> Vec<usize> {
-    let needed: HashSet<&str> = candidates
+    let needed: BTreeSet<&str> = candidates
         .iter()
         .filter(|candidate| candidate.may_run)
         .flat_map(|candidate| candidate.needs.iter().map(|name| &**name))

@@ -132,7 +132,9 @@ impl State {
     fn tell_gone(&mut self, now: Moment, survey: &Survey) -> Vec<Action> {
         let mut actions = Vec::new();
         self.remains.retain(|id, Remains { name, group, killed, .. }| {
-            let is_over = group.is_none() && !survey.orphans.iter().any(|orphan| name.owns(orphan));
+            // One that cannot be told yet whose it is may be its own.
+            let may_own = |orphan: &Orphan| name.owns(orphan) || (name.job.is_some() && orphan.is_becoming);
+            let is_over = group.is_none() && !survey.orphans.iter().any(may_own);
             let is_hopeless = killed.is_some_and(|killed| now.since(killed) >= GIVE_UP_AFTER);
             if is_hopeless && !is_over {
                 let text = "a process of it does not die: it is left alone".to_owned();

@@ -62,7 +62,7 @@ fn end(signal: Signal, is_cancelled: bool, pid: Option<Pid>) -> Input {
 }
 
 fn group_alive() -> Survey {
-    Survey { groups: HashSet::from([pid(7)]), ..Survey::default() }
+    Survey { groups: [pid(7)].into(), ..Survey::default() }
 }
 
 fn signal(signal: Signal, leader_lives: bool) -> Action {

@@ -124,6 +124,17 @@ fn an_orphan_in_the_middle_of_its_execve_is_waited_for_by_jobs_and_not_by_checks
 }
 
 #[test]
+fn nothing_is_gone_while_an_orphan_is_in_the_middle_of_its_execve() {
+    let becoming = Orphan { is_becoming: true, ..orphan(9, None, "sh") };
+    let survey = Survey { orphans: vec![becoming], ..Survey::default() };
+    let mut state = running();
+    assert!(ended(&exited(&mut state, ExitStatus::Code(0), survey.clone())).leftover);
+    let gone = Action::TellGone(GroupGone(id(1)));
+    assert!(!state.step(ms(0), Input::Looked(survey)).contains(&gone), "it may be its own");
+    assert!(state.step(ms(1), Input::Looked(Survey::default())).contains(&gone));
+}
+
+#[test]
 fn only_a_death_by_sigkill_that_we_did_not_send_can_be_for_memory() {
     let survey = Survey { memory_kills: Some(1), ..Survey::default() };
     let for_memory = |mut state: State, status| ended(&exited(&mut state, status, survey.clone())).for_memory;

@@ -1,0 +1,375 @@
+//! Makes a story from a seed. The same seed makes the same story.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::story::{
+    AtTerm, Flow, KEY, Life, Manner, Mood, Offspring, Operation, Place, Program, SERVICE, Start, Step, Story,
+};
+use crate::actors::tests::health::exec_check;
+use crate::config::spec::{
+    AdvertiseSpec, CommandLine, InitialStatus, JobKind, JobSpec, Limit, StopBudget, Trigger, WatchSpec,
+    WatchTarget,
+};
+use crate::messages::control::JobOrder;
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::process::ExitStatus;
+use crate::messages::signal::Signal;
+
+const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+/// The errors of a start that the kernel is short of something.
+const SHORTAGES: [i32; 4] = [libc::EAGAIN, libc::ENOMEM, libc::EMFILE, libc::E2BIG];
+
+struct Dice(Rng);
+
+impl Dice {
+    fn one_in(&mut self, number: u32) -> bool {
+        self.0.u32(0..number) == 0
+    }
+
+    fn ms(&mut self, range: std::ops::Range<u64>) -> Duration {
+        Duration::from_millis(self.0.u64(range))
+    }
+
+    fn pick<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.0.usize(0..values.len())]
+    }
+
+    /// The index of one of the weights, chosen as often as they say.
+    fn weighted(&mut self, weights: &[u32]) -> usize {
+        let mut left = self.0.u32(0..weights.iter().sum());
+        for (index, weight) in weights.iter().enumerate() {
+            if left < *weight {
+                return index;
+            }
+            left -= weight;
+        }
+        0
+    }
+}
+
+/// The story of a seed.
+pub fn story(seed: u64) -> Story {
+    let mut dice = Dice(Rng::with_seed(seed));
+    // Few jobs more often than many: a small story is cheaper and finds as much.
+    let number = if dice.one_in(3) { 1 + dice.0.usize(0..12) } else { 1 + dice.0.usize(0..5) };
+    let has_consul = dice.one_in(2);
+    let program = dice.program(number, has_consul);
+    let mut manners = BTreeMap::new();
+    for name in &NAMES[..number] {
+        manners.insert((*name).to_owned(), dice.manner());
+        manners.insert(format!("check-{name}"), dice.check_manner());
+    }
+    let steps = (0..dice.0.usize(0..14)).map(|_| dice.step(&program)).collect();
+    let second_signal = dice.one_in(3).then(|| dice.0.u64(0..1500));
+    Story { seed, pids: dice.0.i32(120..400), program, manners, steps, second_signal }
+}
+
+impl Dice {
+    fn program(&mut self, number: usize, has_consul: bool) -> Program {
+        let jobs = (0..number).map(|index| self.job(index, number, has_consul)).collect();
+        let budget = match self.weighted(&[1, 12]) {
+            0 => StopBudget::Immediate,
+            _ => StopBudget::Within(self.ms(500..5000)),
+        };
+        let watches = if has_consul { self.watches() } else { vec![] };
+        Program { jobs, watches, has_consul, budget }
+    }
+
+    fn watches(&mut self) -> Vec<WatchSpec> {
+        let startup = Trigger::Once(global(EventCode::Startup));
+        let watch = |name: &str, target, interval| WatchSpec {
+            name: Arc::from(name),
+            target,
+            interval,
+            datacentre: None,
+            begins: startup.clone(),
+        };
+        let service = WatchTarget::Service { service: SERVICE.to_owned(), tag: None };
+        let interval = self.ms(300..2000);
+        vec![watch("service", service, interval), watch("key", WatchTarget::Key(KEY.to_owned()), interval)]
+    }
+
+    fn job(&mut self, index: usize, number: usize, has_consul: bool) -> JobSpec {
+        let name = NAMES[index];
+        let command = CommandLine { program: name.to_owned(), args: vec![] };
+        let mut job = JobSpec::new(Arc::from(name), Some(command));
+        if self.one_in(12) {
+            job.kind = JobKind::Coprocess;
+            job.restarts = self.pick(&[Limit::Finite(0), Limit::Finite(3), Limit::Unlimited]);
+            return job;
+        }
+        job.when.trigger = self.trigger(index, number, has_consul);
+        job.when.timeout = self.one_in(5).then(|| self.ms(0..4000));
+        job.restarts = self.pick(&[Limit::Finite(0), Limit::Finite(0), Limit::Finite(2), Limit::Unlimited]);
+        if matches!(job.when.trigger, Trigger::Each(_)) && job.restarts == Limit::Unlimited {
+            job.restarts = Limit::Finite(1);
+        }
+        job.timeout = self.one_in(5).then(|| self.ms(20..1500));
+        if let (Trigger::Interval(interval), None) = (&job.when.trigger, job.timeout) {
+            job.timeout = Some(*interval);
+        }
+        job.stop.wait = self.one_in(3).then(|| self.ms(0..1500));
+        job.stop.kill_timeout = self.one_in(3).then(|| self.ms(50..1500));
+        if self.one_in(5) {
+            job.stop.drain = self.ms(1..400);
+        }
+        job.essential = self.one_in(14);
+        job.required = self.one_in(2);
+        job.raw_output = self.one_in(4);
+        self.add_checks(&mut job);
+        if has_consul && !job.health.is_empty() && !self.one_in(3) {
+            job.advertise = Some(self.advertisement(index));
+            job.exec = job.exec.filter(|_| !self.one_in(10));
+        }
+        job
+    }
+
+    fn add_checks(&mut self, job: &mut JobSpec) {
+        if self.one_in(2) {
+            return;
+        }
+        let names: &[String] = &[format!("check-{}", job.name), format!("check-{}-too", job.name)];
+        for name in names.iter().take(if self.one_in(4) { 2 } else { 1 }) {
+            let mut check = exec_check(name, self.0.u64(200..2000));
+            check.timeout = if self.one_in(3) { self.ms(50..3000) } else { check.interval };
+            check.failures = self.0.u32(1..4);
+            job.health.push(check);
+        }
+    }
+
+    fn advertisement(&mut self, index: usize) -> AdvertiseSpec {
+        let heartbeat = self.ms(500..3000);
+        let statuses = [InitialStatus::Passing, InitialStatus::Warning, InitialStatus::Critical];
+        AdvertiseSpec {
+            port: 8000 + u16::try_from(index).unwrap_or(0),
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            tags: vec![],
+            meta: vec![],
+            initial_status: self.one_in(4).then(|| self.pick(&statuses)),
+            heartbeat,
+            ttl: heartbeat * 3,
+            enable_tag_override: false,
+            deregister_critical_after: None,
+        }
+    }
+
+    fn trigger(&mut self, index: usize, number: usize, has_consul: bool) -> Trigger {
+        let keys = |dice: &mut Self| {
+            let length = dice.0.usize(1..4);
+            (0..length).map(|_| dice.key(index, number, has_consul)).collect()
+        };
+        match self.weighted(&[5, 6, 3, 2, 2, 2]) {
+            0 => Trigger::Once(global(EventCode::Startup)),
+            1 => Trigger::Once(self.key(index, number, has_consul)),
+            2 => Trigger::Each(self.key(index, number, has_consul)),
+            3 => Trigger::All(keys(self)),
+            4 => Trigger::Any(keys(self)),
+            _ => Trigger::Interval(self.ms(150..2500)),
+        }
+    }
+
+    fn key(&mut self, index: usize, number: usize, has_consul: bool) -> EventKey {
+        let codes = [
+            EventCode::Healthy,
+            EventCode::Healthy,
+            EventCode::ExitSuccess,
+            EventCode::ExitSuccess,
+            EventCode::Unhealthy,
+            EventCode::ExitFailed,
+            EventCode::Stopping,
+            EventCode::Stopped,
+        ];
+        // Mostly of an earlier job, so that chains form and few jobs wait for each other.
+        let other = if self.one_in(5) { self.0.usize(0..number) } else { self.0.usize(0..=index) };
+        let name: Arc<str> = Arc::from(NAMES[other]);
+        match self.weighted(&[20, 2, 1, 1, if has_consul { 3 } else { 0 }]) {
+            0 => EventKey { code: self.pick(&codes), source: Source::Job(name) },
+            1 => global(self.pick(&[
+                EventCode::Shutdown,
+                EventCode::EnterMaintenance,
+                EventCode::ExitMaintenance,
+            ])),
+            2 => {
+                let signal = self.pick(&[Signal::HUP, Signal::USR2]);
+                EventKey { code: EventCode::Signal, source: Source::Signal(signal) }
+            }
+            3 => {
+                let code = self.pick(&[EventCode::ExitSuccess, EventCode::ExitFailed]);
+                EventKey { code, source: Source::Check(name) }
+            }
+            _ => {
+                let code = self.pick(&[EventCode::Healthy, EventCode::Unhealthy, EventCode::Changed]);
+                EventKey { code, source: Source::Watch(Arc::from(self.pick(&["service", "key"]))) }
+            }
+        }
+    }
+
+    fn status(&mut self) -> ExitStatus {
+        match self.weighted(&[4, 2, 1]) {
+            0 => ExitStatus::Code(0),
+            1 => ExitStatus::Code(self.0.u8(1..)),
+            _ => ExitStatus::Signal { signal: Signal::QUIT, core_dumped: true },
+        }
+    }
+
+    fn life(&mut self) -> Life {
+        match self.weighted(&[6, 5, 1]) {
+            0 => Life::Serves,
+            1 => Life::Ends(self.status(), self.time()),
+            _ => Life::Starves(self.time()),
+        }
+    }
+
+    /// Milliseconds: often none, or so few that several things happen together.
+    fn time(&mut self) -> u64 {
+        match self.weighted(&[2, 3, 3]) {
+            0 => 0,
+            1 => self.0.u64(1..40),
+            _ => self.0.u64(40..1500),
+        }
+    }
+
+    fn at_term(&mut self) -> AtTerm {
+        match self.weighted(&[5, 3, 1]) {
+            0 => AtTerm::Dies,
+            1 => AtTerm::Exits(self.0.u8(0..3), self.time()),
+            _ => AtTerm::Ignores,
+        }
+    }
+
+    fn start(&mut self) -> Start {
+        match self.weighted(&[24, 2, 2, 1, 1, 1]) {
+            0 => Start::AtOnce,
+            1 => Start::Searches(self.0.u64(1..400)),
+            2 => Start::Executes(self.0.u64(1..400)),
+            3 => Start::Hangs,
+            4 => Start::Fails(self.pick(&[libc::ENOENT, libc::EACCES])),
+            _ => Start::FailsToExecute(self.pick(&[libc::ENOENT, libc::ENOEXEC, libc::E2BIG])),
+        }
+    }
+
+    fn manner(&mut self) -> Manner {
+        let number = self.weighted(&[10, 3, 2, 1]);
+        Manner {
+            start: self.start(),
+            life: self.life(),
+            at_term: self.at_term(),
+            lines: if self.one_in(3) { self.0.u8(1..30) } else { 0 },
+            offspring: (0..number).map(|_| self.offspring()).collect(),
+            stops_itself: self.one_in(25).then(|| self.time()),
+        }
+    }
+
+    fn offspring(&mut self) -> Offspring {
+        let place = match self.weighted(&[5, 2, 4, 1]) {
+            0 => Place::Group,
+            1 => Place::Apart,
+            2 => Place::Daemon,
+            _ => Place::Becoming(self.0.u8(1..90)),
+        };
+        Offspring { after: self.time(), place, life: self.life(), at_term: self.at_term() }
+    }
+
+    /// Most checks pass, soon.
+    fn check_manner(&mut self) -> Manner {
+        let code = if self.one_in(4) { 1 } else { 0 };
+        let life = match self.weighted(&[12, 1, 1]) {
+            0 => Life::Ends(ExitStatus::Code(code), self.0.u64(0..30)),
+            1 => Life::Ends(ExitStatus::Code(code), self.0.u64(30..2500)),
+            _ => Life::Serves,
+        };
+        let plain = Manner { life, ..Manner::plain() };
+        if self.one_in(6) { Manner { life, ..self.manner() } } else { plain }
+    }
+
+    fn step(&mut self, program: &Program) -> Step {
+        let pause = match self.weighted(&[2, 2, 4]) {
+            0 => 0,
+            1 => self.0.u64(1..60),
+            _ => self.0.u64(60..1500),
+        };
+        Step { pause, operation: self.operation(program) }
+    }
+
+    fn operation(&mut self, program: &Program) -> Operation {
+        let name = |dice: &mut Self| program.jobs[dice.0.usize(0..program.jobs.len())].name.to_string();
+        let consul = if program.has_consul { 1 } else { 0 };
+        let weights = [10, 3, 1, 4, 1, 3, 4, 5, 2, 6 * consul, 2 * consul, 3 * consul, 2 * consul, 3, 1];
+        match self.weighted(&weights) {
+            0 => Operation::Order(name(self), self.order()),
+            1 => Operation::Maintain(self.0.bool()),
+            2 => Operation::Environ(self.0.u32(1..1000)),
+            3 => Operation::Reload { program: Box::new(self.changed(program)), restart_all: self.one_in(6) },
+            4 => Operation::BadReload,
+            5 => Operation::Signal(self.signal()),
+            6 => Operation::Kill(name(self), self.pick(&[Signal::KILL, Signal::TERM, Signal::HUP])),
+            7 if self.one_in(2) => Operation::Behave(format!("check-{}", name(self)), self.check_manner()),
+            7 => Operation::Behave(name(self), self.manner()),
+            8 => Operation::FailStarts { errno: self.pick(&SHORTAGES), times: self.0.u32(1..5) },
+            9 => Operation::Consul(self.mood()),
+            10 => Operation::ConsulForgets,
+            11 => Operation::Instances(self.0.u8(0..3)),
+            12 => Operation::Key(self.0.bool().then(|| self.0.u8(0..4))),
+            13 => Operation::Log(self.pick(&[Flow::Flows, Flow::Blocks, Flow::Fails])),
+            _ => Operation::Suspend(self.0.u64(1..8000)),
+        }
+    }
+
+    fn order(&mut self) -> JobOrder {
+        let signal = JobOrder::Signal(Signal::USR1);
+        self.pick(&[JobOrder::Start, JobOrder::Stop, JobOrder::Restart, JobOrder::Restart, signal])
+    }
+
+    fn signal(&mut self) -> Signal {
+        self.pick(&[Signal::HUP, Signal::USR2, Signal::USR1, Signal::TERM, Signal::WINCH])
+    }
+
+    fn mood(&mut self) -> Mood {
+        match self.weighted(&[3, 2, 2, 1, 2, 1, 1]) {
+            0 => Mood::Well,
+            1 => Mood::Late(self.0.u64(1..3000)),
+            2 => Mood::Errs { does_it: self.0.bool() },
+            3 => Mood::Rubbish,
+            4 => Mood::Silent { does_it: self.0.bool() },
+            5 => Mood::Closes,
+            _ => Mood::Unindexed,
+        }
+    }
+
+    /// The same configuration with some jobs changed, one more, or one less.
+    fn changed(&mut self, program: &Program) -> Program {
+        let mut number = program.jobs.len();
+        if self.one_in(4) {
+            number = (number + 1).min(NAMES.len());
+        } else if self.one_in(4) {
+            number = (number - 1).max(1);
+        }
+        let mut next = Program { jobs: vec![], ..program.clone() };
+        for index in 0..number {
+            let old = program.jobs.get(index).filter(|job| refers_within(job, number));
+            let job = match old {
+                Some(job) if !self.one_in(4) => job.clone(),
+                Some(_) | None => self.job(index, number, program.has_consul),
+            };
+            next.jobs.push(job);
+        }
+        next
+    }
+}
+
+/// Whether all jobs that it waits for are among the first `number`.
+fn refers_within(job: &JobSpec, number: usize) -> bool {
+    job.when.trigger.keys().iter().all(|key| match &key.source {
+        Source::Job(name) | Source::Check(name) => NAMES[..number].contains(&&**name),
+        Source::Global | Source::Watch(_) | Source::Signal(_) => true,
+    })
+}
+
+fn global(code: EventCode) -> EventKey {
+    EventKey { code, source: Source::Global }
+}

@@ -1,0 +1,81 @@
+//! What happened in a run, in order and with times; and the first rule that was broken.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub at: Duration,
+    pub text: String,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>8.3} s  {}", self.at.as_secs_f64(), self.text)
+    }
+}
+
+/// A rule that was broken, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    pub rule: &'static str,
+    pub how: String,
+}
+
+/// Shared by all that happens in a run.
+#[derive(Clone)]
+pub struct Journal(Rc<RefCell<Inner>>);
+
+struct Inner {
+    began: Instant,
+    /// Time that passed while the machine slept.
+    asleep: Duration,
+    entries: Vec<Entry>,
+    broken: Option<Broken>,
+}
+
+impl Journal {
+    pub fn new() -> Self {
+        let (began, asleep) = (Instant::now(), Duration::ZERO);
+        Self(Rc::new(RefCell::new(Inner { began, asleep, entries: vec![], broken: None })))
+    }
+
+    pub fn note(&self, text: impl Into<String>) {
+        let mut inner = self.0.borrow_mut();
+        let at = inner.began.elapsed();
+        inner.entries.push(Entry { at, text: text.into() });
+    }
+
+    /// The first rule that is broken counts: what follows may follow from that.
+    pub fn break_rule(&self, rule: &'static str, how: impl Into<String>) {
+        let how = how.into();
+        if self.is_kept() {
+            self.note(format!("BROKEN: {rule}: {how}"));
+            self.0.borrow_mut().broken = Some(Broken { rule, how });
+        }
+    }
+
+    pub fn is_kept(&self) -> bool {
+        self.0.borrow().broken.is_none()
+    }
+
+    /// The time that passed while the machine was awake: limits are measured by it.
+    pub fn awake(&self) -> Duration {
+        let inner = self.0.borrow();
+        inner.began.elapsed() - inner.asleep
+    }
+
+    pub fn slept(&self, time: Duration) {
+        self.0.borrow_mut().asleep += time;
+    }
+
+    pub fn take(&self) -> (Vec<Entry>, Option<Broken>) {
+        let mut inner = self.0.borrow_mut();
+        (std::mem::take(&mut inner.entries), inner.broken.take())
+    }
+}

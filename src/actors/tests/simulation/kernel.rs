@@ -1,0 +1,580 @@
+//! The simulated kernel: processes that behave as the story says, on the paused clock. What the program asks of it is in
+//! [`seam`].
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use nix::fcntl::OFlag;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+use super::journal::Journal;
+use super::story::{AtTerm, Life, Manner, Place, Start};
+use crate::messages::process::{ExitStatus, Pid};
+use crate::messages::signal::Signal;
+use crate::process::{Launch, Output, Pipes, Progress, SpawnError, SpawnOutcome, Spawned, Spawning};
+
+mod seam;
+
+const FIRST_PID: i32 = 100;
+
+/// One process.
+pub struct Process {
+    /// Tells it from others that had its number before.
+    pub birth: u64,
+    pub pid: Pid,
+    pub group: Pid,
+    pub owner: Owner,
+    /// The birth of the process that leads its execution.
+    pub execution: u64,
+    pub state: State,
+    /// When it was made, and when it ended.
+    pub born: Instant,
+    pub ended: Option<Duration>,
+    /// Whether the program knows that it was started.
+    pub is_settled: bool,
+    /// The birth of its parent; `None`: it is our child.
+    parent: Option<u64>,
+    is_adopted: bool,
+    becomes_at: Option<Instant>,
+    manner: Manner,
+    /// What it will do once it is continued.
+    postponed: Vec<Happening>,
+    output: Option<Rc<[OwnedFd; 2]>>,
+    start: Option<(Launch, oneshot::Sender<SpawnOutcome>, Option<Pipes>)>,
+    /// Lines that it has printed.
+    pub printed: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Runs,
+    Stopped,
+    Zombie(ExitStatus),
+}
+
+/// What a process belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    Job(Arc<str>),
+    Check(Arc<str>),
+}
+
+impl Process {
+    pub fn lives(&self) -> bool {
+        !matches!(self.state, State::Zombie(_))
+    }
+
+    pub fn leads(&self) -> bool {
+        self.birth == self.execution
+    }
+
+    pub fn is_of(&self, job: &str) -> bool {
+        matches!(&self.owner, Owner::Job(name) if **name == *job)
+    }
+}
+
+/// What processes do at a time.
+enum Happening {
+    /// The search for a program is over.
+    Found(Box<Search>),
+    /// A process becomes its program, or has died before.
+    Executed(u64),
+    Fork(u64, usize),
+    Stop(u64),
+    End(u64, ExitStatus),
+}
+
+struct Search {
+    launch: Launch,
+    progress: Arc<Progress>,
+    sender: oneshot::Sender<SpawnOutcome>,
+    manner: Manner,
+    owner: Owner,
+}
+
+/// What the rules want to know of the kernel as it happens.
+pub trait Observer {
+    /// A process of a job is asked for, while these of it live.
+    fn started(&self, job: &str, living: usize, launch: &Launch);
+    /// The main process of a job has ended; `pid` is `None` if it was killed before it was its program.
+    fn ended(&self, job: &str, execution: u64, pid: Option<Pid>, status: ExitStatus);
+    /// A process of a check is asked for.
+    fn check_started(&self, check: &str);
+    /// The main process of a check has ended.
+    fn checked(&self, check: &str, passed: bool);
+    /// We sent a signal to the main process of a job, which lives.
+    fn signalled(&self, job: &str, signal: Signal);
+    /// A process has written a line.
+    fn printed(&self, execution: u64, line: &str);
+}
+
+/// Shared by the story and the program.
+#[derive(Clone)]
+pub struct SimulatedKernel {
+    world: Rc<RefCell<World>>,
+    observer: Rc<dyn Observer>,
+    journal: Journal,
+}
+
+struct World {
+    manners: BTreeMap<String, Manner>,
+    /// In the order of their births.
+    processes: Vec<Process>,
+    births: u64,
+    last_pid: i32,
+    pids: i32,
+    /// The next starts fail with this error number.
+    faults: (i32, u32),
+    agenda: BTreeMap<(Instant, u64), Happening>,
+    turns: u64,
+    wake: Rc<Notify>,
+    waker: Option<Waker>,
+    has_news: bool,
+    memory_kills: u64,
+}
+
+impl World {
+    fn later(&mut self, milliseconds: u64, happening: Happening) {
+        self.turns += 1;
+        let at = Instant::now() + Duration::from_millis(milliseconds);
+        self.agenda.insert((at, self.turns), happening);
+        self.wake.notify_one();
+    }
+
+    /// As SIGCHLD does: several that come together are one.
+    fn tell(&mut self) {
+        self.has_news = true;
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn get(&mut self, birth: u64) -> Option<&mut Process> {
+        self.processes.iter_mut().find(|process| process.birth == birth)
+    }
+
+    /// The next free number: one that names a group is not free.
+    fn next_pid(&mut self) -> Option<Pid> {
+        for _ in 0..self.pids {
+            self.last_pid = FIRST_PID + (self.last_pid + 1 - FIRST_PID) % self.pids;
+            let pid = Pid::new(self.last_pid)?;
+            if !self.processes.iter().any(|process| process.pid == pid || process.group == pid) {
+                return Some(pid);
+            }
+        }
+        None
+    }
+}
+
+impl SimulatedKernel {
+    pub fn new(
+        manners: BTreeMap<String, Manner>,
+        pids: i32,
+        observer: Rc<dyn Observer>,
+        journal: Journal,
+    ) -> Self {
+        let world = World {
+            manners,
+            processes: vec![],
+            births: 0,
+            last_pid: FIRST_PID,
+            pids,
+            faults: (0, 0),
+            agenda: BTreeMap::new(),
+            turns: 0,
+            wake: Rc::default(),
+            waker: None,
+            has_news: false,
+            memory_kills: 0,
+        };
+        Self { world: Rc::new(RefCell::new(world)), observer, journal }
+    }
+
+    /// Lets processes do what they do, until the run is over; `after` is called after each step.
+    pub async fn run(self, after: impl Fn()) {
+        let wake = Rc::clone(&self.world.borrow().wake);
+        loop {
+            let next = self.world.borrow().agenda.first_key_value().map(|((at, _), _)| *at);
+            match next {
+                None => wake.notified().await,
+                Some(at) if at > Instant::now() => {
+                    tokio::select! { biased; () = wake.notified() => {}, () = sleep_until(at) => {} }
+                }
+                Some(_) => {
+                    let happening = self.world.borrow_mut().agenda.pop_first();
+                    if let Some(((_, turn), happening)) = happening {
+                        self.perform(happening);
+                        after();
+                        // Of two things that happen together, the program sees the first alone or both at once.
+                        if turn % 2 == 0 {
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn behave(&self, program: &str, manner: Manner) {
+        self.world.borrow_mut().manners.insert(program.to_owned(), manner);
+    }
+
+    pub fn fail_starts(&self, errno: i32, times: u32) {
+        self.world.borrow_mut().faults = (errno, times);
+    }
+
+    /// Somebody else sends a signal to the main process of a job.
+    pub fn kill(&self, job: &str, signal: Signal) {
+        let world = self.world.borrow();
+        let main =
+            world.processes.iter().find(|it| it.is_of(job) && it.leads() && it.lives() && it.is_settled);
+        let Some(birth) = main.map(|main| main.birth) else { return };
+        drop(world);
+        self.deliver(birth, signal);
+    }
+
+    /// Looks at all processes, zombies included.
+    pub fn look<T>(&self, look: impl FnOnce(&[Process]) -> T) -> T {
+        look(&self.world.borrow().processes)
+    }
+
+    /// Whether a start has been asked for whose process is not there yet.
+    pub fn is_searched(&self, job: &str) -> bool {
+        let is_it = |happening: &Happening| match happening {
+            Happening::Found(search) => matches!(&search.owner, Owner::Job(name) if **name == *job),
+            Happening::Executed(_) | Happening::Fork(..) | Happening::Stop(_) | Happening::End(..) => false,
+        };
+        self.world.borrow().agenda.values().any(is_it)
+    }
+
+    fn perform(&self, happening: Happening) {
+        match happening {
+            Happening::Found(search) => self.found(*search),
+            Happening::Executed(birth) => self.executed(birth),
+            Happening::Fork(birth, _) | Happening::Stop(birth) | Happening::End(birth, _) => {
+                let mut world = self.world.borrow_mut();
+                let Some(process) = world.get(birth).filter(|process| process.lives()) else { return };
+                if process.state == State::Stopped {
+                    return process.postponed.push(happening);
+                }
+                drop(world);
+                match happening {
+                    Happening::Fork(_, index) => self.fork(birth, index),
+                    Happening::Stop(_) => self.stop(birth),
+                    Happening::End(_, status) => self.end(birth, status),
+                    Happening::Found(_) | Happening::Executed(_) => {}
+                }
+            }
+        }
+    }
+
+    fn found(&self, search: Search) {
+        let Search { launch, progress, sender, manner, owner } = search;
+        let pid = self.world.borrow_mut().next_pid();
+        match pid {
+            Some(pid) if progress.complete(pid) => {
+                let birth = self.make(pid, owner, manner, (launch, sender));
+                self.executed(birth);
+            }
+            Some(_) => drop(sender.send(SpawnOutcome::Cancelled)),
+            None => drop(sender.send(failed(libc::EAGAIN, None))),
+        }
+    }
+
+    /// Makes a process that is about to execute its program.
+    fn make(
+        &self,
+        pid: Pid,
+        owner: Owner,
+        manner: Manner,
+        (launch, sender): (Launch, oneshot::Sender<SpawnOutcome>),
+    ) -> u64 {
+        let (pipes, output) = match launch.output {
+            Output::Inherited => (None, None),
+            Output::Piped => {
+                let (stdout, stderr) = (pipe(), pipe());
+                (Some(Pipes { stdout: stdout.0, stderr: stderr.0 }), Some(Rc::new([stdout.1, stderr.1])))
+            }
+        };
+        let mut world = self.world.borrow_mut();
+        world.births += 1;
+        let birth = world.births;
+        world.processes.push(Process {
+            birth,
+            pid,
+            group: pid,
+            owner,
+            execution: birth,
+            state: State::Runs,
+            born: Instant::now(),
+            ended: None,
+            is_settled: false,
+            parent: None,
+            is_adopted: false,
+            becomes_at: None,
+            manner,
+            postponed: vec![],
+            output,
+            start: Some((launch, sender, pipes)),
+            printed: 0,
+        });
+        birth
+    }
+
+    /// The process has become its program, or was killed before: the start is over.
+    fn executed(&self, birth: u64) {
+        let mut world = self.world.borrow_mut();
+        let Some(process) = world.get(birth) else { return };
+        let Some((launch, sender, pipes)) = process.start.take() else { return };
+        process.is_settled = true;
+        let (pid, lives, manner) = (process.pid, process.lives(), process.manner.clone());
+        launch.note_started(pid);
+        if sender.send(SpawnOutcome::Started(Spawned { pid, pipes })).is_err() {
+            self.journal.break_rule("every start is waited for", format!("nobody waited for process {pid}"));
+        }
+        if !lives {
+            return world.tell();
+        }
+        for (index, offspring) in manner.offspring.iter().enumerate() {
+            world.later(offspring.after, Happening::Fork(birth, index));
+        }
+        if let Some(after) = manner.stops_itself {
+            world.later(after, Happening::Stop(birth));
+        }
+        live(&mut world, birth, manner.life);
+        drop(world);
+        for _ in 0..manner.lines {
+            self.print(birth, true);
+        }
+    }
+
+    fn fork(&self, parent: u64, index: usize) {
+        let mut world = self.world.borrow_mut();
+        let Some(pid) = world.next_pid() else { return };
+        world.births += 1;
+        let birth = world.births;
+        let Some(process) = world.get(parent) else { return };
+        let Some(offspring) = process.manner.offspring.get(index).copied() else { return };
+        let is_daemon = matches!(offspring.place, Place::Daemon | Place::Becoming(_));
+        let becomes_at = match offspring.place {
+            Place::Becoming(after) => Some(Instant::now() + Duration::from_millis(after.into())),
+            Place::Group | Place::Apart | Place::Daemon => None,
+        };
+        let child = Process {
+            birth,
+            pid,
+            group: if offspring.place == Place::Group { process.group } else { pid },
+            owner: process.owner.clone(),
+            execution: process.execution,
+            state: State::Runs,
+            born: Instant::now(),
+            ended: None,
+            is_settled: true,
+            parent: (!is_daemon).then_some(parent),
+            is_adopted: is_daemon,
+            becomes_at,
+            manner: Manner { life: offspring.life, at_term: offspring.at_term, ..Manner::plain() },
+            postponed: vec![],
+            output: process.output.clone(),
+            start: None,
+            printed: 0,
+        };
+        self.journal.note(format!("process {} forks {pid} {:?}", process.pid, offspring.place));
+        world.processes.push(child);
+        live(&mut world, birth, offspring.life);
+    }
+
+    fn stop(&self, birth: u64) {
+        let mut world = self.world.borrow_mut();
+        let Some(process) = world.get(birth) else { return };
+        process.state = State::Stopped;
+        self.journal.note(format!("process {} stops", process.pid));
+        // A child that stops is news as well.
+        world.tell();
+    }
+
+    /// A signal takes effect.
+    fn deliver(&self, birth: u64, signal: Signal) {
+        let mut world = self.world.borrow_mut();
+        let Some(process) = world.get(birth).filter(|process| process.lives()) else { return };
+        // Before it is its program, it handles no signal.
+        let at_term = if process.start.is_some() { AtTerm::Dies } else { process.manner.at_term };
+        let state = process.state;
+        let killed = ExitStatus::Signal { signal, core_dumped: false };
+        if signal == Signal::KILL {
+            drop(world);
+            return self.end(birth, killed);
+        }
+        if signal == Signal::CONT && state == State::Stopped {
+            process.state = State::Runs;
+            let postponed = std::mem::take(&mut process.postponed);
+            return postponed.into_iter().for_each(|happening| world.later(0, happening));
+        }
+        if ![Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP].contains(&signal) {
+            return;
+        }
+        let (end, after) = match at_term {
+            AtTerm::Dies => (killed, None),
+            AtTerm::Exits(code, after) => (ExitStatus::Code(code), Some(after)),
+            AtTerm::Ignores => return,
+        };
+        match (state, after) {
+            (State::Stopped, _) => process.postponed.push(Happening::End(birth, end)),
+            (State::Runs | State::Zombie(_), Some(after)) => world.later(after, Happening::End(birth, end)),
+            (State::Runs | State::Zombie(_), None) => {
+                drop(world);
+                self.end(birth, end);
+            }
+        }
+    }
+
+    fn end(&self, birth: u64, status: ExitStatus) {
+        if matches!(status, ExitStatus::Code(_)) {
+            self.print(birth, false);
+        }
+        let mut world = self.world.borrow_mut();
+        let starved = |process: &Process| {
+            matches!(process.manner.life, Life::Starves(_))
+                && status == ExitStatus::Signal { signal: Signal::KILL, core_dumped: false }
+        };
+        let Some(process) = world.get(birth).filter(|process| process.lives()) else { return };
+        let (pid, owner, leads, is_ours) =
+            (process.pid, process.owner.clone(), process.leads(), process.parent.is_none());
+        let is_starved = starved(process);
+        process.state = State::Zombie(status);
+        process.ended = Some(self.journal.awake());
+        process.output = None;
+        let in_execve = process.start.is_some();
+        self.journal.note(format!("process {pid} {status}"));
+        world.memory_kills += u64::from(is_starved);
+        if in_execve {
+            world.later(0, Happening::Executed(birth));
+        }
+        for child in world.processes.iter_mut().filter(|child| child.parent == Some(birth)) {
+            (child.parent, child.is_adopted) = (None, true);
+        }
+        if is_ours {
+            world.tell();
+        } else {
+            // Its parent waits for it at once.
+            world.processes.retain(|process| process.birth != birth);
+        }
+        drop(world);
+        match owner {
+            Owner::Job(job) if leads => {
+                self.observer.ended(&job, birth, (!in_execve).then_some(pid), status);
+            }
+            Owner::Check(check) if leads => self.observer.checked(&check, status.is_success()),
+            Owner::Job(_) | Owner::Check(_) => {}
+        }
+    }
+
+    /// Writes a line, or the beginning of one.
+    fn print(&self, birth: u64, is_whole: bool) {
+        let mut world = self.world.borrow_mut();
+        let Some(process) = world.get(birth).filter(|process| process.manner.lines > 0) else { return };
+        let (Some(output), Owner::Job(_)) = (process.output.clone(), &process.owner) else { return };
+        process.printed += 1;
+        let line = format!("~{birth}.{}~", process.printed);
+        drop(world);
+        let text = if is_whole { format!("{line}\n") } else { line.clone() };
+        // A pipe that nobody reads is full some time, and nobody reads what is written then.
+        if nix::unistd::write(&output[0], text.as_bytes()).is_ok() {
+            self.observer.printed(birth, &line);
+        }
+    }
+}
+
+/// Ends a process at its time.
+fn live(world: &mut World, birth: u64, life: Life) {
+    let killed = ExitStatus::Signal { signal: Signal::KILL, core_dumped: false };
+    match life {
+        Life::Serves => {}
+        Life::Ends(status, after) => world.later(after, Happening::End(birth, status)),
+        Life::Starves(after) => world.later(after, Happening::End(birth, killed)),
+    }
+}
+
+fn failed(errno: i32, child: Option<Pid>) -> SpawnOutcome {
+    let error = SpawnError::new("execute it".into(), io::Error::from_raw_os_error(errno));
+    SpawnOutcome::Failed { error, child }
+}
+
+fn pipe() -> (OwnedFd, OwnedFd) {
+    nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).expect("a pipe")
+}
+
+impl SimulatedKernel {
+    fn begin(&self, launch: Launch) -> Spawning {
+        let program = launch.command.program.clone();
+        let owner = match &launch.variable {
+            Some(_) => Owner::Job(program.as_str().into()),
+            None => Owner::Check(program.as_str().into()),
+        };
+        match &owner {
+            Owner::Job(job) => {
+                let living = self.look(|all| all.iter().filter(|it| it.is_of(job) && it.lives()).count());
+                self.observer.started(job, living, &launch);
+            }
+            Owner::Check(check) => self.observer.check_started(check),
+        }
+        let mut world = self.world.borrow_mut();
+        let manner = world.manners.get(&program).cloned().unwrap_or_else(Manner::plain);
+        let mut start = manner.start;
+        if world.faults.1 > 0 {
+            world.faults.1 -= 1;
+            let errno = world.faults.0;
+            start = if errno == libc::E2BIG { Start::FailsToExecute(errno) } else { Start::Fails(errno) };
+        }
+        let (sender, outcome) = oneshot::channel();
+        let progress: Arc<Progress> = Arc::default();
+        let spawning = Spawning { progress: Arc::clone(&progress), outcome };
+        if let Start::Fails(errno) = start {
+            drop(world);
+            self.journal.note(format!("start {program}: fails, error {errno}"));
+            let _ = sender.send(failed(errno, None));
+            return spawning;
+        }
+        if let Start::Searches(after) = start {
+            self.journal.note(format!("start {program}: searches for {after} ms"));
+            let search = Search { launch, progress, sender, manner, owner };
+            world.later(after, Happening::Found(Box::new(search)));
+            return spawning;
+        }
+        let Some(pid) = world.next_pid() else {
+            let _ = sender.send(failed(libc::EAGAIN, None));
+            return spawning;
+        };
+        drop(world);
+        progress.complete(pid);
+        self.journal.note(format!("start {program}: process {pid}, {start:?}"));
+        let birth = self.make(pid, owner, manner, (launch, sender));
+        match start {
+            Start::AtOnce => self.executed(birth),
+            Start::Executes(after) => self.world.borrow_mut().later(after, Happening::Executed(birth)),
+            Start::FailsToExecute(errno) => self.fail_to_execute(birth, errno),
+            Start::Hangs | Start::Searches(_) | Start::Fails(_) => {}
+        }
+        spawning
+    }
+
+    fn fail_to_execute(&self, birth: u64, errno: i32) {
+        let mut world = self.world.borrow_mut();
+        let Some(process) = world.get(birth) else { return };
+        process.state = State::Zombie(ExitStatus::Code(127));
+        process.ended = Some(self.journal.awake());
+        process.is_settled = true;
+        let pid = process.pid;
+        if let Some((_, sender, _)) = process.start.take() {
+            let _ = sender.send(failed(errno, Some(pid)));
+        }
+        world.tell();
+    }
+}

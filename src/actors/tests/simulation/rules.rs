@@ -1,0 +1,354 @@
+//! What must hold in every run. Facts come in from the kernel, from the events and from the replies to clients; a rule that
+//! is broken is noted in the journal. Nothing here looks at the decisions of the program, only at what it did.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::consul::SimulatedConsul;
+use super::journal::Journal;
+use super::story::Program;
+use crate::config::spec::{JobSpec, Limit, StopBudget, Trigger};
+use crate::messages::control::JobOrder;
+use crate::messages::event::{Event, EventCode, EventKey, Source};
+use crate::messages::health::Health;
+use crate::messages::job::Phase;
+use crate::messages::process::{ExitStatus, Pid};
+use crate::messages::status::Board;
+
+mod events;
+mod facts;
+mod given_up;
+mod inspection;
+mod needs;
+mod settled;
+
+pub use facts::VARIABLE;
+use given_up::GivenUp;
+
+/// How long the program may take for what it does at once.
+const AT_ONCE: Duration = Duration::from_millis(150);
+
+/// Whoever stops us may signal us twice in one go.
+const REPEAT_AFTER: Duration = Duration::from_millis(250);
+
+/// Shared by all that happens in a run.
+#[derive(Clone)]
+pub struct Rules {
+    ledger: Rc<RefCell<Ledger>>,
+    board: Rc<OnceCell<Board>>,
+    consul: SimulatedConsul,
+    pending: Pending,
+    pub journal: Journal,
+}
+
+/// What clients asked for and have no reply to. Replies are looked for before every step, so that what follows from an
+/// accepted order is not seen before the order.
+type Pending = Rc<RefCell<Vec<Pin<Box<dyn Future<Output = ()>>>>>>;
+
+/// What is known of a run.
+struct Ledger {
+    program: Program,
+    jobs: BTreeMap<Arc<str>, Account>,
+    /// Every event so far.
+    past: HashSet<EventKey>,
+    last_sequence: u64,
+    /// The events of this moment.
+    moment: (Duration, Vec<(u64, EventKey)>),
+    /// When `shutdown` was published.
+    shutdown: Option<Duration>,
+    /// When the first signal asked for the end, on the clock of the program.
+    asked_to_end: Option<Instant>,
+    /// When a second signal asked for the end.
+    killed: Option<Duration>,
+    /// A reload was asked for without a reply: which jobs are new is not known.
+    is_blurred: bool,
+    /// Reloads that are under way.
+    reloads: u32,
+    /// Ends of processes that no event has told yet.
+    ends: Vec<End>,
+    environ: Option<u32>,
+    given_up: Vec<GivenUp>,
+    /// The lines of each execution that are written and not logged.
+    lines: HashMap<u64, Vec<String>>,
+    maintenance_since: Option<Duration>,
+    /// When the log was last full.
+    flooded: Duration,
+}
+
+/// The end of a job's main process.
+struct End {
+    job: Arc<str>,
+    execution: u64,
+    /// `None` if it was killed before it was its program.
+    pid: Option<Pid>,
+    status: ExitStatus,
+    at: Duration,
+}
+
+/// What is known of one job, since it was configured.
+struct Account {
+    spec: Arc<JobSpec>,
+    /// Whether a reload brought it.
+    is_new: bool,
+    /// When it was configured, on the real clock of the run.
+    since: Instant,
+    /// Events of its trigger that have come.
+    seen: Vec<EventKey>,
+    /// The last event before it was configured, or before its last run.
+    after: u64,
+    /// How often its trigger fired.
+    fired: u32,
+    /// How often it was started or restarted by hand.
+    by_hand: u32,
+    /// Whether it was told to stop by hand.
+    is_told: bool,
+    starts: u32,
+    last_start: Duration,
+    /// Its trigger fired after its last start.
+    is_due: bool,
+    is_stopping: bool,
+    /// The number of its `stopping` event, and when it was.
+    stopping: Option<(u64, Duration)>,
+    is_over: bool,
+    over_since: Duration,
+    health: Health,
+    /// The last outcome of each check of its present execution.
+    checks: BTreeMap<String, bool>,
+    /// When a check last failed or began anew.
+    doubtful: Duration,
+    phase: Option<(Phase, Duration)>,
+    /// Since when its service is advertised although nothing serves.
+    unserved: Option<Duration>,
+    idle: Option<Duration>,
+}
+
+impl Account {
+    fn new(spec: Arc<JobSpec>, is_new: bool, (now, after): (Duration, u64)) -> Self {
+        let mut account = Self {
+            is_new,
+            since: Instant::now(),
+            seen: vec![],
+            after,
+            fired: 0,
+            by_hand: 0,
+            is_told: false,
+            starts: 0,
+            last_start: now,
+            is_due: false,
+            is_stopping: false,
+            stopping: None,
+            is_over: false,
+            over_since: Duration::ZERO,
+            health: Health::Unknown,
+            checks: BTreeMap::new(),
+            doubtful: now,
+            phase: None,
+            unserved: None,
+            idle: None,
+            spec,
+        };
+        if is_new {
+            account.observe(&startup());
+        }
+        account
+    }
+
+    /// Takes note of an event that its `when` may name.
+    fn observe(&mut self, key: &EventKey) {
+        if self.is_stopping || self.is_over {
+            return;
+        }
+        let is_first = self.fired == 0;
+        let fires = match &self.spec.when.trigger {
+            Trigger::Once(wanted) => is_first && wanted == key,
+            Trigger::Each(wanted) => wanted == key,
+            Trigger::Any(wanted) => is_first && wanted.contains(key),
+            Trigger::Interval(_) => is_first && *key == startup(),
+            Trigger::Cron(_) => false,
+            Trigger::All(wanted) => {
+                if wanted.contains(key) && !self.seen.contains(key) {
+                    self.seen.push(key.clone());
+                }
+                is_first && wanted.iter().all(|wanted| self.seen.contains(wanted))
+            }
+        };
+        self.fired += u32::from(fires);
+        self.is_due |= fires;
+    }
+
+    /// How often it may be executed, as long as nobody starts it by hand.
+    fn most_starts(&self) -> Option<u32> {
+        let Limit::Finite(restarts) = self.spec.restarts else { return None };
+        let triggers = if let Trigger::Each(_) = self.spec.when.trigger { self.fired } else { 1 };
+        Some(triggers.saturating_mul(restarts + 1))
+    }
+}
+
+fn startup() -> EventKey {
+    EventKey { code: EventCode::Startup, source: Source::Global }
+}
+
+impl Rules {
+    pub fn new(program: &Program, consul: SimulatedConsul, journal: Journal) -> Self {
+        let account = |job: &JobSpec| {
+            (Arc::clone(&job.name), Account::new(Arc::new(job.clone()), false, (Duration::ZERO, 0)))
+        };
+        let ledger = Ledger {
+            jobs: program.jobs.iter().map(account).collect(),
+            program: program.clone(),
+            past: HashSet::new(),
+            last_sequence: 0,
+            moment: (Duration::ZERO, vec![]),
+            shutdown: None,
+            asked_to_end: None,
+            killed: None,
+            is_blurred: false,
+            reloads: 0,
+            ends: vec![],
+            environ: None,
+            given_up: vec![],
+            lines: HashMap::new(),
+            maintenance_since: None,
+            flooded: Duration::ZERO,
+        };
+        Self {
+            ledger: Rc::new(RefCell::new(ledger)),
+            board: Rc::default(),
+            consul,
+            pending: Rc::default(),
+            journal,
+        }
+    }
+
+    /// The board of the program, once that is there.
+    pub fn read_from(&self, board: Board) {
+        let _ = self.board.set(board);
+    }
+
+    fn phase_of(&self, job: &str) -> Option<Phase> {
+        Some(self.board.get()?.read().jobs.get(job)?.phase)
+    }
+
+    fn break_rule(&self, rule: &'static str, how: impl Into<String>) {
+        self.journal.break_rule(rule, how);
+    }
+
+    /// A client waits for a reply.
+    pub fn ask(&self, reply: impl Future<Output = ()> + 'static) {
+        self.pending.borrow_mut().push(Box::pin(reply));
+        // The request is sent when its reply is first asked for.
+        self.settle_replies();
+    }
+
+    /// Hears the replies that have come.
+    pub fn settle_replies(&self) {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut pending = std::mem::take(&mut *self.pending.borrow_mut());
+        pending.retain_mut(|reply| reply.as_mut().poll(&mut context) == Poll::Pending);
+        self.pending.borrow_mut().append(&mut pending);
+    }
+
+    pub fn awaits_replies(&self) -> bool {
+        !self.pending.borrow().is_empty()
+    }
+
+    /// A client's order was accepted.
+    pub fn ordered(&self, job: &str, order: JobOrder) {
+        let mut ledger = self.ledger.borrow_mut();
+        let Ledger { jobs, given_up, .. } = &mut *ledger;
+        let Some(account) = jobs.get_mut(job) else { return };
+        match order {
+            JobOrder::Start | JobOrder::Restart => {
+                account.by_hand += 1;
+                account.is_told = true;
+                // A job that is complete can be started by hand, and then all can come that could not.
+                given_up.retain(|given_up| given_up.counts_on(job));
+            }
+            JobOrder::Stop => account.is_told = true,
+            JobOrder::Signal(_) => {}
+        }
+    }
+
+    /// A variable is set for processes that start from now on.
+    pub fn set_environ(&self, value: u32) {
+        self.ledger.borrow_mut().environ = Some(value);
+    }
+
+    pub fn reload_began(&self) {
+        self.ledger.borrow_mut().reloads += 1;
+    }
+
+    /// A reload is over; if it changed anything, these jobs are new.
+    pub fn reloaded(&self, outcome: Option<(Program, Vec<String>)>) {
+        let mut ledger = self.ledger.borrow_mut();
+        let now = (self.journal.awake(), ledger.last_sequence);
+        ledger.reloads = ledger.reloads.saturating_sub(1);
+        let Some((program, started)) = outcome else { return };
+        ledger.given_up.clear();
+        ledger.jobs.retain(|name, _| program.jobs.iter().any(|job| job.name == *name));
+        let is_new = |name: &str| started.iter().any(|started| *started == *name);
+        let healthy: Vec<EventKey> = ledger
+            .jobs
+            .values()
+            .filter(|kept| kept.health == Health::Healthy && !kept.is_stopping && !is_new(&kept.spec.name))
+            .map(|kept| EventKey {
+                code: EventCode::Healthy,
+                source: Source::Job(Arc::clone(&kept.spec.name)),
+            })
+            .collect();
+        for job in program.jobs.iter().filter(|job| is_new(&job.name)) {
+            let mut account = Account::new(Arc::new(job.clone()), true, now);
+            if !matches!(job.when.trigger, Trigger::Each(_)) {
+                // What still holds need not happen again.
+                healthy.iter().for_each(|key| account.observe(key));
+            }
+            ledger.jobs.insert(Arc::clone(&job.name), account);
+        }
+        ledger.program = program;
+    }
+
+    /// A reload was asked for by a signal: when it happens, and what it changes, is not told.
+    pub fn blur(&self) {
+        self.ledger.borrow_mut().is_blurred = true;
+    }
+
+    /// A signal asks for the end. One that comes at least 250 ms after the first kills.
+    pub fn asked_to_end(&self) {
+        let (now, mut ledger) = (self.journal.awake(), self.ledger.borrow_mut());
+        let first = *ledger.asked_to_end.get_or_insert(Instant::now());
+        if ledger.shutdown.is_some() && first.elapsed() >= REPEAT_AFTER {
+            ledger.killed.get_or_insert(now);
+        }
+    }
+
+    pub fn is_shutting_down(&self) -> bool {
+        self.ledger.borrow().shutdown.is_some()
+    }
+
+    pub fn has_reloads(&self) -> bool {
+        self.ledger.borrow().reloads > 0
+    }
+
+    /// Two subscribers see the same events in the same order.
+    pub fn compare(&self, all: &[Arc<Event>], some: &[Arc<Event>], wanted: &[EventKey]) {
+        let expected = all.iter().filter(|event| wanted.contains(&event.key)).map(|event| event.sequence);
+        if !expected.eq(some.iter().map(|event| event.sequence)) {
+            self.break_rule("all subscribers see one order", format!("of {wanted:?}"));
+        }
+    }
+}
+
+/// The time that a shutdown may take.
+fn budget(budget: StopBudget) -> Duration {
+    match budget {
+        StopBudget::Immediate => Duration::ZERO,
+        StopBudget::Within(time) => time,
+    }
+}

@@ -1,0 +1,272 @@
+//! Rules about events, each looked at when it is delivered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::kernel::{Process, SimulatedKernel};
+use super::given_up::GivenUp;
+use super::{AT_ONCE, Account, Ledger, Rules, needs};
+use crate::config::spec::{Limit, StopBudget, Trigger};
+use crate::messages::event::{Event, EventCode, Source};
+use crate::messages::health::Health;
+use crate::messages::job::Phase;
+use crate::messages::process::ExitStatus;
+use crate::messages::signal::Signal;
+
+/// So long Consul has to be well until what was wrong is right again: a call may take 5 s, and the pause after it 5 s.
+pub(super) const RECOVERED_AFTER: Duration = Duration::from_secs(11);
+
+impl Rules {
+    /// An event was delivered.
+    pub fn happened(&self, event: &Event, kernel: &SimulatedKernel) {
+        self.check_sequence(event);
+        self.check_given_up();
+        match (&event.key.source, event.key.code) {
+            (Source::Job(name), code) => self.happened_to(name, code, event, kernel),
+            (Source::Global, EventCode::Shutdown) => {
+                let now = self.journal.awake();
+                if self.ledger.borrow_mut().shutdown.replace(now).is_some() {
+                    self.break_rule("a shutdown begins once", "it began again");
+                }
+                self.ledger.borrow_mut().given_up.clear();
+            }
+            (Source::Global, EventCode::EnterMaintenance) => {
+                self.ledger.borrow_mut().maintenance_since = Some(self.journal.awake());
+                self.forget_health();
+            }
+            (Source::Global, EventCode::ExitMaintenance) => {
+                self.ledger.borrow_mut().maintenance_since = None;
+                self.forget_health();
+            }
+            (Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_), _) => {}
+        }
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.past.insert(event.key.clone());
+        ledger.moment.1.push((event.sequence, event.key.clone()));
+        for account in ledger.jobs.values_mut() {
+            account.observe(&event.key);
+        }
+    }
+
+    fn check_sequence(&self, event: &Event) {
+        let mut ledger = self.ledger.borrow_mut();
+        if event.sequence != ledger.last_sequence + 1 {
+            self.break_rule("events are delivered in the order of their numbers", event.key.to_string());
+        }
+        ledger.last_sequence = event.sequence;
+    }
+
+    fn forget_health(&self) {
+        let now = self.journal.awake();
+        for account in self.ledger.borrow_mut().jobs.values_mut() {
+            account.health = Health::Unknown;
+            account.doubtful = now;
+        }
+    }
+
+    fn happened_to(&self, name: &Arc<str>, code: EventCode, event: &Event, kernel: &SimulatedKernel) {
+        match code {
+            EventCode::ExitSuccess | EventCode::ExitFailed => self.check_end(name, event, kernel),
+            EventCode::Healthy | EventCode::Unhealthy => self.check_health(name, code),
+            EventCode::Stopping => {
+                self.check_stopping(name, event.sequence);
+                self.check_order_of_stops(name, kernel);
+            }
+            EventCode::Stopped => self.check_stopped(name, kernel),
+            EventCode::Startup
+            | EventCode::Shutdown
+            | EventCode::Changed
+            | EventCode::EnterMaintenance
+            | EventCode::ExitMaintenance
+            | EventCode::Signal => {}
+        }
+    }
+
+    /// The end of a process is told after it, once, with its status, and after all that it has written.
+    fn check_end(&self, name: &str, event: &Event, kernel: &SimulatedKernel) {
+        let mut ledger = self.ledger.borrow_mut();
+        if event.key.code == EventCode::ExitSuccess && event.detail.status != Some(0) {
+            self.break_rule("only status 0 is a success", format!("{name}: {:?}", event.detail.status));
+        }
+        // A process that did not become its program is told without its number.
+        let Some(pid) = event.detail.pid else {
+            let killed = ExitStatus::Signal { signal: Signal::KILL, core_dumped: false };
+            // One that was killed just after that is told in the same way.
+            return ledger
+                .ends
+                .retain(|end| *end.job != *name || (end.pid.is_some() && end.status != killed));
+        };
+        let is_it =
+            |end: &super::End| *end.job == *name && end.pid.is_some_and(|ended| ended.number() == pid);
+        let place = ledger.ends.iter().position(is_it);
+        let Some(place) = place else {
+            return self.break_rule("an end is told once and after it", format!("process {pid} of {name}"));
+        };
+        let end = ledger.ends.remove(place);
+        if event.detail.status != Some(end.status.shell_code()) {
+            let told = format!("{name}: {:?} instead of {}", event.detail.status, end.status.shell_code());
+            self.break_rule("no exit status is lost", told);
+        }
+        let lost = ledger.lines.remove(&end.execution).unwrap_or_default();
+        if let Some(line) = lost.first() {
+            self.break_rule("no line is lost", format!("{line} of {name} is not logged"));
+        }
+        let lives = kernel.look(|all| all.iter().any(|it| it.birth == end.execution && it.lives()));
+        if lives {
+            self.break_rule("an end is told once and after it", format!("process {pid} of {name} lives"));
+        }
+    }
+
+    fn check_health(&self, name: &str, code: EventCode) {
+        let now = self.journal.awake();
+        let mut ledger = self.ledger.borrow_mut();
+        let Some(account) = ledger.jobs.get_mut(name) else { return };
+        if account.is_stopping {
+            self.break_rule("a job that stops has no news of its health", name);
+        }
+        let health = if code == EventCode::Healthy { Health::Healthy } else { Health::Unhealthy };
+        if account.health == health {
+            self.break_rule("health is told when it changes", format!("{name} {health} twice"));
+        }
+        account.health = health;
+        account.doubtful = now;
+        let passes = |check: &Arc<str>| account.checks.get(&**check).copied().unwrap_or(false);
+        let all_pass = account.spec.health.iter().all(|check| passes(&check.name));
+        if health == Health::Healthy && !all_pass {
+            self.break_rule("a job is healthy when all its checks passed", name);
+        }
+    }
+
+    /// `stopping` comes once, and for a reason.
+    fn check_stopping(&self, name: &Arc<str>, sequence: u64) {
+        let phases = self.board.get().map(|board| {
+            board.read().jobs.iter().map(|(name, job)| (Arc::clone(name), job.phase)).collect::<Vec<_>>()
+        });
+        let mut ledger = self.ledger.borrow_mut();
+        let is_expected = ledger.shutdown.is_some() || ledger.reloads > 0 || ledger.is_blurred;
+        let Ledger { jobs, given_up, .. } = &mut *ledger;
+        let Some(account) = jobs.get_mut(name) else { return };
+        if account.is_stopping {
+            self.break_rule("`stopping` and `stopped` take turns", format!("{name} stops twice"));
+        }
+        account.is_stopping = true;
+        account.stopping = Some((sequence, self.journal.awake()));
+        account.health = Health::Unknown;
+        if is_expected || account.is_told {
+            return;
+        }
+        let waits = account.starts == 0 && (account.spec.exec.is_some() || account.fired == 0);
+        let ran_for_each = account.starts > 0 && matches!(account.spec.when.trigger, Trigger::Each(_));
+        // A reply to a reload may be heard some time after it.
+        let lasted = account.since.elapsed() + if account.is_new { AT_ONCE } else { Duration::ZERO };
+        let expired = account.spec.when.timeout.is_some_and(|timeout| lasted >= timeout);
+        if (waits && !expired) || ran_for_each {
+            let halted = phases.unwrap_or_default().into_iter().filter(|(_, phase)| *phase == Phase::Halted);
+            let halted = halted.map(|(name, _)| name).collect();
+            given_up.push(GivenUp::new(account, halted, self.journal.awake()));
+        } else if account.starts > 0 || account.spec.exec.is_none() {
+            self.check_completed(name, account);
+        }
+    }
+
+    /// A job that nobody told to stop has had all its runs.
+    fn check_completed(&self, name: &str, account: &Account) {
+        let had_all = match account.spec.restarts {
+            Limit::Unlimited => false,
+            Limit::Finite(restarts) => account.starts > restarts || account.spec.exec.is_none(),
+        };
+        if !had_all && !account.is_new {
+            self.break_rule("a job has all its runs", format!("{name} is over after {}", account.starts));
+        }
+    }
+
+    fn check_stopped(&self, name: &str, kernel: &SimulatedKernel) {
+        let now = self.journal.awake();
+        let lived = |it: &Process| it.is_of(name) && it.lives() && it.born < tokio::time::Instant::now();
+        if kernel.look(|all| all.iter().any(lived)) {
+            self.break_rule("`stopped` is never told while a process lives", name);
+        }
+        {
+            let mut ledger = self.ledger.borrow_mut();
+            let Some(account) = ledger.jobs.get_mut(name) else { return };
+            if !account.is_stopping {
+                self.break_rule(
+                    "`stopping` and `stopped` take turns",
+                    format!("{name} stopped without a word"),
+                );
+            }
+            account.is_stopping = false;
+            account.is_over = true;
+            account.over_since = now;
+        }
+        if self.ledger.borrow().killed.is_none() {
+            self.check_withdrawn(name, "a job is withdrawn before it is stopped");
+        }
+    }
+
+    /// While Consul is well, the service of a job is not registered at this moment.
+    pub(super) fn check_withdrawn(&self, name: &str, rule: &'static str) {
+        let now = self.journal.awake();
+        let ledger = self.ledger.borrow();
+        // What is killed does not wait for Consul.
+        let end = ledger.shutdown.map(|began| began + super::budget(ledger.program.budget));
+        let is_killed = ledger.killed.is_some() || end.is_some_and(|end| now >= end);
+        let Some(account) = ledger.jobs.get(name).filter(|_| !is_killed) else { return };
+        if account.spec.advertise.is_none() || !ledger.program.has_consul {
+            return;
+        }
+        let is_registered = self.consul.look(|services, well_since| {
+            well_since.is_some_and(|since| now.saturating_sub(since) > RECOVERED_AFTER)
+                && services.values().any(|service| service.name == name)
+        });
+        drop(ledger);
+        if is_registered {
+            self.break_rule(rule, name);
+        }
+    }
+
+    /// In a shutdown, a job that runs is told to stop after the running jobs that needed it.
+    fn check_order_of_stops(&self, name: &str, kernel: &SimulatedKernel) {
+        let ledger = self.ledger.borrow();
+        let (Some(began), StopBudget::Within(budget)) = (ledger.shutdown, ledger.program.budget) else {
+            return;
+        };
+        let is_late = self.journal.awake() >= began + budget.mul_f64(0.8) - Duration::from_millis(2);
+        let runs =
+            |job: &str| kernel.look(|all| all.iter().any(|it| it.is_of(job) && it.leads() && it.lives()));
+        let was_told = ledger.jobs.get(name).is_none_or(|account| account.is_told) || ledger.is_blurred;
+        if is_late || ledger.killed.is_some() || was_told || ledger.reloads > 0 || !runs(name) {
+            return;
+        }
+        let jobs: Vec<_> = ledger.jobs.values().map(|account| Arc::clone(&account.spec)).collect();
+        if needs::has_circle(&jobs) {
+            return;
+        }
+        for job in jobs.iter().filter(|job| *job.name != *name && runs(&job.name)) {
+            let is_stopping = ledger.jobs.get(&job.name).is_some_and(|account| account.is_stopping);
+            if needs::needs(&jobs, job, name) {
+                let how = format!("{name} stops while {} runs, stopping: {is_stopping}", job.name);
+                self.break_rule("a job stops after those that need it", how);
+            }
+        }
+    }
+
+    /// Looks at the events of the last moment, all together: jobs that wait for each other are given up together.
+    pub(super) fn check_given_up(&self) {
+        let now = self.journal.awake();
+        let mut ledger = self.ledger.borrow_mut();
+        if ledger.moment.0 == now {
+            return;
+        }
+        let (_, events) = std::mem::replace(&mut ledger.moment, (now, vec![]));
+        let all: Vec<GivenUp> = ledger.given_up.clone();
+        for given_up in &mut ledger.given_up {
+            for (sequence, key) in &events {
+                if given_up.is_wrong_after(*sequence, key, &all) {
+                    let how = format!("{} does not wait for {key}", given_up.name());
+                    self.break_rule("no job is given up whose event can come", how);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Rules about what the kernel tells: starts, ends, signals and lines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::kernel::Observer;
+use super::{AT_ONCE, Account, End, Rules, budget};
+use crate::config::spec::Trigger;
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::health::Health;
+use crate::messages::job::Phase;
+use crate::messages::process::{ExitStatus, Pid};
+use crate::messages::signal::Signal;
+use crate::process::Launch;
+
+/// The variable that clients set.
+pub const VARIABLE: &str = "SIMULATED";
+
+impl Observer for Rules {
+    fn started(&self, job: &str, living: usize, launch: &Launch) {
+        self.settle_replies();
+        if living > 0 {
+            self.break_rule("never two executions of a job", format!("{living} processes of {job} live"));
+        }
+        let now = self.journal.awake();
+        let mut ledger = self.ledger.borrow_mut();
+        let (is_blurred, environ) = (ledger.is_blurred, ledger.environ);
+        let keys = ledger.jobs.get(job).map(|account| Arc::clone(&account.spec));
+        let keys = keys.iter().flat_map(|spec| spec.when.trigger.keys());
+        let has_come = keys.into_iter().any(|key| ledger.past.contains(key));
+        let after = ledger.last_sequence;
+        let Some(account) = ledger.jobs.get_mut(job) else {
+            drop(ledger);
+            if !is_blurred {
+                self.break_rule("only configured jobs are started", job);
+            }
+            return;
+        };
+        account.starts += 1;
+        account.after = after;
+        account.last_start = now;
+        account.is_due = false;
+        account.health = Health::Unknown;
+        account.checks.clear();
+        account.doubtful = now;
+        account.phase = None;
+        let was_over = std::mem::take(&mut account.is_over);
+        if let Some(value) = environ {
+            let told = launch.whole_environment();
+            let told = told.as_ref().ok().and_then(|told| told.get(VARIABLE));
+            if told.is_none_or(|told| *told != *value.to_string()) {
+                self.break_rule("a process has the variables that were set before", job);
+            }
+        }
+        if is_blurred || account.by_hand > 0 {
+            return;
+        }
+        let from_the_past = account.is_new && has_come;
+        if account.fired == 0 && !from_the_past {
+            self.break_rule("a job starts after its event", format!("{job} was not triggered"));
+        }
+        if was_over {
+            self.break_rule("a job that is over does not run again", job);
+        }
+        let most = account.most_starts().filter(|_| !from_the_past);
+        if let Some(most) = most.filter(|most| account.starts > *most) {
+            self.break_rule(
+                "a job is restarted as often as configured",
+                format!("{job}: more than {most} starts"),
+            );
+        }
+    }
+
+    fn ended(&self, job: &str, execution: u64, pid: Option<Pid>, status: ExitStatus) {
+        let at = self.journal.awake();
+        self.ledger.borrow_mut().ends.push(End { job: Arc::from(job), execution, pid, status, at });
+    }
+
+    fn check_started(&self, check: &str) {
+        self.settle_replies();
+        let since = self.ledger.borrow().maintenance_since;
+        if since.is_some_and(|since| self.journal.awake() > since) {
+            self.break_rule("nothing is checked in maintenance", check);
+        }
+    }
+
+    fn checked(&self, check: &str, passed: bool) {
+        self.settle_replies();
+        let now = self.journal.awake();
+        let job = check.trim_start_matches("check-").trim_end_matches("-too");
+        if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job) {
+            account.checks.insert(check.to_owned(), passed);
+            if !passed {
+                account.doubtful = now;
+            }
+        }
+    }
+
+    fn signalled(&self, job: &str, signal: Signal) {
+        if ![Signal::TERM, Signal::KILL].contains(&signal) {
+            return;
+        }
+        match self.phase_of(job) {
+            Some(Phase::Running) => self.break_rule("a process that serves is not asked to end", job),
+            Some(phase) if phase.is_stopping() && signal == Signal::TERM => {
+                self.check_withdrawn(job, "a job is withdrawn before it gets its stop signal");
+                self.check_hold(job);
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    fn printed(&self, execution: u64, line: &str) {
+        self.ledger.borrow_mut().lines.entry(execution).or_default().push(line.to_owned());
+    }
+}
+
+impl Rules {
+    /// A job gets its stop signal after the jobs that its `stopping` has started, unless they take too long.
+    fn check_hold(&self, name: &str) {
+        let now = self.journal.awake();
+        let ledger = self.ledger.borrow();
+        let Some(account) = ledger.jobs.get(name) else { return };
+        let Some((stopping, since)) = account.stopping else { return };
+        let in_shutdown = ledger.shutdown.map(|began| began + budget(ledger.program.budget).mul_f64(0.8));
+        let limit = since + account.spec.stop.wait.unwrap_or(Duration::from_secs(5));
+        let latest = in_shutdown.map_or(limit, |last_call| limit.min(last_call));
+        if now + AT_ONCE >= latest || ledger.killed.is_some() || ledger.is_blurred {
+            return;
+        }
+        let key = EventKey { code: EventCode::Stopping, source: Source::Job(Arc::clone(&account.spec.name)) };
+        let acts = |other: &&Account| {
+            let is_started_by_it = matches!(&other.spec.when.trigger, Trigger::Once(wanted) if *wanted == key)
+                && other.starts == 1
+                && other.by_hand == 0
+                && other.last_start == since
+                && other.after >= stopping;
+            is_started_by_it && matches!(self.phase_of(&other.spec.name), Some(Phase::Running))
+        };
+        if let Some(other) = ledger.jobs.values().find(acts) {
+            let how = format!("{} still acts on the end of {name}", other.spec.name);
+            self.break_rule("a stop waits for those that act on it", how);
+        }
+    }
+
+    /// What has come into the log.
+    pub fn logged(&self, text: &[u8]) {
+        let text = String::from_utf8_lossy(text);
+        let mut ledger = self.ledger.borrow_mut();
+        for line in text.lines() {
+            let Some(start) = line.find('~') else { continue };
+            let mark = &line[start..];
+            let birth = mark.trim_start_matches('~').split('.').next().and_then(|birth| birth.parse().ok());
+            let Some(lines) = birth.and_then(|birth: u64| ledger.lines.get_mut(&birth)) else { continue };
+            if lines.first().is_some_and(|first| first == mark) {
+                lines.remove(0);
+            } else {
+                self.break_rule(
+                    "lines are logged once and in order",
+                    format!("{mark}, expected {:?}", lines.first()),
+                );
+            }
+        }
+    }
+}

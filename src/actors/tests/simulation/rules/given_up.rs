@@ -1,0 +1,81 @@
+//! The oracle about jobs that were given up: in the rest of the run, what they waited for must not come.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Account;
+use crate::config::spec::{JobSpec, Trigger};
+use crate::messages::event::{EventCode, EventKey, Source};
+
+/// A job that nobody told to stop and that stopped while it waited.
+#[derive(Clone)]
+pub(super) struct GivenUp {
+    spec: Arc<JobSpec>,
+    at: Duration,
+    /// The last event before it was configured, or before its last run.
+    after: u64,
+    /// Events of its trigger that have come.
+    seen: Vec<EventKey>,
+    /// Jobs that were stopped by hand then, and can be started again.
+    halted: HashSet<Arc<str>>,
+}
+
+impl GivenUp {
+    pub(super) fn new(account: &Account, halted: HashSet<Arc<str>>, at: Duration) -> Self {
+        let after = account.after;
+        Self { spec: Arc::clone(&account.spec), at, after, seen: account.seen.clone(), halted }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// Whether it counts when a job is started by hand: only one that was stopped by hand can still publish events.
+    pub(super) fn counts_on(&self, job: &str) -> bool {
+        self.halted.iter().any(|halted| **halted == *job)
+    }
+
+    /// Takes note of an event that came about when it was given up, or later; true if it would have started it.
+    pub(super) fn is_wrong_after(&mut self, sequence: u64, key: &EventKey, all: &[Self]) -> bool {
+        if sequence <= self.after || self.is_of_a_circle(key, all) {
+            return false;
+        }
+        match &self.spec.when.trigger {
+            Trigger::Once(wanted) | Trigger::Each(wanted) => wanted == key,
+            Trigger::Any(wanted) => wanted.contains(key),
+            Trigger::Interval(_) | Trigger::Cron(_) => false,
+            Trigger::All(wanted) => {
+                if wanted.contains(key) && !self.seen.contains(key) {
+                    self.seen.push(key.clone());
+                }
+                wanted.iter().all(|wanted| self.seen.contains(wanted))
+            }
+        }
+    }
+
+    /// Jobs that wait for each other's end are given up together, and then their ends come.
+    fn is_of_a_circle(&self, key: &EventKey, all: &[Self]) -> bool {
+        let Source::Job(source) = &key.source else { return false };
+        if !matches!(key.code, EventCode::Stopping | EventCode::Stopped) {
+            return false;
+        }
+        let mut reached: Vec<&str> = vec![source];
+        let mut next = 0;
+        while let Some(name) = reached.get(next).copied() {
+            next += 1;
+            if name == self.name() {
+                return true;
+            }
+            let together = all.iter().filter(|other| other.at == self.at && other.name() == name);
+            for wanted in together.flat_map(|other| other.spec.when.trigger.keys()) {
+                if let Source::Job(name) | Source::Check(name) = &wanted.source
+                    && !reached.contains(&&**name)
+                {
+                    reached.push(name);
+                }
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,158 @@
+//! Rules about states, looked at after every step: how long each may last.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::kernel::{Process, SimulatedKernel, State};
+use super::events::RECOVERED_AFTER;
+use super::{AT_ONCE, Account, Ledger, Rules};
+use crate::config::spec::JobSpec;
+use crate::messages::job::Phase;
+
+/// The rest of a group has a second between SIGTERM and SIGKILL.
+const SWEEP: Duration = Duration::from_millis(1300);
+/// How long what a job has in Consul may differ from what it should have, while Consul is well.
+const SETTLED_AFTER: Duration = Duration::from_secs(3);
+
+impl Rules {
+    /// Looks at everything.
+    pub fn inspect(&self, kernel: &SimulatedKernel, is_flooded: bool) {
+        let Some(board) = self.board.get() else { return };
+        let now = self.journal.awake();
+        self.check_given_up();
+        let mut ledger = self.ledger.borrow_mut();
+        if is_flooded {
+            ledger.flooded = now;
+        }
+        let late = ledger.ends.iter().find(|end| now.saturating_sub(end.at) > AT_ONCE);
+        if let Some(end) = late {
+            self.break_rule("no exit status is lost", format!("of a process of {}", end.job));
+        }
+        let board = board.read();
+        kernel.look(|processes| self.inspect_processes(now, processes, &board.jobs));
+        let is_stopping = ledger.shutdown.is_some();
+        let Ledger { jobs, flooded, is_blurred, .. } = &mut *ledger;
+        for (name, account) in jobs.iter_mut() {
+            let phase = board.jobs.get(name).map(|job| job.phase);
+            account.note_phase(phase, now);
+            if !is_stopping {
+                self.inspect_phase(now, name, account);
+            }
+            let is_idle = kernel.look(|all| !all.iter().any(|it| it.is_of(name) && it.leads() && it.lives()));
+            let is_running = phase == Some(Phase::Running) && account.spec.exec.is_some();
+            if !(is_idle && is_running)
+                || kernel.is_searched(name)
+                || now.saturating_sub(*flooded) < SETTLED_AFTER
+            {
+                account.idle = None;
+            } else if now.saturating_sub(*account.idle.get_or_insert(now)) > Duration::from_secs(1) {
+                self.break_rule("a job that runs has a process", &**name);
+            }
+        }
+        let is_blurred = *is_blurred;
+        let is_ending = |account: &&Account| {
+            let is_over = account.is_over && now.saturating_sub(account.over_since) > AT_ONCE;
+            account.spec.essential && is_over && !account.is_told && !account.is_new
+        };
+        if !is_stopping
+            && !is_blurred
+            && ledger.reloads == 0
+            && let Some(account) = ledger.jobs.values().find(is_ending)
+        {
+            self.break_rule("the end of an essential job ends the program", &*account.spec.name);
+        }
+        drop(board);
+        if !is_stopping && !is_blurred {
+            self.inspect_consul(now, &mut ledger, kernel);
+        }
+    }
+
+    fn inspect_processes(
+        &self,
+        now: Duration,
+        processes: &[Process],
+        jobs: &std::collections::BTreeMap<Arc<str>, crate::messages::status::JobStatus>,
+    ) {
+        for process in processes {
+            if let (State::Zombie(_), true, Some(ended)) = (process.state, process.is_settled, process.ended)
+                && now.saturating_sub(ended) > AT_ONCE
+            {
+                self.break_rule("zombies are reaped at once", format!("process {}", process.pid));
+            }
+            let super::super::kernel::Owner::Job(name) = &process.owner else { continue };
+            if !process.lives() || !process.leads() || !process.is_settled {
+                continue;
+            }
+            let phase = jobs.get(name).map(|job| job.phase);
+            let outlives = [Phase::Waiting, Phase::Delayed, Phase::Halted, Phase::Complete];
+            if phase.is_none_or(|phase| outlives.contains(&phase)) {
+                let how = format!("process {} of {name}, which is {phase:?}", process.pid);
+                self.break_rule("no process outlives its job", how);
+            }
+        }
+    }
+
+    fn inspect_phase(&self, now: Duration, name: &str, account: &Account) {
+        let Some((phase, since)) = account.phase else { return };
+        let Some(limit) = longest(phase, &account.spec) else { return };
+        if now.saturating_sub(since) > limit + AT_ONCE {
+            self.break_rule("every step of a stop has its limit", format!("{name} is {phase} for too long"));
+        }
+    }
+
+    /// Nothing is registered that does not serve.
+    fn inspect_consul(&self, now: Duration, ledger: &mut Ledger, kernel: &SimulatedKernel) {
+        let Ledger { jobs, maintenance_since, program, .. } = ledger;
+        self.consul.look(|services, well_since| {
+            let Some(well_since) = well_since.filter(|_| program.has_consul) else { return };
+            if now.saturating_sub(well_since) <= RECOVERED_AFTER {
+                return;
+            }
+            for service in services.values() {
+                let Some(account) = jobs.get_mut(service.name.as_str()) else { continue };
+                let name = &service.name;
+                let serves =
+                    kernel.look(|all| all.iter().any(|it| it.is_of(name) && it.leads() && it.lives()));
+                let serves = serves || account.spec.exec.is_none();
+                let is_early = account.spec.advertise.as_ref().is_some_and(|it| it.initial_status.is_some());
+                let is_over = matches!(account.phase, Some((Phase::Halted | Phase::Complete, _)));
+                let is_wrong = is_over
+                    || maintenance_since.is_some()
+                    || (!serves && !is_early && service.status == "passing");
+                if !is_wrong {
+                    account.unserved = None;
+                } else if now.saturating_sub(*account.unserved.get_or_insert(now)) > SETTLED_AFTER {
+                    self.break_rule("nothing is registered that does not serve", name);
+                }
+                let is_silent = now.saturating_sub(service.told) > service.ttl;
+                if is_silent && serves && maintenance_since.is_none() && !is_over {
+                    self.break_rule("a registered service has its heartbeats", name);
+                }
+            }
+        });
+    }
+}
+
+impl Account {
+    fn note_phase(&mut self, phase: Option<Phase>, now: Duration) {
+        if self.phase.map(|(phase, _)| phase) != phase {
+            self.phase = phase.map(|phase| (phase, now));
+        }
+    }
+}
+
+/// How long a job may be in a phase, outside of a shutdown.
+fn longest(phase: Phase, spec: &JobSpec) -> Option<Duration> {
+    let step = Duration::from_secs(5);
+    match phase {
+        Phase::TimedOut | Phase::Killing => Some(Duration::ZERO),
+        Phase::Sweeping | Phase::Ending => Some(SWEEP),
+        Phase::Holding => Some(spec.stop.wait.unwrap_or(step)),
+        Phase::Deregistering => Some(Duration::from_secs(2)),
+        Phase::Draining => Some(spec.stop.drain),
+        Phase::Terminating => Some(spec.stop.kill_timeout.unwrap_or(step)),
+        Phase::Delayed => Some(spec.backoff.max.mul_f64(1.0 + spec.backoff.jitter)),
+        Phase::Running => spec.timeout.filter(|_| spec.exec.is_some()),
+        Phase::Waiting | Phase::Halted | Phase::Complete => None,
+    }
+}

@@ -1,0 +1,47 @@
+//! Which jobs must outlive which, told from the configuration alone.
+
+use std::sync::Arc;
+
+use crate::config::spec::JobSpec;
+use crate::messages::event::{EventCode, Source};
+
+/// The jobs whose event of that code a job waits for.
+fn awaited(job: &JobSpec, code: EventCode) -> impl Iterator<Item = &str> {
+    job.when.trigger.keys().iter().filter_map(move |key| match &key.source {
+        Source::Job(name) if key.code == code && *name != job.name => Some(&**name),
+        Source::Job(_) | Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_) => None,
+    })
+}
+
+/// The jobs before a job: it waits for their health or success.
+fn before<'a>(jobs: &'a [Arc<JobSpec>], job: &'a JobSpec) -> Vec<&'a JobSpec> {
+    let names = awaited(job, EventCode::Healthy).chain(awaited(job, EventCode::ExitSuccess));
+    names.filter_map(|name| jobs.iter().find(|job| *job.name == *name)).map(|job| &**job).collect()
+}
+
+/// All jobs before a job, through any chain; it is among them if it is part of a circle.
+fn chain<'a>(jobs: &'a [Arc<JobSpec>], job: &'a JobSpec) -> Vec<&'a JobSpec> {
+    let mut found: Vec<&JobSpec> = before(jobs, job);
+    let mut next = 0;
+    while let Some(job) = found.get(next).copied() {
+        next += 1;
+        for other in before(jobs, job) {
+            if !found.iter().any(|known| known.name == other.name) {
+                found.push(other);
+            }
+        }
+    }
+    found
+}
+
+/// Whether a job needs the other: it, or a job before it, waits for the other's health.
+pub(super) fn needs(jobs: &[Arc<JobSpec>], job: &JobSpec, other: &str) -> bool {
+    let mut all = chain(jobs, job);
+    all.push(job);
+    all.iter().any(|job| awaited(job, EventCode::Healthy).any(|name| name == other))
+}
+
+/// Whether some job is before itself: then no order of stops satisfies all.
+pub(super) fn has_circle(jobs: &[Arc<JobSpec>]) -> bool {
+    jobs.iter().any(|job| chain(jobs, job).iter().any(|before| before.name == job.name))
+}

@@ -1,0 +1,99 @@
+//! Liveness: once faults have ceased for long enough, everything is as the configuration says; and a shutdown ends.
+
+use std::time::Duration;
+
+use super::super::kernel::SimulatedKernel;
+use super::{Rules, budget};
+use crate::config::spec::{Limit, Trigger};
+use crate::messages::health::Health;
+use crate::messages::job::Phase;
+
+/// What a shutdown takes beyond its budget: the rest of a group has a second after its leader was killed.
+const AFTER_BUDGET: Duration = Duration::from_millis(1600);
+
+impl Rules {
+    /// Looks at everything after all faults have ceased and nobody has asked for anything for a while.
+    pub fn check_settled(&self, kernel: &SimulatedKernel) {
+        let (Some(board), false) = (self.board.get(), self.is_shutting_down()) else { return };
+        let now = self.journal.awake();
+        let board = board.read();
+        let ledger = self.ledger.borrow();
+        if ledger.reloads > 0 {
+            self.break_rule("every client gets a reply", "a reload has none");
+        }
+        if ledger.is_blurred {
+            return;
+        }
+        for (name, account) in &ledger.jobs {
+            let Some(job) = board.jobs.get(name) else {
+                self.break_rule("every configured job is there", &**name);
+                continue;
+            };
+            let is_once = !matches!(account.spec.when.trigger, Trigger::Each(_) | Trigger::Interval(_));
+            let waits = job.phase == Phase::Waiting;
+            if waits && account.fired > 0 && (is_once || account.starts == 0) {
+                self.break_rule("no trigger is lost", format!("{name} waits for what has come"));
+            }
+            let is_missed = waits && account.is_due && !account.is_told;
+            if is_missed && matches!(account.spec.when.trigger, Trigger::Each(_)) {
+                self.break_rule("no trigger is lost", format!("{name} does not run again"));
+            }
+            if let (Trigger::Interval(interval), true) =
+                (&account.spec.when.trigger, waits && !account.is_told)
+                && now.saturating_sub(account.last_start) > *interval + Duration::from_secs(1)
+            {
+                self.break_rule("an interval has its ticks", &**name);
+            }
+            let is_endless =
+                account.spec.restarts == Limit::Unlimited && account.fired > 0 && !account.is_told;
+            if is_endless && matches!(job.phase, Phase::Complete | Phase::Halted) {
+                self.break_rule("a job has all its runs", format!("{name} is over"));
+            }
+            let all_pass =
+                account.spec.health.iter().all(|check| account.checks.get(&*check.name) == Some(&true));
+            let longest = account.spec.health.iter().map(|check| check.interval.max(check.timeout)).max();
+            let is_long = longest.is_some_and(|longest| now.saturating_sub(account.doubtful) > 2 * longest);
+            let is_checked = is_long && all_pass && job.phase == Phase::Running && !board.maintenance;
+            if is_checked && job.health != Health::Healthy {
+                self.break_rule("a job whose checks pass is healthy", &**name);
+            }
+            let is_advertised = account.spec.advertise.is_some() && ledger.program.has_consul;
+            let is_healthy = job.health == Health::Healthy && is_long && job.phase == Phase::Running;
+            let is_passing =
+                self.consul.look(|all, _| all.values().any(|it| it.name == **name && it.status == "passing"));
+            if is_advertised && is_healthy && !is_passing {
+                self.break_rule("a healthy job is found in Consul", &**name);
+            }
+        }
+        let found = |name: &str| board.watches.get(name).map(|watch| watch.instances.len());
+        let (service, key) = self.consul.observed();
+        if ledger.program.has_consul && (found("service"), found("key")) != (Some(service), Some(key)) {
+            self.break_rule("a watch finds what is there", format!("{:?}", board.watches));
+        }
+        let _ = kernel;
+    }
+
+    /// Looks at the end of the program.
+    pub fn check_exit(&self, kernel: &SimulatedKernel) {
+        let now = self.journal.awake();
+        let ledger = self.ledger.borrow();
+        let living = kernel.look(|all| all.iter().filter(|process| process.lives()).count());
+        if living > 0 {
+            self.break_rule("no process survives the program", format!("{living} processes live"));
+        }
+        let Some(began) = ledger.shutdown else {
+            return self.break_rule("the program ends by a shutdown", "there was none");
+        };
+        let mut latest = began + budget(ledger.program.budget) + AFTER_BUDGET;
+        if let Some(killed) = ledger.killed {
+            latest = latest.min(killed + AFTER_BUDGET);
+        }
+        if now > latest {
+            let took = now.saturating_sub(began).as_secs_f64();
+            self.break_rule("a shutdown ends within its budget", format!("it took {took:.3} s"));
+        }
+        if let Some(end) = ledger.ends.first() {
+            self.break_rule("no exit status is lost", format!("of a process of {}", end.job));
+        }
+    }
+}

@@ -1,0 +1,166 @@
+"""What the program uses: memory, descriptors, threads, and children, from /proc."""
+
+import os
+import statistics
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Sample:
+    """One look at the program."""
+
+    at: float
+    rss: int  # KiB
+    pss: int  # KiB
+    fds: int
+    pipes: int
+    sockets: int
+    threads: int
+    children: int
+    zombies: int
+    cpu: float  # seconds since its start
+
+
+class Sampler:
+    """Takes samples of one process."""
+
+    def __init__(self, pid):
+        self.proc = PROC / str(pid)
+        self.pid = pid
+        self.last_zombies = set()
+
+    def sample(self, at):
+        """A look now. A child counts as a zombie if it was one at the look before, too: any child is one for a moment."""
+        status = fields(self.proc / "status")
+        kinds = self.descriptors()
+        states = children(self.pid)
+        zombies = {pid for pid, state in states.items() if state == "Z"}
+        stale, self.last_zombies = zombies & self.last_zombies, zombies
+        return Sample(
+            at=at,
+            rss=status["VmRSS"],
+            pss=fields(self.proc / "smaps_rollup")["Pss"],
+            fds=sum(kinds.values()),
+            pipes=kinds["pipe"],
+            sockets=kinds["socket"],
+            threads=status["Threads"],
+            children=len(states),
+            zombies=len(stale),
+            cpu=cpu_seconds(self.proc),
+        )
+
+    def descriptors(self):
+        """How many descriptors of each kind are open."""
+        kinds = Counter()
+        for link in (self.proc / "fd").iterdir():
+            try:
+                kinds[os.readlink(link).split(":")[0]] += 1
+            except FileNotFoundError:
+                pass  # closed since
+        return kinds
+
+
+def fields(path):
+    """The numbers of a file with lines such as `VmRSS:  123 kB`."""
+    found = {}
+    for line in path.read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if rest and rest.split()[:1] and rest.split()[0].isdigit():
+            found[name] = int(rest.split()[0])
+    return found
+
+
+def stat(proc):
+    """The fields of /proc/PID/stat from the state on; the name before them may contain anything."""
+    return (proc / "stat").read_text().rpartition(")")[2].split()
+
+
+def cpu_seconds(proc):
+    """The CPU time of a process, without that of its children."""
+    return sum(map(int, stat(proc)[11:13])) / TICKS
+
+
+def processes():
+    """The folders of all processes."""
+    return [entry for entry in PROC.iterdir() if entry.name.isdigit()]
+
+
+def children(pid):
+    """The states of a process's children, by process id."""
+    found = {}
+    for proc in processes():
+        try:
+            state, parent, *_ = stat(proc)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(parent) == pid:
+            found[int(proc.name)] = state
+    return found
+
+
+def marked(mark):
+    """The processes whose environment contains this mark."""
+    found = []
+    for proc in processes():
+        try:
+            if mark.encode() in (proc / "environ").read_bytes():
+                found.append((int(proc.name), (proc / "cmdline").read_bytes().replace(b"\0", b" ").decode()))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+@dataclass
+class Rule:
+    """By how much the end may exceed the beginning: by a share, and by a number."""
+
+    name: str
+    share: float
+    plus: int
+
+    def verdict(self, first, last):
+        """The two figures, the limit, and whether it holds."""
+        limit = first * (1 + self.share) + self.plus
+        return (self.name, first, last, limit, last <= limit)
+
+
+# Under load: what is typical, since each look finds other jobs and clients.
+UNDER_LOAD = [
+    Rule("rss", 0.10, 512),
+    Rule("pss", 0.10, 512),
+    Rule("fds", 0.10, 10),
+    Rule("pipes", 0.10, 8),
+    Rule("sockets", 0.15, 8),
+    Rule("threads", 0, 1),
+    Rule("zombies", 0, 0),
+]
+# Without clients and with the first configuration: the least of some looks, so that only what stays is counted.
+AT_REST = [
+    Rule("rss", 0.10, 512),
+    Rule("pss", 0.10, 512),
+    Rule("fds", 0, 6),
+    Rule("pipes", 0, 4),
+    Rule("sockets", 0, 4),
+    Rule("threads", 0, 0),
+    Rule("zombies", 0, 0),
+]
+
+
+def compare(rules, typical, first, last):
+    """Each rule's verdict about the samples of the beginning and those of the end."""
+    figure = lambda samples, name: typical(getattr(sample, name) for sample in samples)  # noqa: E731
+    return [rule.verdict(figure(first, rule.name), figure(last, rule.name)) for rule in rules]
+
+
+def slope(samples, name):
+    """The growth per hour, by least squares."""
+    if len(samples) < 3:
+        return 0.0
+    times = [sample.at for sample in samples]
+    line = statistics.linear_regression(times, [getattr(sample, name) for sample in samples])
+    return line.slope * 3600
