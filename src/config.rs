@@ -16,6 +16,7 @@ pub mod locator;
 pub mod merge;
 pub mod migrate;
 pub mod raw;
+pub mod schedule;
 mod schema;
 mod secret;
 mod socket;

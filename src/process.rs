@@ -24,6 +24,7 @@ mod spawn;
 mod spawner;
 mod variables;
 mod wait;
+pub mod wall_clock;
 
 use std::collections::HashSet;
 use std::ffi::OsString;

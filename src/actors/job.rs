@@ -1,11 +1,12 @@
 //! The Job actor: performs one job's life. The decisions are in [`machine`].
 
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use actix::prelude::*;
-use slog::{Logger, debug, error, o};
+use slog::{Logger, debug, error, o, warn};
 
 use super::machine::{Clock, Driver};
 use crate::config::spec::JobSpec;
@@ -15,13 +16,16 @@ use crate::messages::discovery::{DiscoveryCommand, Withdrawn};
 use crate::messages::event::{Detail, EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Phase};
+use crate::messages::moment::WallTime;
 use crate::messages::process::{ExecutionReport, GroupGone};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
+use crate::process::wall_clock::{self, WallTimer};
 use crate::process::{Kind, Launcher, Order, random_share};
 
 pub mod machine;
 
+use machine::schedule::NextRun;
 use machine::trigger;
 use machine::{Action, Input, State};
 
@@ -55,6 +59,9 @@ pub struct Job {
     timer: Option<SpawnHandle>,
     /// The next tick, or the end of the wait for the first trigger.
     schedule: Option<SpawnHandle>,
+    /// The timer of a cron schedule, and the wait for it.
+    wall_timer: Option<Rc<WallTimer>>,
+    clock_wait: Option<SpawnHandle>,
     /// The wait until the log has room.
     log_room: Option<SpawnHandle>,
     /// Kept while we act on another job's `stopping`.
@@ -80,6 +87,8 @@ impl Job {
             checks,
             timer: None,
             schedule: None,
+            wall_timer: None,
+            clock_wait: None,
             log_room: None,
             hold: None,
             offered: None,
@@ -130,6 +139,12 @@ impl Job {
                 self.schedule = Some(ctx.run_later(wait, elapsed));
             }
             Action::CancelSchedule => cancel(&mut self.schedule, ctx),
+            Action::ReadClock => self.read_clock(ctx),
+            Action::StartClock(at) => self.start_clock(at, ctx),
+            Action::StopClock => {
+                cancel(&mut self.clock_wait, ctx);
+                self.wall_timer = None;
+            }
             Action::KeepHold => self.hold = self.offered.take(),
             Action::ReleaseHold => self.hold = None,
             Action::Check(command) => self.checks.iter().for_each(|check| check.do_send(command)),
@@ -142,11 +157,52 @@ impl Job {
             }
             Action::Report(changed) => self.resources.bus.report(changed),
             Action::Show => {
-                let status = JobStatus { since: self.since, ..self.driver.machine().status() };
+                let status = JobStatus {
+                    since: self.since,
+                    next_run: self.next_run(),
+                    ..self.driver.machine().status()
+                };
                 self.resources.board.write().jobs.insert(self.name(), status);
             }
             Action::Log(severity, text, pid) => severity.log(&self.log, &text, slog::kv!("pid" => pid)),
             Action::Stop => ctx.stop(),
+        }
+    }
+
+    fn read_clock(&mut self, ctx: &mut Context<Self>) {
+        self.advance(Input::ClockRead(wall_clock::read(random_share())), ctx);
+    }
+
+    /// Reads the clock again at that time, and when somebody sets it.
+    fn start_clock(&mut self, at: WallTime, ctx: &mut Context<Self>) {
+        cancel(&mut self.clock_wait, ctx);
+        self.clock_wait = Some(match self.set_wall_timer(at) {
+            Ok(timer) => {
+                let elapsed = fut::wrap_future(async move { timer.wait().await });
+                ctx.spawn(elapsed.map(|(), job: &mut Self, ctx| job.read_clock(ctx)))
+            }
+            Err(error) => {
+                warn!(self.log, "a change of the clock will be noticed late: cannot set a timer: {error}");
+                let wait = wall_clock::system_time(at).duration_since(SystemTime::now()).unwrap_or_default();
+                ctx.run_later(wait, Self::read_clock)
+            }
+        });
+    }
+
+    fn set_wall_timer(&mut self, at: WallTime) -> io::Result<Rc<WallTimer>> {
+        let timer = match &self.wall_timer {
+            Some(timer) => Rc::clone(timer),
+            None => Rc::clone(self.wall_timer.insert(Rc::new(WallTimer::new()?))),
+        };
+        timer.set(at)?;
+        Ok(timer)
+    }
+
+    /// When the job runs next by its schedule.
+    fn next_run(&self) -> Option<SystemTime> {
+        match self.driver.machine().next_run(self.resources.clock.now())? {
+            NextRun::At(time) => Some(wall_clock::system_time(time)),
+            NextRun::In(time) => SystemTime::now().checked_add(time),
         }
     }
 

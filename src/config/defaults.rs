@@ -53,7 +53,7 @@ impl JobSpec {
             name,
             kind: JobKind::Job,
             exec,
-            when: When { trigger: Trigger::Once(startup()), timeout: None },
+            when: When::new(Trigger::Once(startup())),
             restarts: Limit::Finite(0),
             restart_rule: RestartRule::default(),
             success: vec![EndOfRun::Code(0)],

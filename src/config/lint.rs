@@ -7,13 +7,18 @@ pub(super) mod shell;
 mod start;
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use super::diagnostic::{Place, Problem, Problems};
 use super::merge::Shadowed;
 use super::source::FileId;
 use super::spec::{JobKind, JobSpec, Spec, StopBudget, Trigger};
 use super::validate::{JobPlaces, Places, shown};
+use crate::messages::moment::WallTime;
 pub use machine::lint as lint_machine;
+
+/// When schedules are looked at, the same for all who check a configuration: 2026-01-01 UTC.
+const SOME_TIME: i64 = 1_767_225_600;
 
 /// Lints that need nothing but the configuration.
 pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
@@ -26,6 +31,7 @@ pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
     for (job, place) in spec.jobs.iter().zip(&places.jobs) {
         time_to_live(job, place, problems);
         advertised_interval(job, place, problems);
+        schedule(job, place, problems);
     }
 }
 
@@ -53,16 +59,42 @@ fn short_budget(spec: &Spec, places: &Places, problems: &mut Problems) {
 
 /// A service is registered while its job's process runs: a periodic job would come and go.
 fn advertised_interval(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
-    if let (Some(_), Some(port), Trigger::Interval(interval)) =
-        (&job.advertise, place.port, &job.when.trigger)
+    let (Some(_), Some(port)) = (&job.advertise, place.port) else { return };
+    let (key, when) = match &job.when.trigger {
+        Trigger::Interval(interval) => ("interval", format!("every {}", shown(*interval))),
+        Trigger::Cron(cron) => ("cron", format!("at {:?}", cron.text)),
+        Trigger::Once(_) | Trigger::Each(_) | Trigger::All(_) | Trigger::Any(_) => return,
+    };
+    let message = format!("job {:?} runs {when} and is advertised only while it runs", job.name);
+    let help = format!("leave `port` out, or `when.{key}` if the job is a server");
+    problems.add(Problem::warning("advertised-interval", port, message).help(help));
+}
+
+/// A schedule that never comes, or comes again before its random delay is over.
+fn schedule(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
+    let Trigger::Cron(cron) = &job.when.trigger else { return };
+    let some_time = WallTime::from_seconds(SOME_TIME);
+    let runs: Vec<WallTime> =
+        std::iter::successors(cron.next(some_time), |run| cron.next(*run)).take(100).collect();
+    if runs.is_empty() {
+        let message = format!("job {:?} can never start: no day is ever {:?}", job.name, cron.text);
+        let span = place.cron.unwrap_or(place.when);
+        problems.add(Problem::refused_by_check("never-starts", span, message));
+    }
+    let gaps = runs.iter().zip(runs.iter().skip(1)).map(|(run, next)| next.since(*run).unsigned_abs());
+    let shortest = gaps.min().map(Duration::from_millis);
+    if let (Some(span), Some(shortest)) = (place.jitter, shortest.filter(|shortest| cron.jitter >= *shortest))
     {
         let message = format!(
-            "job {:?} runs every {} and is advertised only while it runs",
+            "job {:?}: a delay of up to {} is not shorter than the {} from one run to the next",
             job.name,
-            shown(*interval)
+            shown(cron.jitter),
+            shown(shortest)
         );
-        let help = "leave `port` out, or `when.interval` if the job is a server";
-        problems.add(Problem::warning("advertised-interval", port, message).help(help));
+        problems.add(
+            Problem::warning("long-jitter", span, message)
+                .note("a run that is delayed past the next one replaces it"),
+        );
     }
 }
 

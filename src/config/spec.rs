@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::CronSpec;
 use crate::masking;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::Missing;
@@ -139,6 +140,20 @@ pub struct When {
     pub trigger: Trigger,
     /// Give up if it has not started within this time of startup.
     pub timeout: Option<Duration>,
+    /// The first run of an interval is one interval after startup.
+    pub skips_startup: bool,
+}
+
+impl When {
+    /// The rule of a job that this starts, and nothing else.
+    pub const fn new(trigger: Trigger) -> Self {
+        Self { trigger, timeout: None, skips_startup: false }
+    }
+
+    /// Whether only the clock starts the job: not even startup does.
+    pub const fn waits_for_clock(&self) -> bool {
+        self.skips_startup || matches!(self.trigger, Trigger::Cron(_))
+    }
 }
 
 /// What starts a job.
@@ -154,15 +169,22 @@ pub enum Trigger {
     Any(Vec<EventKey>),
     /// At startup, then every interval.
     Interval(Duration),
+    /// Whenever the schedule is due.
+    Cron(Arc<CronSpec>),
 }
 
 impl Trigger {
-    /// The events that it names; none for an interval, which startup begins.
+    /// Whether it starts its job again and again by the clock.
+    pub const fn is_periodic(&self) -> bool {
+        matches!(self, Self::Interval(_) | Self::Cron(_))
+    }
+
+    /// The events that it names; none for what the clock starts, which startup begins.
     pub fn keys(&self) -> &[EventKey] {
         match self {
             Self::Once(key) | Self::Each(key) => std::slice::from_ref(key),
             Self::All(keys) | Self::Any(keys) => keys,
-            Self::Interval(_) => &[],
+            Self::Interval(_) | Self::Cron(_) => &[],
         }
     }
 
@@ -172,7 +194,7 @@ impl Trigger {
             Self::Once(key) | Self::Each(key) => Missing::AnyOf(vec![key.clone()]),
             Self::Any(keys) => Missing::AnyOf(keys.clone()),
             Self::All(keys) => Missing::AllOf(keys.clone()),
-            Self::Interval(_) => {
+            Self::Interval(_) | Self::Cron(_) => {
                 Missing::AnyOf(vec![EventKey { code: EventCode::Startup, source: Source::Global }])
             }
         }

@@ -74,6 +74,10 @@ pub struct JobPlaces {
     pub name: Span,
     /// Its `when`, or its name if it has none.
     pub when: Span,
+    /// Its `when.cron`.
+    pub cron: Option<Span>,
+    /// Its `when.jitter`.
+    pub jitter: Option<Span>,
     /// Its `exec`.
     pub exec: Option<Span>,
     /// Its `port`.

@@ -41,6 +41,10 @@ pub struct JobStatus {
     pub has_run: bool,
     /// Why it will never run; `None` if it may run or has run.
     pub never_ran: Option<String>,
+    /// When it runs next by its schedule, if it has one.
+    pub next_run: Option<SystemTime>,
+    /// Scheduled runs that did not come or were skipped; `None` without a schedule.
+    pub missed_runs: Option<u64>,
     /// The number of runs in a row that were shorter than `settles_after`.
     pub early_ends: u32,
     /// `backoff.resetAfter`.
@@ -64,6 +68,8 @@ impl JobStatus {
             required: false,
             has_run: false,
             never_ran: None,
+            next_run: None,
+            missed_runs: None,
             early_ends: 0,
             settles_after: Duration::ZERO,
         }

@@ -135,6 +135,16 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     for (name, job) in jobs() {
         out.sample(&[("name", name)], job.restarts as f64);
     }
+    // Only jobs with a schedule have it.
+    if jobs().any(|(_, job)| job.missed_runs.is_some()) {
+        let help = "Scheduled runs of the job that did not come or were skipped, since it was configured.";
+        out.family("containerpilot_job_missed_runs_total", help, Kind::Counter);
+    }
+    for (name, job) in jobs() {
+        if let Some(missed) = job.missed_runs {
+            out.sample(&[("name", name)], missed as f64);
+        }
+    }
     let help = "Status of the job's last execution as a shell tells it: 128+N for signal N.";
     out.family("containerpilot_job_last_exit_code", help, Kind::Gauge);
     for (name, job) in jobs() {

@@ -165,7 +165,8 @@ fn no_answer_of_the_program_shows_a_value_from_a_file() {
     let port = free_port();
     let jobs = JOBS.replace("END", "exec sleep 1000");
     let telemetry = format!(r#"telemetry: {{ port: {port}, interfaces: "static:127.0.0.1" }}"#);
-    let pilot = planted().config(&format!("{{ {telemetry}, {jobs} }}")).start();
+    let recorded = planted().arguments(&["-record", "{dir}/record"]);
+    let pilot = recorded.config(&format!("{{ {telemetry}, {jobs} }}")).start();
     pilot.wait_for_event("app healthy");
     pilot.eventually("the values are there", || pilot.path("came").exists());
     for job in ["bad", "crash", "missing"] {
@@ -185,6 +186,7 @@ fn no_answer_of_the_program_shows_a_value_from_a_file() {
     }
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert_hidden("log", &pilot.log().text());
+    assert_hidden("record", &String::from_utf8_lossy(&fs::read(pilot.path("record")).unwrap()));
     assert!(pilot.log().text().contains("line 1: expected NAME=VALUE"));
 }
 

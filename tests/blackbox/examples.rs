@@ -146,6 +146,16 @@ fn a_periodic_task_that_fails_raises_an_alarm() {
 }
 
 #[test]
+fn a_schedule_runs_by_the_clock() {
+    let pilot = prepared("schedule.json5").env("EVERY", "* * * * * *").start();
+    pilot.wait_for_event("report exitSuccess");
+    assert!(pilot.lines_of("report")[0].starts_with("it is "));
+    pilot.wait_for_event("clean exitSuccess");
+    assert_eq!(pilot.count("backup exitSuccess"), 0);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
 fn restart_rules_try_again_after_a_failure_and_restart_what_is_ill() {
     let pilot = prepared("restarts.json5").env("INTERVAL", "100ms").start();
     pilot.wait_for_line("report", "all in sync");

@@ -50,6 +50,7 @@ mod replay;
 mod restart_rules;
 mod restarts;
 mod scale;
+mod schedule;
 mod shutdown;
 mod signals;
 mod startup;

@@ -7,17 +7,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::actors::machine::{Kind, Machine, Severity};
-use crate::config::spec::{JobSpec, Trigger};
+use crate::config::spec::JobSpec;
 use crate::messages::discovery::{Registration, ServiceStatus};
 use crate::messages::event::{Detail, EventCode, EventKey};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Phase};
-use crate::messages::moment::Moment;
+use crate::messages::moment::{ClockReading, Moment, WallTime};
 use crate::messages::process::{ExecutionId, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
 
 mod advertisement;
 mod backoff;
+mod calendar;
 mod commands;
 mod executions;
 mod health;
@@ -25,13 +26,14 @@ pub mod lifecycle;
 mod reasons;
 mod reporting;
 mod restarts;
-mod schedule;
+pub mod schedule;
 #[cfg(test)]
 mod tests;
 mod timers;
 pub mod trigger;
 
 use advertisement::Advertisement;
+use calendar::Calendar;
 use executions::Execution;
 use health::Checks;
 use lifecycle::Timer;
@@ -57,6 +59,10 @@ pub struct State {
     /// The timer of the phase, and how long it lasts.
     timer: Option<(Timer, Duration)>,
     schedule: Option<Schedule>,
+    /// Where its cron schedule is, from startup on.
+    calendar: Option<Calendar>,
+    /// Ticks that led to no run of their own.
+    missed_runs: u64,
     /// The last event in the chain that led here.
     cause: Option<u64>,
     /// The event that started the current execution.
@@ -133,6 +139,8 @@ pub enum Input {
     TimerElapsed,
     /// The timer of the schedule elapsed.
     ScheduleElapsed,
+    /// The answer to [`Action::ReadClock`]; after [`Action::StartClock`], also when it is that time or the clock was set.
+    ClockRead(ClockReading),
 }
 
 /// Something that the actor is to do.
@@ -176,6 +184,12 @@ pub enum Action {
     StartSchedule(Duration),
     /// Cancel the timer of the schedule.
     CancelSchedule,
+    /// Report [`Input::ClockRead`] at once.
+    ReadClock,
+    /// Report [`Input::ClockRead`] at this time by the clock on the wall, and when somebody sets that clock.
+    StartClock(WallTime),
+    /// Follow the clock on the wall no longer.
+    StopClock,
     /// Keep the hold of the event that just happened, in place of any other.
     KeepHold,
     /// Drop the hold that is kept.
@@ -215,6 +229,8 @@ impl State {
             awaits_log: false,
             timer: None,
             schedule: None,
+            calendar: None,
+            missed_runs: 0,
             cause: None,
             occasion: None,
             keeps_hold: false,
@@ -253,13 +269,20 @@ impl State {
         (cause, has_hold): (Option<u64>, bool),
         list: &mut Actions,
     ) {
-        if key.code == EventCode::Startup && self.schedule.is_none() {
+        if key.code == EventCode::Startup && self.schedule.is_none() && self.calendar.is_none() {
             self.schedule_from_startup(now, list);
         }
         if !self.listener.observe(&key) {
             return;
         }
-        if !matches!(self.spec.when.trigger, Trigger::Interval(_)) {
+        if self.spec.when.waits_for_clock() {
+            // It waits for no event any more: the Pilot has to know.
+            self.reported = None;
+            self.report(list);
+            list.push(Action::Show);
+            return;
+        }
+        if !self.spec.when.trigger.is_periodic() {
             self.cancel_schedule(list);
         }
         self.cause = cause;
@@ -379,6 +402,7 @@ impl Machine for State {
             Input::JitterDrawn(random) => self.start_delay(random, list),
             Input::TimerElapsed => self.timer_elapsed(list),
             Input::ScheduleElapsed => self.schedule_elapsed(now, list),
+            Input::ClockRead(reading) => self.clock_read(reading, list),
         }
         self.note_restarts(now);
         actions

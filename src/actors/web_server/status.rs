@@ -51,6 +51,7 @@ fn job(name: &str, job: &JobStatus) -> Value {
         "essential": job.essential,
         "required": job.required,
         "neverRan": job.never_ran,
+        "nextRun": job.next_run.map(time),
     })
 }
 

@@ -9,7 +9,7 @@ use crate::printable::printable;
 /// A column is not made narrower than this.
 const NARROWEST: usize = 8;
 /// Columns whose words are short and not chosen by users.
-const NEVER_CUT: [&str; 4] = ["STATE", "PID", "RESTARTS", "SINCE"];
+const NEVER_CUT: [&str; 5] = ["STATE", "PID", "RESTARTS", "SINCE", "NEXT RUN"];
 /// The number of spaces between two columns.
 const GAP: usize = 2;
 
@@ -17,8 +17,15 @@ const GAP: usize = 2;
 pub fn render(status: &Value, width: Option<usize>) -> String {
     let mut text = summary(status);
     text.push('\n');
-    let head = ["JOB", "STATE", "HEALTH", "PID", "RESTARTS", "LAST EXIT", "SINCE"];
-    text.push_str(&table(&head, rows(&status["jobs"], job), width));
+    let mut head = vec!["JOB", "STATE", "HEALTH", "PID", "RESTARTS", "LAST EXIT", "SINCE"];
+    let mut jobs = rows(&status["jobs"], job);
+    let next_runs = rows(&status["jobs"], |job| vec![second(&job["nextRun"])]);
+    // Only jobs with a schedule have one.
+    if next_runs.iter().flatten().any(|next| next != "-") {
+        head.push("NEXT RUN");
+        jobs.iter_mut().zip(next_runs).for_each(|(row, next)| row.extend(next));
+    }
+    text.push_str(&table(&head, jobs, width));
     let watches = rows(&status["watches"], watch);
     if !watches.is_empty() {
         text.push('\n');
@@ -53,15 +60,19 @@ fn job(job: &Value) -> Vec<String> {
     let failing = failing.collect::<Vec<_>>().join(", ");
     let health = word(&job["health"]);
     let health = if failing.is_empty() { health } else { format!("{health} ({failing})") };
-    // Without the fraction of the second.
-    let since = word(&job["since"]);
-    let since = since.split('.').next().map_or_else(String::new, |second| format!("{second}Z"));
+    let since = second(&job["since"]);
     // A complete job has done its work; one that never ran has not.
     let (state, last_exit) = match job["neverRan"].as_str() {
         Some(reason) => ("never ran".to_owned(), printable(reason)),
         None => (word(&job["state"]), job.pointer("/lastExit/reason").map_or("-".to_owned(), word)),
     };
     vec![word(&job["name"]), state, health, word(&job["pid"]), word(&job["restarts"]), last_exit, since]
+}
+
+/// A time without the fraction of its second.
+fn second(time: &Value) -> String {
+    let text = word(time);
+    text.split_once('.').map_or(text.clone(), |(second, _)| format!("{second}Z"))
 }
 
 fn watch(watch: &Value) -> Vec<String> {

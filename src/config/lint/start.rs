@@ -176,7 +176,7 @@ impl<'a> Graph<'a> {
             Trigger::Once(key) | Trigger::Each(key) => can_happen(key),
             Trigger::All(keys) => keys.iter().all(can_happen),
             Trigger::Any(keys) => keys.iter().any(can_happen),
-            Trigger::Interval(_) => true,
+            Trigger::Interval(_) | Trigger::Cron(_) => true,
         }
     }
 

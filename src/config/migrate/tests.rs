@@ -91,7 +91,9 @@ fn hooks_become_jobs_around_the_main_application() {
     assert_eq!(words(job(&spec, "preStart")), ["pre", "start"]);
     let on = |name: &str| match &job(&spec, name).when.trigger {
         Trigger::Once(key) => key.to_string(),
-        Trigger::Each(_) | Trigger::All(_) | Trigger::Any(_) | Trigger::Interval(_) => panic!("{name}"),
+        Trigger::Each(_) | Trigger::All(_) | Trigger::Any(_) | Trigger::Interval(_) | Trigger::Cron(_) => {
+            panic!("{name}")
+        }
     };
     assert_eq!(on("app"), "preStart exitSuccess");
     assert_eq!(on("preStop"), "app stopping");

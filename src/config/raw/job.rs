@@ -189,7 +189,7 @@ pub enum RawWhen {
     All(List<RawTerm>),
 }
 
-/// The event, events or interval that starts a job: exactly one of `once`, `each`, `interval`, `event`,
+/// The event, events or schedule that starts a job: exactly one of `once`, `each`, `interval`, `cron`, `event`,
 /// `all` and `any`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -205,6 +205,17 @@ pub struct RawWhenRule {
     pub event: Opt<EventName>,
     /// Runs the job at startup and then once per interval, at least 1ms.
     pub interval: Opt<Time>,
+    /// With `interval`: whether it runs at startup too, and not first after one interval. Default true.
+    pub startup: Opt<Flag>,
+    /// Runs the job by a schedule: minute, hour, day of the month, month, day of the week, such as "30 3 * * 1-5". A sixth
+    /// field in front is the second. Also @hourly, @daily, @weekly, @monthly and @yearly.
+    pub cron: Opt<String>,
+    /// With `cron`: the time zone, such as "Europe/Berlin"; "local" is this machine's. Default "UTC".
+    pub timezone: Opt<String>,
+    /// With `cron`: the longest random delay of each run. Default 0.
+    pub jitter: Opt<Time>,
+    /// With `cron`: whether one run makes up for those that a pause of the machine left out. Default false.
+    pub catch_up: Opt<Flag>,
     /// Runs the job once all of these events have happened.
     pub all: Opt<OneOrMany<RawTerm>>,
     /// Runs the job at the first of these events.

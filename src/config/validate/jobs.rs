@@ -102,7 +102,7 @@ fn coprocess(context: &mut Context<'_>, field: &Field<RawCoprocess>, raw: &RawCo
     let (restarts, restart_rule) = restarts::restarts(context, &raw.restarts, Limit::Finite(0));
     let spec = JobSpec {
         kind: JobKind::Coprocess,
-        when: When { trigger, timeout: None },
+        when: When::new(trigger),
         restarts,
         restart_rule,
         ..JobSpec::new(Arc::from(raw.identity()?), Some(exec?))
@@ -117,7 +117,7 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
     let identity = raw.identity();
     let when = match &raw.when {
         Some(when) => when::validate(context, when),
-        None => Some(When { trigger: context.after.job(identity.as_deref()), timeout: None }),
+        None => Some(When::new(context.after.job(identity.as_deref()))),
     };
     check_name(context, field, raw);
     let exec = exec(context, field, raw);
@@ -129,13 +129,14 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
     let backoff = backoff(context, &raw.backoff);
     let when = when?;
     let interval = if let Trigger::Interval(interval) = when.trigger { Some(interval) } else { None };
-    let default_restarts = if interval.is_some() { Limit::Unlimited } else { Limit::Finite(0) };
+    let is_periodic = when.trigger.is_periodic();
+    let default_restarts = if is_periodic { Limit::Unlimited } else { Limit::Finite(0) };
     let (restarts, restart_rule) = restarts::restarts(context, &raw.restarts, default_restarts);
     restarts::check_each(context, raw, &when.trigger, restarts);
     let on_unhealthy = restarts::on_unhealthy(context, raw, &health, restarts);
     let essential = is_set(&raw.essential);
-    // Of a job with an interval, `restarts` is the number of its runs: it is not there to run all the time.
-    let runs_always = restarts::runs_always(restarts, &restart_rule) && interval.is_none();
+    // Of a job that the clock starts, `restarts` is the number of its runs: it is not there to run all the time.
+    let runs_always = restarts::runs_always(restarts, &restart_rule) && !is_periodic;
     let required = essential || advertise.is_some() || runs_always;
     let spec = JobSpec {
         name: Arc::from(identity?),
@@ -159,6 +160,8 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
     context.places.jobs.push(JobPlaces {
         name: raw.name_span().or(span(&raw.exec)).unwrap_or(field.span),
         when: key(&raw.when).unwrap_or(field.span),
+        cron: value(&raw.when).and_then(when::cron_span),
+        jitter: value(&raw.when).and_then(when::jitter_span),
         exec: span(&raw.exec),
         port: key(&raw.port),
         ttl: health.ttl_span,

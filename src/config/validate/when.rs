@@ -1,10 +1,15 @@
 //! When a job runs: from event names and sources to a [`Trigger`].
 
+use std::path::Path;
 use std::sync::Arc;
 
-use super::context::{Context, given, key, time, value};
+use super::context::{Context, given, is_set, key, span, time, value};
 use crate::config::diagnostic::Problem;
 use crate::config::raw::{EventName, Field, OneOrMany, Opt, RawTerm, RawWhen, RawWhenRule};
+use crate::config::schedule::CronSpec;
+use crate::config::schedule::cron::{CronError, Pattern};
+use crate::config::schedule::local::local;
+use crate::config::schedule::zone::Zone;
 use crate::config::source::Span;
 use crate::config::spec::{MAIN, Trigger, When};
 use crate::config::suggest;
@@ -43,16 +48,14 @@ pub(in crate::config) fn startup() -> EventKey {
 pub(super) fn validate(context: &mut Context<'_>, field: &Field<RawWhen>) -> Option<When> {
     context.within(".when", |context| match field.value.as_ref()? {
         RawWhen::Rule(raw) => rule(context, field.span, raw),
-        RawWhen::All(list) => {
-            let trigger = Trigger::All(terms(context, field.span, &list.0)?);
-            Some(When { trigger, timeout: None })
-        }
+        RawWhen::All(list) => Some(When::new(Trigger::All(terms(context, field.span, &list.0)?))),
     })
 }
 
 fn rule(context: &mut Context<'_>, span: Span, rule: &RawWhenRule) -> Option<When> {
     let given = given([
         ("interval", key(&rule.interval)),
+        ("cron", key(&rule.cron)),
         ("once", key(&rule.once)),
         ("each", key(&rule.each)),
         ("event", key(&rule.event)),
@@ -62,7 +65,7 @@ fn rule(context: &mut Context<'_>, span: Span, rule: &RawWhenRule) -> Option<Whe
     if let [_, (name, second), ..] = given.as_slice() {
         let names: Vec<String> = given.iter().map(|(name, _)| format!("`{name}`")).collect();
         let message = format!(
-            ": expected exactly one of `interval`, `once`, `each`, `event`, `all`, `any`, found {}",
+            ": expected exactly one of `interval`, `cron`, `once`, `each`, `event`, `all`, `any`, found {}",
             names.join(" and ")
         );
         let problem = Problem::error("when-conflict", *second, message);
@@ -70,8 +73,11 @@ fn rule(context: &mut Context<'_>, span: Span, rule: &RawWhenRule) -> Option<Whe
         judge_parts(context, rule);
         return None;
     }
+    let kind = given.first().map(|(name, _)| *name);
+    warn_of_lonely_keys(context, rule, kind);
     let trigger = match given.first() {
         Some(("interval", _)) => interval(context, rule)?,
+        Some(("cron", _)) => cron(context, rule)?,
         Some(("event", _)) => plain_event(context, rule)?,
         Some(("once", _)) => Trigger::Once(event(context, "once", &rule.source, rule.once.as_ref()?)?),
         Some(("each", _)) => Trigger::Each(event(context, "each", &rule.source, rule.each.as_ref()?)?),
@@ -88,8 +94,24 @@ fn rule(context: &mut Context<'_>, span: Span, rule: &RawWhenRule) -> Option<Whe
         Some(_) | None => signal_only(context, span, rule)?,
     };
     let timeout = time(&rule.timeout).filter(|timeout| !timeout.is_zero());
-    let timeout = timeout.filter(|_| !matches!(trigger, Trigger::Interval(_)));
-    Some(When { trigger, timeout })
+    let timeout = timeout.filter(|_| !trigger.is_periodic());
+    let skips_startup = kind == Some("interval") && value(&rule.startup).is_some_and(|startup| !startup.0);
+    Some(When { trigger, timeout, skips_startup })
+}
+
+/// Warns of keys that mean something only beside another one.
+fn warn_of_lonely_keys(context: &mut Context<'_>, rule: &RawWhenRule, kind: Option<&str>) {
+    if kind != Some("cron") {
+        let unused = [
+            ("timezone", key(&rule.timezone)),
+            ("jitter", key(&rule.jitter)),
+            ("catchUp", key(&rule.catch_up)),
+        ];
+        context.no_effect(&unused, "without `cron`");
+    }
+    if kind != Some("interval") {
+        context.no_effect(&[("startup", key(&rule.startup))], "without `interval`");
+    }
 }
 
 /// Reports what is wrong with the parts of a rule that contradicts itself.
@@ -106,6 +128,60 @@ fn interval(context: &mut Context<'_>, rule: &RawWhenRule) -> Option<Trigger> {
     let unused = [("source", key(&rule.source)), ("timeout", key(&rule.timeout))];
     context.no_effect(&unused, "together with `interval`");
     context.at_least_1ms("interval", &rule.interval).map(Trigger::Interval)
+}
+
+fn cron(context: &mut Context<'_>, rule: &RawWhenRule) -> Option<Trigger> {
+    let unused = [("source", key(&rule.source)), ("timeout", key(&rule.timeout))];
+    context.no_effect(&unused, "together with `cron`");
+    let zone = zone(context, &rule.timezone);
+    let field = rule.cron.as_ref()?;
+    let text = field.value.as_ref()?;
+    let pattern = match Pattern::parse(text) {
+        Ok(pattern) => pattern,
+        Err(CronError { message, help }) => {
+            let problem = Problem::error("bad-cron", field.span, format!(".cron: {message}"));
+            return context.reject(problem.maybe_help(help));
+        }
+    };
+    Some(Trigger::Cron(Arc::new(CronSpec {
+        text: text.clone(),
+        pattern,
+        zone: zone?,
+        jitter: time(&rule.jitter).unwrap_or_default(),
+        catch_up: is_set(&rule.catch_up),
+    })))
+}
+
+fn zone(context: &mut Context<'_>, field: &Opt<String>) -> Option<Zone> {
+    let Some(field) = field else { return Some(Zone::utc()) };
+    let name = field.value.as_ref()?;
+    if name.eq_ignore_ascii_case("local") {
+        let zone = local(context.env, Path::new("/etc/localtime"));
+        return context.accept(
+            "unknown-timezone",
+            field.span,
+            zone.map_err(|why| format!(".timezone: {why}")),
+        );
+    }
+    if let Some(zone) = Zone::named(name) {
+        return Some(zone);
+    }
+    let help = match suggest::nearest(name, Zone::names()) {
+        Some(name) => format!("did you mean {name:?}?"),
+        None => "write a name such as \"Europe/Berlin\", \"UTC\" or \"local\"".to_owned(),
+    };
+    let message = format!(".timezone: there is no time zone {name:?}");
+    context.reject(Problem::error("unknown-timezone", field.span, message).help(help))
+}
+
+/// Where the expression of a schedule is.
+pub(super) fn cron_span(when: &RawWhen) -> Option<Span> {
+    if let RawWhen::Rule(rule) = when { span(&rule.cron) } else { None }
+}
+
+/// Where the jitter of a schedule is.
+pub(super) fn jitter_span(when: &RawWhen) -> Option<Span> {
+    if let RawWhen::Rule(rule) = when { span(&rule.jitter) } else { None }
 }
 
 fn plain_event(context: &mut Context<'_>, rule: &RawWhenRule) -> Option<Trigger> {
@@ -163,7 +239,7 @@ fn signal_only(context: &mut Context<'_>, span: Span, rule: &RawWhenRule) -> Opt
         return Some(Trigger::Each(signal_key(signal)));
     }
     if !is_lonely_signal(context, &rule.source) && !context.has_unknown_key(span) {
-        let message = ": expected one of `interval`, `once`, `each`, `event`, `all`, `any`";
+        let message = ": expected one of `interval`, `cron`, `once`, `each`, `event`, `all`, `any`";
         let problem = Problem::error("when-missing", span, message);
         context.add(problem.help("leave `when` out to run the job at startup"));
     }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::lifecycle::{Cadence, Ended, Input, Policy};
+use super::lifecycle::{Ended, Input};
 use super::{Action, Actions, State, reasons};
 use crate::actors::machine::Severity;
+use crate::config::spec::Trigger;
 use crate::messages::job::Phase;
 use crate::messages::moment::Moment;
 use crate::messages::process::{ExecutionId, Pid, ProcessEnded, ProcessStarted, Unstarted};
@@ -132,8 +133,11 @@ impl State {
 
     /// Whether it runs so often that a line for each start and success would drown all others.
     fn is_routine(&self) -> bool {
-        let cadence = Policy::from(&*self.spec).cadence;
-        matches!(cadence, Cadence::Interval(interval) if interval < ROUTINE_INTERVAL)
+        match &self.spec.when.trigger {
+            Trigger::Interval(interval) => *interval < ROUTINE_INTERVAL,
+            Trigger::Cron(cron) => cron.pattern.is_several_times_a_minute(),
+            Trigger::Once(_) | Trigger::Each(_) | Trigger::All(_) | Trigger::Any(_) => false,
+        }
     }
 
     /// Asks the process to end. It is not checked any more: that it does not answer is no news.

@@ -48,6 +48,8 @@ pub enum Cadence {
     Each,
     /// At startup and at every tick of this interval.
     Interval(Duration),
+    /// At every tick of a schedule.
+    Scheduled,
 }
 
 impl From<&JobSpec> for Policy {
@@ -56,6 +58,7 @@ impl From<&JobSpec> for Policy {
             Trigger::Once(_) | Trigger::All(_) | Trigger::Any(_) => Cadence::Once,
             Trigger::Each(_) => Cadence::Each,
             Trigger::Interval(interval) => Cadence::Interval(*interval),
+            Trigger::Cron(_) => Cadence::Scheduled,
         };
         Self {
             cadence,
@@ -154,7 +157,7 @@ pub enum Input {
     Triggered,
     /// They did not come within `when.timeout`.
     TriggerExpired,
-    /// The next tick of its interval came.
+    /// The next tick of its interval or schedule came.
     IntervalElapsed,
     /// Its program could not be executed.
     SpawnFailed,

@@ -84,6 +84,7 @@ impl State {
             required: self.spec.required,
             has_run: self.has_run(),
             never_ran: self.never_ran.clone().filter(|_| !self.has_run()),
+            missed_runs: self.spec.when.trigger.is_periodic().then_some(self.missed_runs),
             early_ends: self.life.early_ends,
             settles_after: self.spec.backoff.reset_after,
             ..JobStatus::new(self.life.phase)

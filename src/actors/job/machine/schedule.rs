@@ -1,15 +1,17 @@
-//! The timers of `when`: the ticks of an interval, and the end of the wait for the first trigger. Both begin at startup.
+//! The timers of `when`: the ticks of an interval or schedule, and the end of the wait for the first trigger. All begin at
+//! startup.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::calendar::{Calendar, Turn};
 use super::timers::text;
 use super::{Action, Actions, State, lifecycle};
 use crate::actors::machine::Severity;
 use crate::config::spec::Trigger;
 use crate::messages::job::Phase;
-use crate::messages::moment::Moment;
+use crate::messages::moment::{ClockReading, Moment, WallTime};
 
 /// What the timer of `when` is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,20 +22,42 @@ pub(super) enum Schedule {
     TriggerTimeout(Duration),
 }
 
+/// When a job runs next by its schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextRun {
+    /// At this time by the clock on the wall.
+    At(WallTime),
+    /// After this time.
+    In(Duration),
+}
+
 impl State {
     pub(super) fn schedule_from_startup(&mut self, now: Moment, list: &mut Actions) {
-        if let Trigger::Interval(interval) = self.spec.when.trigger {
-            self.schedule_tick(now, interval, now, list);
-        } else if let Some(timeout) = self.spec.when.timeout {
-            self.schedule = Some(Schedule::TriggerTimeout(timeout));
-            list.push(Action::StartSchedule(timeout));
+        match self.spec.when.trigger {
+            Trigger::Interval(interval) => self.schedule_tick(now, interval, now, list),
+            Trigger::Cron(_) => list.push(Action::ReadClock),
+            Trigger::Once(_) | Trigger::Each(_) | Trigger::All(_) | Trigger::Any(_) => {
+                if let Some(timeout) = self.spec.when.timeout {
+                    self.schedule = Some(Schedule::TriggerTimeout(timeout));
+                    list.push(Action::StartSchedule(timeout));
+                }
+            }
         }
     }
 
-    /// Begins the ticks of an interval anew, if they had ended.
+    /// Begins the ticks of an interval or schedule anew, if they had ended.
     pub(super) fn resume_ticks(&mut self, now: Moment, list: &mut Actions) {
-        if let (Trigger::Interval(interval), None) = (&self.spec.when.trigger, self.schedule) {
-            self.schedule_tick(now, *interval, now, list);
+        match self.spec.when.trigger {
+            Trigger::Interval(interval) if self.schedule.is_none() => {
+                self.schedule_tick(now, interval, now, list);
+            }
+            Trigger::Cron(_) if self.calendar.is_none() => list.push(Action::ReadClock),
+            Trigger::Interval(_)
+            | Trigger::Cron(_)
+            | Trigger::Once(_)
+            | Trigger::Each(_)
+            | Trigger::All(_)
+            | Trigger::Any(_) => {}
         }
     }
 
@@ -44,13 +68,63 @@ impl State {
 
     pub(super) fn cancel_schedule(&mut self, list: &mut Actions) {
         list.extend(self.schedule.take().map(|_| Action::CancelSchedule));
+        list.extend(self.calendar.take().map(|_| Action::StopClock));
+    }
+
+    /// When it runs next by its schedule.
+    pub fn next_run(&self, now: Moment) -> Option<NextRun> {
+        if let Some(Schedule::Ticks(interval, first)) = self.schedule {
+            return Some(NextRun::In(until_next(interval, now.since(first))));
+        }
+        self.calendar.as_ref().and_then(Calendar::next).map(NextRun::At)
+    }
+
+    /// The clock on the wall says this: the schedule begins, its next run is due, or somebody has set the clock.
+    pub(super) fn clock_read(&mut self, reading: ClockReading, list: &mut Actions) {
+        let Trigger::Cron(cron) = &self.spec.when.trigger else { return };
+        if matches!(self.life.phase, Phase::Complete | Phase::Halted) {
+            return;
+        }
+        let turn = match &mut self.calendar {
+            Some(calendar) => calendar.follow(cron, reading),
+            None => Turn::default(),
+        };
+        let calendar = self.calendar.get_or_insert_with(|| Calendar::new(cron, reading));
+        match calendar.next() {
+            Some(next) => list.push(Action::StartClock(next)),
+            None => self.log(Severity::Warning, "will not run: its schedule never comes", list),
+        }
+        if turn.missed > 0 {
+            self.missed_runs += turn.missed;
+            let text = format!("{} of its scheduled runs did not come", turn.missed);
+            self.log(Severity::Warning, text, list);
+        }
+        if turn.runs {
+            self.tick(list);
+        } else {
+            list.push(Action::Show);
+        }
+    }
+
+    /// It is time to run. A tick that finds the last run alive is skipped, and counted.
+    fn tick(&mut self, list: &mut Actions) {
+        let is_free = self.life.phase == Phase::Waiting;
+        // The first run of all is no restart.
+        let is_first = is_free && self.runs == 0 && self.spec.when.waits_for_clock();
+        let input = if is_first { lifecycle::Input::Triggered } else { lifecycle::Input::IntervalElapsed };
+        self.advance(input, list);
+        if !is_free && !self.life.pending {
+            self.missed_runs += 1;
+            self.log(Severity::Debug, "skips a scheduled run: the last one has not ended", list);
+            list.push(Action::Show);
+        }
     }
 
     pub(super) fn schedule_elapsed(&mut self, now: Moment, list: &mut Actions) {
         match self.schedule.take() {
             Some(Schedule::Ticks(interval, first)) => {
                 self.schedule_tick(now, interval, first, list);
-                self.advance(lifecycle::Input::IntervalElapsed, list);
+                self.tick(list);
             }
             Some(Schedule::TriggerTimeout(timeout)) => {
                 if self.life.phase == Phase::Waiting {

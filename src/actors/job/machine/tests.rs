@@ -4,6 +4,7 @@
 mod executing;
 mod random;
 mod ruling;
+mod scheduled;
 mod telling;
 mod waiting;
 
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::config::spec::{AdvertiseSpec, CheckSpec, CommandLine, Limit, Probe};
+use crate::config::spec::{AdvertiseSpec, CheckSpec, CommandLine, Limit, Probe, Trigger};
 use crate::messages::event::Source;
 use crate::messages::health::Verdict;
 use crate::messages::process::{ExitStatus, Pid};
@@ -29,13 +30,16 @@ struct Job {
     round: u64,
     /// What was done since it was asked last.
     done: Vec<Action>,
+    /// What the clocks say.
+    clocks: ClockReading,
 }
 
 impl Job {
     fn of(spec: JobSpec) -> Self {
         let state = State::new(Arc::new(spec), 1, "host");
         let (now, done) = (Moment::default(), vec![]);
-        Self { state, now, is_flooded: false, executions: 0, events: 0, round: 0, done }
+        let clocks = ClockReading { wall: WallTime::default(), since_boot: Duration::ZERO, chance: 0.0 };
+        Self { state, now, is_flooded: false, executions: 0, events: 0, round: 0, done, clocks }
     }
 
     /// A job whose process runs.
@@ -66,6 +70,8 @@ impl Job {
     fn answer(&mut self, action: &Action) {
         if *action == Action::CheckLog {
             self.feed(Input::LogChecked { is_flooded: self.is_flooded });
+        } else if *action == Action::ReadClock {
+            self.feed(Input::ClockRead(self.clocks));
         } else if *action == Action::DrawJitter {
             self.feed(Input::JitterDrawn(0.75));
         } else if matches!(action, Action::Launch(_)) {

@@ -26,7 +26,7 @@ impl Listener {
             Trigger::Each(wanted) => return wanted == key,
             Trigger::Once(wanted) => wanted == key,
             Trigger::Any(wanted) => wanted.contains(key),
-            Trigger::Interval(_) => *key == startup(),
+            Trigger::Interval(_) | Trigger::Cron(_) => *key == startup(),
             Trigger::All(wanted) => {
                 if wanted.contains(key) && !self.seen.contains(key) {
                     self.seen.push(key.clone());
@@ -47,14 +47,16 @@ impl Listener {
             Trigger::All(keys) => {
                 Missing::AllOf(keys.iter().filter(|key| !self.seen.contains(key)).cloned().collect())
             }
-            Trigger::Once(_) | Trigger::Any(_) | Trigger::Interval(_) => self.trigger.first_missing(),
+            Trigger::Once(_) | Trigger::Any(_) | Trigger::Interval(_) | Trigger::Cron(_) => {
+                self.trigger.first_missing()
+            }
         }
     }
 }
 
 /// The events that a job must be told of, each once.
 pub fn interests(spec: &JobSpec) -> Vec<EventKey> {
-    let is_timed = matches!(spec.when.trigger, Trigger::Interval(_)) || spec.when.timeout.is_some();
+    let is_timed = spec.when.trigger.is_periodic() || spec.when.timeout.is_some();
     let mut unique: Vec<EventKey> = Vec::new();
     for key in spec.when.trigger.keys().iter().cloned().chain(is_timed.then(startup)) {
         if !unique.contains(&key) {

@@ -57,6 +57,6 @@ pub fn wanted(trigger: &Trigger) -> &[EventKey] {
     match trigger {
         Trigger::Once(key) => std::slice::from_ref(key),
         Trigger::All(keys) | Trigger::Any(keys) => keys,
-        Trigger::Each(_) | Trigger::Interval(_) => &[],
+        Trigger::Each(_) | Trigger::Interval(_) | Trigger::Cron(_) => &[],
     }
 }

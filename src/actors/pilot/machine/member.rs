@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::spec::{JobKind, JobSpec, OnUnhealthy, Trigger};
+use crate::config::spec::{JobKind, JobSpec, OnUnhealthy};
 use crate::messages::event::{EventCode, Source};
 use crate::messages::health::Health;
 use crate::messages::job::{JobChanged, Missing, Phase};
@@ -111,7 +111,7 @@ impl Member {
     pub fn listens_for_an_end(&self) -> bool {
         let ends = [EventCode::Shutdown, EventCode::Stopping, EventCode::Stopped];
         let trigger = &self.spec.when.trigger;
-        !matches!(trigger, Trigger::Interval(_)) && trigger.keys().iter().any(|key| ends.contains(&key.code))
+        trigger.keys().iter().any(|key| ends.contains(&key.code))
     }
 
     /// Whether it can still publish an event of this code. Only certain knowledge says no: a job that will run again,

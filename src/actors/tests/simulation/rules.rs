@@ -171,6 +171,7 @@ impl Account {
             Trigger::Each(wanted) => wanted == key,
             Trigger::Any(wanted) => is_first && wanted.contains(key),
             Trigger::Interval(_) => is_first && *key == startup(),
+            Trigger::Cron(_) => false,
             Trigger::All(wanted) => {
                 if wanted.contains(key) && !self.seen.contains(key) {
                     self.seen.push(key.clone());

@@ -112,7 +112,15 @@ async fn perform(story: Story) -> Outcome {
     });
     let spec = story.program.spec(&socket);
     let environ = Environ::new([]);
-    let setup = Setup { spec, needs_control: false, load, log, kernel: Box::new(kernel.clone()), environ, recording: None };
+    let setup = Setup {
+        spec,
+        needs_control: false,
+        load,
+        log,
+        kernel: Box::new(kernel.clone()),
+        environ,
+        recording: None,
+    };
     let Assembled { pilot, registry, board, exited, consul: agent, .. } =
         assemble(setup, None).expect("all actors");
     rules.read_from(board);

@@ -116,7 +116,7 @@ fn remove_job(program: &mut Program, name: &str) {
         match &mut job.when.trigger {
             Trigger::Once(key) | Trigger::Each(key) => replace(key),
             Trigger::All(keys) | Trigger::Any(keys) => keys.iter_mut().for_each(replace),
-            Trigger::Interval(_) => {}
+            Trigger::Interval(_) | Trigger::Cron(_) => {}
         }
     }
 }

@@ -93,5 +93,6 @@ fn trigger(job: &JobSpec) -> String {
         Trigger::All(_) => format!("all of {}", keys.join(", ")),
         Trigger::Any(_) => format!("any of {}", keys.join(", ")),
         Trigger::Interval(interval) => format!("every {interval:?}"),
+        Trigger::Cron(cron) => format!("at {:?}", cron.text),
     }
 }

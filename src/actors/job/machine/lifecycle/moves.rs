@@ -33,7 +33,7 @@ pub(super) fn start(policy: &Policy, state: State, actions: Vec<Action>) -> Next
 pub(super) fn fresh_budget(policy: &Policy, state: State) -> u32 {
     match policy.cadence {
         Cadence::Once | Cadence::Each if !policy.has_window => 0,
-        Cadence::Once | Cadence::Each | Cadence::Interval(_) => state.restarts,
+        Cadence::Once | Cadence::Each | Cadence::Interval(_) | Cadence::Scheduled => state.restarts,
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn count_restart(state: State) -> State {
 pub(super) fn remember(policy: &Policy, state: State) -> Next {
     match policy.cadence {
         Cadence::Each => (State { pending: true, ..state }, vec![]),
-        Cadence::Once | Cadence::Interval(_) => stay(state),
+        Cadence::Once | Cadence::Interval(_) | Cadence::Scheduled => stay(state),
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn tick_while_running(policy: &Policy, state: State) -> State {
         (Cadence::Interval(interval), Some(timeout)) if timeout <= interval => {
             State { pending: true, ..state }
         }
-        (Cadence::Interval(_) | Cadence::Once | Cadence::Each, _) => state,
+        (Cadence::Interval(_) | Cadence::Scheduled | Cadence::Once | Cadence::Each, _) => state,
     }
 }
 
@@ -97,9 +97,13 @@ fn may_restart(policy: &Policy, state: State) -> bool {
 /// A run is over and nothing is left of it: what comes next?
 pub(super) fn next_run(policy: &Policy, state: State, actions: Vec<Action>) -> Next {
     match policy.cadence {
-        Cadence::Interval(_) if !may_restart(policy, state) => complete_by_itself(policy, state, actions),
-        Cadence::Interval(_) if state.pending => run(policy, count_restart(state), actions),
-        Cadence::Interval(_) => (to(state, Phase::Waiting), actions),
+        Cadence::Interval(_) | Cadence::Scheduled if !may_restart(policy, state) => {
+            complete_by_itself(policy, state, actions)
+        }
+        Cadence::Interval(_) | Cadence::Scheduled if state.pending => {
+            run(policy, count_restart(state), actions)
+        }
+        Cadence::Interval(_) | Cadence::Scheduled => (to(state, Phase::Waiting), actions),
         Cadence::Once | Cadence::Each if state.pending => start(policy, state, actions),
         Cadence::Once | Cadence::Each if may_restart(policy, state) => {
             run_after_backoff(policy, count_restart(state), actions)

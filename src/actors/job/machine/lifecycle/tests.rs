@@ -64,7 +64,7 @@ pub(super) fn plain() -> Policy {
 pub(super) fn policies() -> Vec<Policy> {
     let interval = Duration::from_millis(500);
     let mut all = Vec::new();
-    for cadence in [Cadence::Once, Cadence::Each, Cadence::Interval(interval)] {
+    for cadence in [Cadence::Once, Cadence::Each, Cadence::Interval(interval), Cadence::Scheduled] {
         for restarts in [Limit::Finite(0), Limit::Finite(2), Limit::Unlimited] {
             for timeout in [None, Some(interval), Some(interval * 3)] {
                 for (has_process, advertised) in [(true, false), (true, true), (false, true)] {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::spec::InitialStatus;
+use crate::config::spec::{InitialStatus, OnUnhealthy, RestartOn};
 use crate::messages::process::Unstarted;
 
 fn specs() -> Vec<JobSpec> {
@@ -17,7 +17,13 @@ fn specs() -> Vec<JobSpec> {
     let mut early = served.clone();
     early.exec = None;
     early.advertise.as_mut().unwrap().initial_status = Some(InitialStatus::Passing);
-    vec![spec(), restarting(), interval, each, with_trigger(Trigger::Each(itself)), served, early]
+    let mut ill = JobSpec { restarts: Limit::Finite(3), on_unhealthy: OnUnhealthy::Restart, ..checked() };
+    (ill.restart_rule.on, ill.restart_rule.per) = (RestartOn::Failure, Some(ms(2000)));
+    let mut later = interval.clone();
+    later.when.skips_startup = true;
+    let cron = scheduled::cron("*/2 * * * *");
+    let itself = with_trigger(Trigger::Each(itself));
+    vec![spec(), restarting(), interval, each, itself, served, early, ill, later, cron]
 }
 
 /// An observer of one job, who knows what its engine and the kernel know.
@@ -29,6 +35,7 @@ struct Observer {
     is_leftover: bool,
     has_timer: bool,
     has_schedule: bool,
+    has_clock: bool,
     awaits_log: bool,
     keeps_hold: bool,
     /// `stopping` was published, and `stopped` was not.
@@ -46,6 +53,7 @@ impl Observer {
             is_leftover: false,
             has_timer: false,
             has_schedule: false,
+            has_clock: false,
             awaits_log: false,
             keeps_hold: false,
             is_stopping: false,
@@ -77,7 +85,7 @@ impl Observer {
             JobCommand::Maintain(choice >= 128),
         ];
         let place = usize::from(choice);
-        Some(match kind % 14 {
+        Some(match kind % 15 {
             0 | 1 => {
                 let key = key[place % 3].clone();
                 Input::Happened { key, cause: Some(u64::from(choice)), has_hold: choice >= 128 }
@@ -99,6 +107,12 @@ impl Observer {
             11 => Input::HoldReleased(u64::from(choice % 4)),
             12 if self.has_timer => Input::TimerElapsed,
             13 if self.has_schedule => Input::ScheduleElapsed,
+            14 if self.has_clock => {
+                let since_boot = self.job.now.since_beginning() * 60;
+                // Now and then somebody sets the clock.
+                let wall = WallTime::from_seconds(i64::from(choice % 8) * 1000).plus(since_boot);
+                Input::ClockRead(ClockReading { wall, since_boot, chance: 0.5 })
+            }
             _ => return None,
         })
     }
@@ -151,6 +165,8 @@ impl Observer {
                 assert!(!std::mem::replace(&mut self.has_schedule, true), "two timers of the schedule");
             }
             Action::CancelSchedule => assert!(std::mem::replace(&mut self.has_schedule, false)),
+            Action::StartClock(_) => self.has_clock = true,
+            Action::StopClock => self.has_clock = false,
             Action::AwaitLog => assert!(!std::mem::replace(&mut self.awaits_log, true)),
             Action::CancelAwaitLog => assert!(std::mem::replace(&mut self.awaits_log, false)),
             Action::KeepHold => self.keeps_hold = true,
@@ -163,6 +179,7 @@ impl Observer {
             Action::Stop => self.is_retired = true,
             Action::NotePhase { from, to } => assert_ne!(from, to),
             Action::CheckLog
+            | Action::ReadClock
             | Action::Publish { .. }
             | Action::DrawJitter
             | Action::Check(_)
@@ -205,8 +222,9 @@ proptest! {
             observer.kill();
             let is_over = matches!(observer.job.state.life.phase, Phase::Complete | Phase::Halted);
             prop_assert!(is_over, "{}", observer.job.state.life.phase);
-            let left = (observer.has_timer, observer.has_schedule, observer.awaits_log, observer.keeps_hold);
-            prop_assert_eq!(left, (false, false, false, false));
+            let timers = (observer.has_timer, observer.has_schedule, observer.has_clock);
+            prop_assert_eq!(timers, (false, false, false));
+            prop_assert!(!observer.awaits_log && !observer.keeps_hold);
         }
     }
 }

@@ -44,7 +44,7 @@ impl GivenUp {
         match &self.spec.when.trigger {
             Trigger::Once(wanted) | Trigger::Each(wanted) => wanted == key,
             Trigger::Any(wanted) => wanted.contains(key),
-            Trigger::Interval(_) => false,
+            Trigger::Interval(_) | Trigger::Cron(_) => false,
             Trigger::All(wanted) => {
                 if wanted.contains(key) && !self.seen.contains(key) {
                     self.seen.push(key.clone());
