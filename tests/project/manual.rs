@@ -38,7 +38,7 @@ fn completions_and_the_manual_page_name_every_flag_and_command() {
 fn the_manual_page_shows_how_to_run_a_command_and_what_the_exit_status_means() {
     let (_, page) = generator::files().unwrap().pop().unwrap();
     let page = String::from_utf8(page).unwrap().replace("\\-", "-");
-    assert!(page.contains("containerpilot [-config PATH] [-- CMD [ARG]...]"), "{page}");
+    assert!(page.contains("containerpilot [-config PATH] [-record FILE] [-- CMD [ARG]...]"), "{page}");
     assert!(page.contains("Exit status:"), "{page}");
     assert!(page.contains(".SH COMMAND CHECK\n"), "{page}");
 }
