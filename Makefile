@@ -1,6 +1,9 @@
 # `make help` lists the targets.
 CARGO ?= cargo
 FUZZ_SECONDS ?= 300
+# How many seeds `make simulate` tries, from FIRST_SEED on.
+SEEDS ?= 1000000
+FIRST_SEED ?= 0
 DOCKER ?= docker
 # `make image BASE=debian:bookworm-slim` also builds the Dockerfile upon that image.
 BASE ?=
@@ -11,10 +14,10 @@ TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo demo-down test test-dist deps fmt bench fuzz dist image clean
+.PHONY: help build run demo demo-down test test-dist deps fmt simulate plant-bugs bench fuzz dist image clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the optimised program, target/release/containerpilot
 	$(CARGO) build --release
@@ -52,6 +55,12 @@ bench: dist ## measure our parts, then what we ship beside its peers: docs/bench
 	$(CARGO) bench --bench config --bench lifecycle --bench logging --bench metrics --bench registry -- \
 		--warm-up-time 0.5 --measurement-time 1
 	./benches/peers/run.py $(BENCH_FLAGS)
+
+simulate: ## simulate the whole program from SEEDS seeds, on all cores: docs/testing.md
+	SEEDS=$(SEEDS) FIRST_SEED=$(FIRST_SEED) $(CARGO) test --profile simulation --lib simulation:: -- --nocapture
+
+plant-bugs: ## test the simulation with deliberate bugs
+	./scripts/plant-bugs.py
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS each (needs nightly Rust and cargo-fuzz)
 	@for target in $$($(CARGO) +nightly fuzz list); do \
