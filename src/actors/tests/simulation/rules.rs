@@ -109,6 +109,8 @@ struct Account {
     by_hand: u32,
     /// Whether it was told to stop by hand.
     is_told: bool,
+    /// Orders to it that have no reply yet.
+    orders: u32,
     starts: u32,
     last_start: Duration,
     /// Its trigger fired after its last start.
@@ -139,6 +141,7 @@ impl Account {
             fired: 0,
             by_hand: 0,
             is_told: false,
+            orders: 0,
             starts: 0,
             last_start: now,
             is_due: false,
@@ -259,12 +262,21 @@ impl Rules {
         !self.pending.borrow().is_empty()
     }
 
-    /// A client's order was accepted.
-    pub fn ordered(&self, job: &str, order: JobOrder) {
+    /// A client gives an order to a job.
+    pub fn ordering(&self, job: &str) {
+        if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job) {
+            account.orders += 1;
+        }
+    }
+
+    /// A client has the reply to an order.
+    pub fn ordered(&self, job: &str, order: JobOrder, is_accepted: bool) {
         let mut ledger = self.ledger.borrow_mut();
         let Ledger { jobs, given_up, .. } = &mut *ledger;
         let Some(account) = jobs.get_mut(job) else { return };
+        account.orders = account.orders.saturating_sub(1);
         match order {
+            _ if !is_accepted => {}
             JobOrder::Start | JobOrder::Restart => {
                 account.by_hand += 1;
                 account.is_told = true;

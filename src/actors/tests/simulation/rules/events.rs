@@ -92,9 +92,12 @@ impl Rules {
         let Some(pid) = event.detail.pid else {
             let killed = ExitStatus::Signal { signal: Signal::KILL, core_dumped: false };
             // One that was killed just after that is told in the same way.
-            return ledger
-                .ends
-                .retain(|end| *end.job != *name || (end.pid.is_some() && end.status != killed));
+            let is_it = |end: &super::End| *end.job == *name && (end.pid.is_none() || end.status == killed);
+            while let Some(place) = ledger.ends.iter().position(is_it) {
+                let end = ledger.ends.remove(place);
+                self.check_lines(name, end.execution, &mut ledger);
+            }
+            return;
         };
         let is_it =
             |end: &super::End| *end.job == *name && end.pid.is_some_and(|ended| ended.number() == pid);
@@ -107,13 +110,18 @@ impl Rules {
             let told = format!("{name}: {:?} instead of {}", event.detail.status, end.status.shell_code());
             self.break_rule("no exit status is lost", told);
         }
-        let lost = ledger.lines.remove(&end.execution).unwrap_or_default();
-        if let Some(line) = lost.first() {
-            self.break_rule("no line is lost", format!("{line} of {name} is not logged"));
-        }
+        self.check_lines(name, end.execution, &mut ledger);
         let lives = kernel.look(|all| all.iter().any(|it| it.birth == end.execution && it.lives()));
         if lives {
             self.break_rule("an end is told once and after it", format!("process {pid} of {name} lives"));
+        }
+    }
+
+    /// All that an execution wrote is logged.
+    fn check_lines(&self, name: &str, execution: u64, ledger: &mut Ledger) {
+        let lost = ledger.lines.remove(&execution).unwrap_or_default();
+        if let Some(line) = lost.first() {
+            self.break_rule("no line is lost", format!("{line} of {name} is not logged"));
         }
     }
 
@@ -152,7 +160,7 @@ impl Rules {
         account.is_stopping = true;
         account.stopping = Some((sequence, self.journal.awake()));
         account.health = Health::Unknown;
-        if is_expected || account.is_told {
+        if is_expected || account.is_told || account.orders > 0 {
             return;
         }
         let waits = account.starts == 0 && (account.spec.exec.is_some() || account.fired == 0);
