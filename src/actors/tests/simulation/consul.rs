@@ -224,8 +224,7 @@ impl SimulatedConsul {
         self.journal.note(format!("Consul: register {id} {status}"));
         let mut catalogue = self.catalogue.borrow_mut();
         let told = self.journal.awake();
-        let entry =
-            Entry { name, status: status.clone(), told, ttl, body: body.to_vec(), is_known_to_us: is_known };
+        let entry = Entry { name, status, told, ttl, body: body.to_vec(), is_known_to_us: is_known };
         if let Some(former) = catalogue.services.get(&id)
             && former.is_known_to_us
             && is_known
