@@ -61,6 +61,8 @@ struct Ledger {
     last_sequence: u64,
     /// The events of this moment.
     moment: (Duration, Vec<(u64, EventKey)>),
+    /// Jobs that were started in this moment.
+    suspects: Vec<Arc<str>>,
     /// When `shutdown` was published.
     shutdown: Option<Duration>,
     /// When the first signal asked for the end, on the clock of the program.
@@ -112,6 +114,8 @@ struct Account {
     /// Orders to it that have no reply yet.
     orders: u32,
     starts: u32,
+    /// Ends of executions that were told.
+    ends: u32,
     last_start: Duration,
     /// Its trigger fired after its last start.
     is_due: bool,
@@ -143,6 +147,7 @@ impl Account {
             is_told: false,
             orders: 0,
             starts: 0,
+            ends: 0,
             last_start: now,
             is_due: false,
             is_stopping: false,
@@ -209,6 +214,7 @@ impl Rules {
             past: HashSet::new(),
             last_sequence: 0,
             moment: (Duration::ZERO, vec![]),
+            suspects: vec![],
             shutdown: None,
             asked_to_end: None,
             killed: None,
