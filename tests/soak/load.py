@@ -42,8 +42,8 @@ async def service(port):
                     return
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
             await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client is gone, or the soak is over
         finally:
             writer.close()
 
@@ -231,7 +231,7 @@ class Clients:
                 except OSError:
                     continue
                 reader._transport.pause_reading()  # reads nothing
-                writer.write(requests[turn % len(requests)])
+                writer.write(requests[turn // 2 % len(requests)])
                 opened.append(writer)
                 self.counts["bad"] += 1
             await asyncio.sleep(random.uniform(1, 8))

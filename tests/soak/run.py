@@ -9,8 +9,10 @@ wrong, or if something is left when it has ended.
 
 import argparse
 import asyncio
+import contextlib
 import os
 import random
+import signal
 import socket
 import statistics
 import subprocess
@@ -94,6 +96,9 @@ class Soak:
             if self.program.returncode is None:
                 self.program.kill()
                 await self.program.wait()
+                for pid, _ in marked(self.mark):  # nobody else ends them now
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
             await self.consul.stop()
             serving.close()
 
