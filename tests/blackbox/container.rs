@@ -160,9 +160,10 @@ fn the_engine_knows_the_container_healthy_by_a_ping() {
 fn below_an_init_the_program_is_not_process_1_and_does_the_same() {
     let config = r#"{ jobs: [
         { name: "orphans", exec: ["sh", "-c", "(sh -c 'setsid sleep 1000 & setsid sleep 0.1 &' &); echo $PPID > {dir}/pid"] },
-        { name: "app", exec: ["sh", "-c", "trap 'exit 5' TERM; while :; do sleep 0.05; done"], essential: true },
+        { name: "app", exec: ["sh", "-c", "trap 'exit 5' TERM; echo > {dir}/trap; while :; do sleep 0.05; done"], essential: true },
     ] }"#;
     let Some(container) = Container::start(&["--init"], config) else { return };
+    container.wait_for_lines("trap", 1);
     let number = container.wait_for_lines("pid", 1);
     assert_ne!(number, ["1"]);
     container.wait_for_event("orphans stopped");

@@ -17,7 +17,10 @@ fn coprocesses_start_before_jobs_without_when() {
         }"#,
     );
     assert_eq!(exit, Exit::Code(0));
-    assert_eq!(started(&pilot), ["first", "second", "app", "other"]);
+    let mut started = started(&pilot);
+    // A start that takes long lets the next one begin beside it.
+    started.chunks_mut(2).for_each(<[String]>::sort);
+    assert_eq!(started, ["first", "second", "app", "other"]);
 }
 
 #[test]
