@@ -1,6 +1,7 @@
 //! Whatever is in a record: a replay ends with a summary or a reason that is printable, the same each time.
 #![no_main]
 
+use std::fmt;
 use std::sync::LazyLock;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
@@ -20,6 +21,12 @@ static RECORDED: LazyLock<Vec<Value>> = LazyLock::new(|| {
 
 /// A record with some changes.
 struct Record(Vec<u8>);
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
 
 impl<'a> Arbitrary<'a> for Record {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {

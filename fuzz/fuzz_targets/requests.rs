@@ -92,9 +92,10 @@ async fn talk(client: &Client, socket: UnixStream) {
     };
     let reading = async {
         loop {
+            let was_sent = is_sent.get();
             match within(QUIET, reader.read_buf(&mut received)).await {
                 Some(Ok(0) | Err(_)) => break,
-                None if is_sent.get() => break,
+                None if was_sent => break,
                 Some(Ok(_)) | None => {}
             }
         }
