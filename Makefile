@@ -1,6 +1,9 @@
 # `make help` lists the targets.
 CARGO ?= cargo
 FUZZ_SECONDS ?= 300
+# How many seeds `make simulate` tries, from FIRST_SEED on.
+SEEDS ?= 1000000
+FIRST_SEED ?= 0
 # One fuzz target, or all of them.
 TARGET ?=
 SOAK_SECONDS ?= 3600
@@ -14,7 +17,7 @@ TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo demo-down test test-recorded test-dist deps fmt bench fuzz soak dist image clean
+.PHONY: help build run demo demo-down test test-recorded test-dist deps fmt simulate plant-bugs bench fuzz soak dist image clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +65,12 @@ bench: dist ## measure our parts, then what we ship beside its peers: docs/bench
 	$(CARGO) bench --bench config --bench lifecycle --bench logging --bench metrics --bench registry -- \
 		--warm-up-time 0.5 --measurement-time 1
 	./benches/peers/run.py $(BENCH_FLAGS)
+
+simulate: ## simulate the whole program from SEEDS seeds, on all cores: docs/testing.md
+	SEEDS=$(SEEDS) FIRST_SEED=$(FIRST_SEED) $(CARGO) test --profile simulation --lib simulation:: -- --nocapture
+
+plant-bugs: ## test the simulation with deliberate bugs
+	./scripts/plant-bugs.py
 
 fuzz: ## run the fuzz targets for FUZZ_SECONDS each; TARGET=NAME: only that one (needs nightly Rust)
 	@CARGO="$(CARGO)" FUZZ_SECONDS=$(FUZZ_SECONDS) ./scripts/fuzz.sh $(TARGET)

@@ -34,6 +34,10 @@ def copy_sources():
         if not target.exists() or target.read_bytes() != source.read_bytes():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
+    # Another version is another package, so that cargo does not take one for the other.
+    manifest = COPY / "Cargo.toml"
+    text = re.sub(r'^version = "(\d+\.\d+\.\d+)"', r'version = "\1-planted"', manifest.read_text(), count=1, flags=re.MULTILINE)
+    manifest.write_text(text)
 
 
 def patch(bug, *flags):

@@ -23,5 +23,6 @@ pub fn set_seed(seed: u64) {
 
 #[cfg(test)]
 std::thread_local! {
-    static CHANCE: std::cell::RefCell<fastrand::Rng> = std::cell::RefCell::new(fastrand::Rng::with_seed(0));
+    static CHANCE: std::cell::RefCell<fastrand::Rng> =
+        const { std::cell::RefCell::new(fastrand::Rng::with_seed(0)) };
 }

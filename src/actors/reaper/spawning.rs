@@ -56,7 +56,12 @@ impl Reaper {
         if let Some(handles) = self.handles.get_mut(&execution) {
             handles.pipes = pipes;
         }
+        let started = if let Settlement::Started(pid) = &settlement { Some(*pid) } else { None };
         self.advance(Input::SpawnSettled(execution, settlement), ctx);
+        // One that was killed meanwhile may have written something before.
+        if let Some(pid) = started {
+            self.forward_output(execution, pid);
+        }
         if self.is_start_awaited && !self.is_reaping {
             self.reap(ctx);
         }

@@ -23,7 +23,7 @@ pub struct RawJob {
     pub when: Opt<RawWhen>,
     /// How often to restart it when it ends, or a rule. Default "never"; with `when.interval`, "unlimited".
     pub restarts: Opt<RawRestarts>,
-    /// Exit statuses and signals that count as success. Default [0].
+    /// Exit statuses and signals that count as success. Default: 0.
     pub success: Opt<OneOrMany<Ending>>,
     /// The longest run of one execution, at least 1ms; then it is killed.
     pub timeout: Opt<Time>,

@@ -52,6 +52,9 @@ fn local(zone: &Zone, moment: i64) -> i64 {
 /// The definition, quarter by quarter of an hour: each local time that is named and comes is due when it comes first; each that is left
 /// out is due at the change.
 fn by_definition(spec: &CronSpec, from: i64, until: i64) -> Vec<i64> {
+    let first = spec.pattern.next(from - 2 * DAY);
+    let all = std::iter::successors(first, |local| spec.pattern.next(local + 1));
+    let named: HashSet<i64> = all.take_while(|local| *local < until + 2 * DAY).collect();
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     let mut before = local(&spec.zone, from - DAY);
@@ -59,7 +62,7 @@ fn by_definition(spec: &CronSpec, from: i64, until: i64) -> Vec<i64> {
         let now = local(&spec.zone, moment);
         // Local times since the last look: one, or many if the clock was set forward. If it was set back, one that was seen.
         let passed = ((before + 900).min(now)..=now).step_by(STEP);
-        let is_new = |local: &i64| seen.insert(*local) && spec.pattern.next(*local) == Some(*local);
+        let is_new = |local: &i64| seen.insert(*local) && named.contains(local);
         let is_due = passed.filter(is_new).count() > 0;
         if is_due && moment >= from {
             found.push(moment);

@@ -95,7 +95,9 @@ impl State {
                 self.last_exit = Some((ended.status.shell_code(), reason.clone()));
                 let judgement = self.judge(ended);
                 self.log_last_run(ended.status, judgement, list);
-                return self.advance(Input::SpawnFailed, list);
+                // One that was killed in the moment of its start may have left others, which end before the next run.
+                let failed = Input::Exited(Ended { success: false, lasted: Duration::ZERO });
+                return self.advance(if ended.leftover { failed } else { Input::SpawnFailed }, list);
             }
             Some(Unstarted::Cancelled) => {
                 self.runs = self.runs.saturating_sub(1);

@@ -45,6 +45,8 @@ struct Catalogue {
     key: Option<u8>,
     index: u64,
     changed: Rc<Notify>,
+    /// When the machine slept.
+    suspended: Option<Duration>,
 }
 
 /// One request.
@@ -67,6 +69,7 @@ impl SimulatedConsul {
             key: None,
             index: 1,
             changed: Rc::default(),
+            suspended: None,
         };
         Self { catalogue: Rc::new(RefCell::new(catalogue)), journal }
     }
@@ -100,6 +103,7 @@ impl SimulatedConsul {
     pub fn suspended(&self) {
         let mut catalogue = self.catalogue.borrow_mut();
         catalogue.well_since = self.journal.awake();
+        catalogue.suspended = Some(self.journal.awake());
         drop(catalogue);
         self.doubt();
     }
@@ -152,7 +156,11 @@ impl SimulatedConsul {
                 Mood::Well => self.answer(&request, true).await,
                 Mood::Late(after) => {
                     sleep(Duration::from_millis(after)).await;
-                    self.answer(&request, false).await
+                    // Who gave up waiting is not served later.
+                    match stream.try_read_buf(&mut buffer) {
+                        Ok(0) => return,
+                        Ok(_) | Err(_) => self.answer(&request, false).await,
+                    }
                 }
                 Mood::Errs { does_it } => {
                     if does_it {
@@ -203,6 +211,7 @@ impl SimulatedConsul {
     }
 
     fn carry_out(&self, request: &Request, is_known: bool) -> Answer {
+        let is_known = is_known && self.catalogue.borrow().suspended != Some(self.journal.awake());
         let path = request.path.split('?').next().unwrap_or_default();
         let segments: Vec<&str> = path.split('/').skip(2).collect();
         match (request.method.as_str(), segments.as_slice()) {
@@ -224,8 +233,7 @@ impl SimulatedConsul {
         self.journal.note(format!("Consul: register {id} {status}"));
         let mut catalogue = self.catalogue.borrow_mut();
         let told = self.journal.awake();
-        let entry =
-            Entry { name, status: status.clone(), told, ttl, body: body.to_vec(), is_known_to_us: is_known };
+        let entry = Entry { name, status, told, ttl, body: body.to_vec(), is_known_to_us: is_known };
         if let Some(former) = catalogue.services.get(&id)
             && former.is_known_to_us
             && is_known

@@ -540,6 +540,9 @@ impl SimulatedKernel {
             drop(world);
             self.journal.note(format!("start {program}: fails, error {errno}"));
             let _ = sender.send(failed(errno, None));
+            if let Owner::Job(job) = &owner {
+                self.observer.ended(job, 0, None, ExitStatus::Code(127));
+            }
             return spawning;
         }
         if let Start::Searches(after) = start {
@@ -571,10 +574,14 @@ impl SimulatedKernel {
         process.state = State::Zombie(ExitStatus::Code(127));
         process.ended = Some(self.journal.awake());
         process.is_settled = true;
-        let pid = process.pid;
+        let (pid, owner) = (process.pid, process.owner.clone());
         if let Some((_, sender, _)) = process.start.take() {
             let _ = sender.send(failed(errno, Some(pid)));
         }
         world.tell();
+        drop(world);
+        if let Owner::Job(job) = owner {
+            self.observer.ended(&job, birth, None, ExitStatus::Code(127));
+        }
     }
 }

@@ -61,6 +61,8 @@ struct Ledger {
     last_sequence: u64,
     /// The events of this moment.
     moment: (Duration, Vec<(u64, EventKey)>),
+    /// Jobs that were started in this moment.
+    suspects: Vec<Arc<str>>,
     /// When `shutdown` was published.
     shutdown: Option<Duration>,
     /// When the first signal asked for the end, on the clock of the program.
@@ -109,7 +111,11 @@ struct Account {
     by_hand: u32,
     /// Whether it was told to stop by hand.
     is_told: bool,
+    /// Orders to it that have no reply yet.
+    orders: u32,
     starts: u32,
+    /// Ends of executions that were told.
+    ends: u32,
     last_start: Duration,
     /// Its trigger fired after its last start.
     is_due: bool,
@@ -139,7 +145,9 @@ impl Account {
             fired: 0,
             by_hand: 0,
             is_told: false,
+            orders: 0,
             starts: 0,
+            ends: 0,
             last_start: now,
             is_due: false,
             is_stopping: false,
@@ -206,6 +214,7 @@ impl Rules {
             past: HashSet::new(),
             last_sequence: 0,
             moment: (Duration::ZERO, vec![]),
+            suspects: vec![],
             shutdown: None,
             asked_to_end: None,
             killed: None,
@@ -259,12 +268,21 @@ impl Rules {
         !self.pending.borrow().is_empty()
     }
 
-    /// A client's order was accepted.
-    pub fn ordered(&self, job: &str, order: JobOrder) {
+    /// A client gives an order to a job.
+    pub fn ordering(&self, job: &str) {
+        if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job) {
+            account.orders += 1;
+        }
+    }
+
+    /// A client has the reply to an order.
+    pub fn ordered(&self, job: &str, order: JobOrder, is_accepted: bool) {
         let mut ledger = self.ledger.borrow_mut();
         let Ledger { jobs, given_up, .. } = &mut *ledger;
         let Some(account) = jobs.get_mut(job) else { return };
+        account.orders = account.orders.saturating_sub(1);
         match order {
+            _ if !is_accepted => {}
             JobOrder::Start | JobOrder::Restart => {
                 account.by_hand += 1;
                 account.is_told = true;

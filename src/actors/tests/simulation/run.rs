@@ -31,8 +31,9 @@ const LOG_BOUND: usize = 2048;
 const LOG_MARGIN: usize = 1024;
 /// How often everything is looked at while nothing happens.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long nothing happens before the program is asked to end.
-const CALM: Duration = Duration::from_secs(12);
+/// How long nothing happens before the program is asked to end: longer than Consul has to be well until all is right.
+const CALM_WITH_CONSUL: Duration = Duration::from_secs(12);
+const CALM: Duration = Duration::from_secs(5);
 /// How long a reload may take that is under way then.
 const LONGEST_RELOAD: Duration = Duration::from_secs(90);
 /// How long a run may take at all.
@@ -213,7 +214,8 @@ impl Scene {
     }
 
     async fn tell(self, story: Story, pilot: Addr<Pilot>) {
-        let Story { steps, second_signal, .. } = story;
+        let Story { steps, second_signal, program, .. } = story;
+        let calm = if program.has_consul { CALM_WITH_CONSUL } else { CALM };
         for step in steps {
             sleep(Duration::from_millis(step.pause)).await;
             self.journal.note(format!("· {}", super::tell::operation(&step.operation)));
@@ -225,12 +227,12 @@ impl Scene {
         self.kernel.fail_starts(0, 0);
         self.log.borrow_mut().1 = Flow::Flows;
         self.look();
-        sleep(CALM).await;
+        sleep(calm).await;
         let mut waited = Duration::ZERO;
         while self.rules.has_reloads() && waited < LONGEST_RELOAD {
-            sleep(CALM).await;
+            sleep(calm).await;
             self.rules.settle_replies();
-            waited += CALM;
+            waited += calm;
         }
         self.look();
         self.rules.check_settled(&self.kernel);
@@ -253,10 +255,10 @@ impl Scene {
             Operation::Order(name, order) => {
                 let (reply, rules) =
                     (pilot.send(ControlJob { name: name.clone(), order }), self.rules.clone());
+                self.rules.ordering(&name);
                 self.rules.ask(async move {
-                    if let Ok(Ok(())) = reply.await {
-                        rules.ordered(&name, order);
-                    }
+                    let reply = reply.await;
+                    rules.ordered(&name, order, matches!(reply, Ok(Ok(()))));
                 });
             }
             Operation::Maintain(on) => {

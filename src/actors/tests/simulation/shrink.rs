@@ -125,7 +125,7 @@ fn remove_job(program: &mut Program, name: &str) {
 const JOB_CHANGES: [fn(&mut JobSpec) -> bool; 7] = [
     |job| job.when.timeout.take().is_some(),
     |job| !matches!(job.when.trigger, Trigger::Interval(_)) && job.timeout.take().is_some(),
-    |job| mem::replace(&mut job.stop, StopSpec::default()) != StopSpec::default(),
+    |job| mem::take(&mut job.stop) != StopSpec::default(),
     |job| job.exec.is_some() && job.advertise.take().is_some(),
     |job| job.advertise.is_none() && !mem::take(&mut job.health).is_empty(),
     |job| mem::take(&mut job.essential),

@@ -158,6 +158,17 @@ fn a_program_that_cannot_be_executed_has_an_exit_status_and_a_reason() {
 }
 
 #[test]
+fn what_a_start_left_that_was_killed_ends_before_the_next_run() {
+    let mut job = Job::of(restarting());
+    job.happens(startup());
+    let unstarted = Some(Unstarted::Failed("killed while it was being started".to_owned()));
+    let ended = ProcessEnded { unstarted, leftover: true, ..job.ended(126) };
+    let actions = job.on(Input::Ended(ended.clone()));
+    assert!(!is_launched(&actions) && job.state.life.phase == Phase::Sweeping);
+    assert!(is_launched(&job.on(Input::GroupGone(ended.execution))));
+}
+
+#[test]
 fn checks_run_while_the_process_does_and_is_not_asked_to_end() {
     let mut job = Job::of(checked());
     assert_eq!(commands(&job.happens(startup())), []);

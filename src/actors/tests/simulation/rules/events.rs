@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use super::super::kernel::{Process, SimulatedKernel};
 use super::given_up::GivenUp;
-use super::{AT_ONCE, Account, Ledger, Rules, needs};
+use super::{Account, Ledger, Rules, needs};
 use crate::config::spec::{Limit, StopBudget, Trigger};
 use crate::messages::event::{Event, EventCode, Source};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
-use crate::messages::process::ExitStatus;
-use crate::messages::signal::Signal;
 
 /// So long Consul has to be well until what was wrong is right again: a call may take 5 s, and the pause after it 5 s.
 pub(super) const RECOVERED_AFTER: Duration = Duration::from_secs(11);
+
+/// How long after a reply came it may be heard.
+const HEARD_WITHIN: Duration = Duration::from_millis(300);
 
 impl Rules {
     /// An event was delivered.
@@ -85,16 +86,22 @@ impl Rules {
     /// The end of a process is told after it, once, with its status, and after all that it has written.
     fn check_end(&self, name: &str, event: &Event, kernel: &SimulatedKernel) {
         let mut ledger = self.ledger.borrow_mut();
+        if let Some(account) = ledger.jobs.get_mut(name) {
+            account.ends += 1;
+            account.phase = None;
+        }
         if event.key.code == EventCode::ExitSuccess && event.detail.status != Some(0) {
             self.break_rule("only status 0 is a success", format!("{name}: {:?}", event.detail.status));
         }
         // A process that did not become its program is told without its number.
         let Some(pid) = event.detail.pid else {
-            let killed = ExitStatus::Signal { signal: Signal::KILL, core_dumped: false };
-            // One that was killed just after that is told in the same way.
-            return ledger
-                .ends
-                .retain(|end| *end.job != *name || (end.pid.is_some() && end.status != killed));
+            // One that was killed just after that is told in the same way; a start that was cancelled has no status.
+            let place = ledger.ends.iter().position(|end| *end.job == *name);
+            if let Some(place) = place.filter(|_| event.detail.status.is_some()) {
+                let end = ledger.ends.remove(place);
+                self.check_lines(name, end.execution, &mut ledger);
+            }
+            return;
         };
         let is_it =
             |end: &super::End| *end.job == *name && end.pid.is_some_and(|ended| ended.number() == pid);
@@ -107,13 +114,18 @@ impl Rules {
             let told = format!("{name}: {:?} instead of {}", event.detail.status, end.status.shell_code());
             self.break_rule("no exit status is lost", told);
         }
-        let lost = ledger.lines.remove(&end.execution).unwrap_or_default();
-        if let Some(line) = lost.first() {
-            self.break_rule("no line is lost", format!("{line} of {name} is not logged"));
-        }
+        self.check_lines(name, end.execution, &mut ledger);
         let lives = kernel.look(|all| all.iter().any(|it| it.birth == end.execution && it.lives()));
         if lives {
             self.break_rule("an end is told once and after it", format!("process {pid} of {name} lives"));
+        }
+    }
+
+    /// All that an execution wrote is logged.
+    fn check_lines(&self, name: &str, execution: u64, ledger: &mut Ledger) {
+        let lost = ledger.lines.remove(&execution).unwrap_or_default();
+        if let Some(line) = lost.first() {
+            self.break_rule("no line is lost", format!("{line} of {name} is not logged"));
         }
     }
 
@@ -144,7 +156,7 @@ impl Rules {
         });
         let mut ledger = self.ledger.borrow_mut();
         let is_expected = ledger.shutdown.is_some() || ledger.reloads > 0 || ledger.is_blurred;
-        let Ledger { jobs, given_up, .. } = &mut *ledger;
+        let Ledger { jobs, given_up, moment, .. } = &mut *ledger;
         let Some(account) = jobs.get_mut(name) else { return };
         if account.is_stopping {
             self.break_rule("`stopping` and `stopped` take turns", format!("{name} stops twice"));
@@ -152,19 +164,19 @@ impl Rules {
         account.is_stopping = true;
         account.stopping = Some((sequence, self.journal.awake()));
         account.health = Health::Unknown;
-        if is_expected || account.is_told {
+        if is_expected || account.is_told || account.orders > 0 {
             return;
         }
         let waits = account.starts == 0 && (account.spec.exec.is_some() || account.fired == 0);
         let ran_for_each = account.starts > 0 && matches!(account.spec.when.trigger, Trigger::Each(_));
         // A reply to a reload may be heard some time after it.
-        let lasted = account.since.elapsed() + if account.is_new { AT_ONCE } else { Duration::ZERO };
+        let lasted = account.since.elapsed() + if account.is_new { HEARD_WITHIN } else { Duration::ZERO };
         let expired = account.spec.when.timeout.is_some_and(|timeout| lasted >= timeout);
         if (waits && !expired) || ran_for_each {
             let halted = phases.unwrap_or_default().into_iter().filter(|(_, phase)| *phase == Phase::Halted);
             let halted = halted.map(|(name, _)| name).collect();
-            given_up.push(GivenUp::new(account, halted, self.journal.awake()));
-        } else if account.starts > 0 || account.spec.exec.is_none() {
+            given_up.push(GivenUp::new(account, halted, (self.journal.awake(), &moment.1)));
+        } else if !waits {
             self.check_completed(name, account);
         }
     }
@@ -173,10 +185,10 @@ impl Rules {
     fn check_completed(&self, name: &str, account: &Account) {
         let had_all = match account.spec.restarts {
             Limit::Unlimited => false,
-            Limit::Finite(restarts) => account.starts > restarts || account.spec.exec.is_none(),
+            Limit::Finite(restarts) => account.ends > restarts || account.spec.exec.is_none(),
         };
         if !had_all && !account.is_new {
-            self.break_rule("a job has all its runs", format!("{name} is over after {}", account.starts));
+            self.break_rule("a job has all its runs", format!("{name} is over after {}", account.ends));
         }
     }
 
@@ -243,11 +255,32 @@ impl Rules {
             return;
         }
         for job in jobs.iter().filter(|job| *job.name != *name && runs(&job.name)) {
-            let is_stopping = ledger.jobs.get(&job.name).is_some_and(|account| account.is_stopping);
-            if needs::needs(&jobs, job, name) {
+            let Some(account) = ledger.jobs.get(&job.name) else { continue };
+            let is_stopping = account.is_stopping;
+            // Those that the shutdown itself starts are not waited for.
+            if account.last_start < began && needs::needs(&jobs, job, name) {
                 let how = format!("{name} stops while {} runs, stopping: {is_stopping}", job.name);
                 self.break_rule("a job stops after those that need it", how);
             }
+        }
+    }
+
+    /// A job that was started in the last moment had a reason.
+    fn check_suspect(&self, ledger: &Ledger, job: &Arc<str>) {
+        let Some(account) = ledger.jobs.get(job) else { return };
+        if ledger.is_blurred || ledger.reloads > 0 || account.by_hand > 0 || account.orders > 0 {
+            return;
+        }
+        let has_come = account.spec.when.trigger.keys().iter().any(|key| ledger.past.contains(key));
+        if account.is_new && has_come {
+            return;
+        }
+        if account.fired == 0 {
+            self.break_rule("a job starts after its event", format!("{job} was not triggered"));
+        }
+        if let Some(most) = account.most_starts().filter(|most| account.starts > *most) {
+            let how = format!("{job}: more than {most} starts");
+            self.break_rule("a job is restarted as often as configured", how);
         }
     }
 
@@ -259,6 +292,9 @@ impl Rules {
             return;
         }
         let (_, events) = std::mem::replace(&mut ledger.moment, (now, vec![]));
+        for job in std::mem::take(&mut ledger.suspects) {
+            self.check_suspect(&ledger, &job);
+        }
         let all: Vec<GivenUp> = ledger.given_up.clone();
         for given_up in &mut ledger.given_up {
             for (sequence, key) in &events {

@@ -24,14 +24,11 @@ impl Observer for Rules {
         }
         let now = self.journal.awake();
         let mut ledger = self.ledger.borrow_mut();
-        let (is_blurred, environ) = (ledger.is_blurred, ledger.environ);
-        let keys = ledger.jobs.get(job).map(|account| Arc::clone(&account.spec));
-        let keys = keys.iter().flat_map(|spec| spec.when.trigger.keys());
-        let has_come = keys.into_iter().any(|key| ledger.past.contains(key));
+        let (is_blurred, is_reloading, environ) = (ledger.is_blurred, ledger.reloads > 0, ledger.environ);
         let after = ledger.last_sequence;
         let Some(account) = ledger.jobs.get_mut(job) else {
             drop(ledger);
-            if !is_blurred {
+            if !is_blurred && !is_reloading {
                 self.break_rule("only configured jobs are started", job);
             }
             return;
@@ -52,23 +49,16 @@ impl Observer for Rules {
                 self.break_rule("a process has the variables that were set before", job);
             }
         }
-        if is_blurred || account.by_hand > 0 {
+        // An order may have its effect before its reply is heard, and so may a reload.
+        if is_blurred || account.by_hand > 0 || account.orders > 0 || is_reloading {
             return;
-        }
-        let from_the_past = account.is_new && has_come;
-        if account.fired == 0 && !from_the_past {
-            self.break_rule("a job starts after its event", format!("{job} was not triggered"));
         }
         if was_over {
             self.break_rule("a job that is over does not run again", job);
         }
-        let most = account.most_starts().filter(|_| !from_the_past);
-        if let Some(most) = most.filter(|most| account.starts > *most) {
-            self.break_rule(
-                "a job is restarted as often as configured",
-                format!("{job}: more than {most} starts"),
-            );
-        }
+        // Whether it was triggered is looked at later: its event may be heard in this moment.
+        let name = Arc::clone(&account.spec.name);
+        ledger.suspects.push(name);
     }
 
     fn ended(&self, job: &str, execution: u64, pid: Option<Pid>, status: ExitStatus) {

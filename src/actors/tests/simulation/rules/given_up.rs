@@ -22,9 +22,16 @@ pub(super) struct GivenUp {
 }
 
 impl GivenUp {
-    pub(super) fn new(account: &Account, halted: HashSet<Arc<str>>, at: Duration) -> Self {
+    /// `moment` has the events of this moment, which are looked at together later.
+    pub(super) fn new(
+        account: &Account,
+        halted: HashSet<Arc<str>>,
+        (at, moment): (Duration, &[(u64, EventKey)]),
+    ) -> Self {
+        let is_new = |key: &EventKey| moment.iter().any(|(_, now)| now == key);
+        let seen = account.seen.iter().filter(|key| !is_new(key)).cloned().collect();
         let after = account.after;
-        Self { spec: Arc::clone(&account.spec), at, after, seen: account.seen.clone(), halted }
+        Self { spec: Arc::clone(&account.spec), at, after, seen, halted }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -45,8 +52,9 @@ impl GivenUp {
             Trigger::Once(wanted) | Trigger::Each(wanted) => wanted == key,
             Trigger::Any(wanted) => wanted.contains(key),
             Trigger::Interval(_) | Trigger::Cron(_) => false,
+            Trigger::All(wanted) if !wanted.contains(key) => false,
             Trigger::All(wanted) => {
-                if wanted.contains(key) && !self.seen.contains(key) {
+                if !self.seen.contains(key) {
                     self.seen.push(key.clone());
                 }
                 wanted.iter().all(|wanted| self.seen.contains(wanted))

@@ -40,12 +40,13 @@ impl Rules {
             }
             if let (Trigger::Interval(interval), true) =
                 (&account.spec.when.trigger, waits && !account.is_told)
-                && now.saturating_sub(account.last_start) > *interval + Duration::from_secs(1)
+                && now.saturating_sub(account.last_start)
+                    > 2 * *interval + account.spec.timeout.unwrap_or_default() + Duration::from_secs(2)
             {
                 self.break_rule("an interval has its ticks", &**name);
             }
             let is_endless =
-                account.spec.restarts == Limit::Unlimited && account.fired > 0 && !account.is_told;
+                account.spec.restarts == Limit::Unlimited && account.starts > 0 && !account.is_told;
             if is_endless && matches!(job.phase, Phase::Complete | Phase::Halted) {
                 self.break_rule("a job has all its runs", format!("{name} is over"));
             }
