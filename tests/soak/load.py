@@ -219,24 +219,28 @@ class Clients:
             b"PUT /v3/reload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             b"PUT /v3/jobs/%ff/start HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
         ]
-        for turn in itertools.count():
-            opened = []
-            for _ in range(150 if turn % 10 == 9 else 4):
-                path = self.socket if turn % 2 else None
-                try:
-                    if path:
-                        reader, writer = await asyncio.open_unix_connection(path)
-                    else:
-                        reader, writer = await asyncio.open_connection("127.0.0.1", self.ports["telemetry"])
-                except OSError:
-                    continue
-                reader._transport.pause_reading()  # reads nothing
-                writer.write(requests[turn // 2 % len(requests)])
-                opened.append(writer)
-                self.counts["bad"] += 1
-            await asyncio.sleep(random.uniform(1, 8))
-            for writer in opened:
-                writer.transport.abort()
+        # All of them within the first minute: what a crowd needs at a time is then part of the first figures, too.
+        for request in itertools.cycle(requests):
+            for path in (self.socket, None):
+                crowd = [await self.rude(path, request) for _ in range(130)]
+                await asyncio.sleep(random.uniform(0.5, 3))
+                for writer in filter(None, crowd):
+                    writer.transport.abort()
+                await asyncio.sleep(1)
+
+    async def rude(self, path, request):
+        """A client of the control socket at this path, or of telemetry, that sends a request and reads nothing."""
+        try:
+            if path:
+                reader, writer = await asyncio.open_unix_connection(path)
+            else:
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.ports["telemetry"])
+        except OSError:
+            return None
+        reader._transport.pause_reading()
+        writer.write(request)
+        self.counts["bad"] += 1
+        return writer
 
     async def reload(self):
         """Reloads that change some jobs; each fifth is a bad one and must change nothing."""

@@ -32,6 +32,8 @@ from measure import AT_REST, UNDER_LOAD, Sampler, compare, marked, slope  # noqa
 
 WARM_UP = 60
 EACH = 10
+# Longer than idle connections are kept, ours to Consul and those of clients.
+REST = 80
 KEPT_LOG = 256 << 10
 # The longest shutdown: the configuration's stopTimeout, and some seconds for a busy machine.
 LONGEST_SHUTDOWN = 30
@@ -44,8 +46,8 @@ def main():
     parser.add_argument("--program", default=str(ROOT / "target/release/containerpilot"))
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    if arguments.seconds < 180:
-        parser.error("--seconds: expected at least 180")
+    if arguments.seconds < 300:
+        parser.error("--seconds: expected at least 300")
     random.seed(arguments.seed)
     with tempfile.TemporaryDirectory(prefix="soak.") as directory:
         soak = Soak(arguments, Path(directory))
@@ -155,7 +157,7 @@ class Soak:
         await self.consul.start()
         await self.clients.control("PUT", "/v3/maintenance/disable")
         await self.clients.reload_to(0)
-        await asyncio.sleep(12)
+        await asyncio.sleep(REST)
         looks = []
         for _ in range(10):
             await asyncio.sleep(1)
