@@ -49,7 +49,7 @@ pub struct CheckResources {
 impl CheckResources {
     /// Notes which check outcomes the jobs of this configuration wait for.
     pub fn configure(&self, spec: &Spec) {
-        let keys = spec.jobs.iter().flat_map(|job| job.when.trigger.keys());
+        let keys = spec.jobs.iter().flat_map(|job| job.when.keys());
         let name = |key: &EventKey| match &key.source {
             Source::Check(name) => Some(Arc::clone(name)),
             Source::Global | Source::Job(_) | Source::Watch(_) | Source::Signal(_) => None,

@@ -323,6 +323,6 @@ impl Drop for Job {
         }
         self.publish(EventCode::Stopped, Detail::default(), None);
         let (phase, health) = (Phase::Complete, Health::Unknown);
-        self.resources.bus.report(JobChanged { phase, returns: false, health, ..last });
+        self.resources.bus.report(JobChanged { phase, returns: false, health, ready: false, ..last });
     }
 }

@@ -27,6 +27,8 @@ pub struct JobStatus {
     pub pid: Option<i32>,
     /// Whether execve(2) has not returned yet.
     pub starting: bool,
+    /// Whether its process can be used: it said so, was first healthy, or was executed, whichever counts for it.
+    pub ready: bool,
     /// Runs after the first, since it was configured.
     pub restarts: u64,
     /// The exit status of its last execution as in a shell, and in words.
@@ -61,6 +63,7 @@ impl JobStatus {
             checks: Vec::new(),
             pid: None,
             starting: false,
+            ready: false,
             restarts: 0,
             last_exit: None,
             advertised: None,

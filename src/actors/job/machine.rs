@@ -23,6 +23,7 @@ mod commands;
 mod executions;
 mod health;
 pub mod lifecycle;
+mod readiness;
 mod reasons;
 mod reporting;
 mod restarts;
@@ -54,6 +55,8 @@ pub struct State {
     advertisement: Option<Advertisement>,
     /// The execution under way, or the last one.
     execution: Option<Execution>,
+    /// The execution under way can be used.
+    ready: bool,
     /// The process is to start as soon as the log has room for its output.
     awaits_log: bool,
     /// The timer of the phase, and how long it lasts.
@@ -90,8 +93,8 @@ pub struct State {
     stop_reason: Option<StopReason>,
     /// Executions since it was configured.
     runs: u64,
-    /// The phase and health that the Pilot knows, and whether the job returns from that phase.
-    reported: Option<(Phase, bool, Health)>,
+    /// The phase, health and readiness that the Pilot knows, and whether the job returns from that phase.
+    reported: Option<(Phase, bool, Health, bool)>,
     /// It is over and not needed any more: what still comes is ignored.
     retired: bool,
 }
@@ -222,10 +225,11 @@ impl State {
     pub fn new(spec: Arc<JobSpec>, generation: u64, host: &str) -> Self {
         Self {
             life: lifecycle::State::new(),
-            listener: Listener::new(spec.when.trigger.clone()),
+            listener: Listener::new(spec.when.beginning()),
             checks: Checks::new(spec.health.len()),
             advertisement: Advertisement::new(&spec, host),
             execution: None,
+            ready: false,
             awaits_log: false,
             timer: None,
             schedule: None,
@@ -269,10 +273,14 @@ impl State {
         (cause, has_hold): (Option<u64>, bool),
         list: &mut Actions,
     ) {
-        if key.code == EventCode::Startup && self.schedule.is_none() && self.calendar.is_none() {
-            self.schedule_from_startup(now, list);
+        let is_triggered = self.listener.observe(&key);
+        let is_begun = self.schedule.is_some() || self.calendar.is_some();
+        let begins =
+            if self.spec.when.after.is_empty() { key.code == EventCode::Startup } else { is_triggered };
+        if begins && !is_begun {
+            self.schedule_from_beginning(now, list);
         }
-        if !self.listener.observe(&key) {
+        if !is_triggered {
             return;
         }
         if self.spec.when.waits_for_clock() {
@@ -313,6 +321,9 @@ impl State {
         }
         if before != Phase::Running && next.phase == Phase::Running {
             self.begin_advertisement(list);
+            if self.spec.exec.is_none() {
+                self.ready_by_start(list);
+            }
         }
         self.settle(list);
         if self.awaits_log && next.phase != Phase::Running {

@@ -319,7 +319,7 @@ impl State {
 
     /// SIGHUP is an event if some job waits for it, else it asks for a reload.
     fn hang_up(&mut self, event: EventKey) -> Vec<Action> {
-        if self.spec.jobs.iter().any(|job| job.when.trigger.keys().contains(&event)) {
+        if self.spec.jobs.iter().any(|job| job.when.keys().contains(&event)) {
             vec![Action::Publish(event)]
         } else if self.is_shutting_down() {
             vec![Action::log(Severity::Warning, "SIGHUP received: no reload while shutting down")]

@@ -21,6 +21,9 @@ pub struct RawJob {
     pub exec: Opt<RawCommand>,
     /// When to run. By default once, at startup.
     pub when: Opt<RawWhen>,
+    /// Jobs that must be ready before it runs; with `when.interval` or `when.cron`, before its clock starts. Short for
+    /// `when: {all: [{source: "db", once: "ready"}]}`.
+    pub after: Opt<OneOrMany<String>>,
     /// How often to restart it when it ends, or a rule. Default "never"; with `when.interval`, "unlimited".
     pub restarts: Opt<RawRestarts>,
     /// Exit statuses and signals that count as success. Default: 0.

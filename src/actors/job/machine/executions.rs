@@ -42,7 +42,7 @@ impl State {
 
     /// Starts the process, if the log has room for its output.
     pub(super) fn spawn(&mut self, list: &mut Actions) {
-        (self.kill, self.stop_reason, self.execution) = (None, None, None);
+        (self.kill, self.stop_reason, self.execution, self.ready) = (None, None, None, false);
         self.is_last_run = false;
         self.awaits_log = !self.spec.raw_output;
         list.push(if self.awaits_log { Action::CheckLog } else { self.launch() });
@@ -75,6 +75,8 @@ impl State {
         self.log(if self.is_routine() { Severity::Debug } else { Severity::Info }, "started", list);
         if self.life.phase == Phase::Running {
             list.extend(self.checks.begin().map(Action::Check));
+            self.ready_by_start(list);
+            self.report(list);
         }
         list.push(Action::Show);
     }
@@ -83,7 +85,7 @@ impl State {
         let Some(execution) = self.execution.filter(|execution| execution.id == ended.execution) else {
             return;
         };
-        list.push(Action::Check(self.checks.pause()));
+        self.serve_no_more(list);
         if !self.life.pending {
             self.release_hold(list);
         }
@@ -144,7 +146,7 @@ impl State {
 
     /// Asks the process to end. It is not checked any more: that it does not answer is no news.
     pub(super) fn end(&mut self, signal: Signal, list: &mut Actions) {
-        list.push(Action::Check(self.checks.pause()));
+        self.serve_no_more(list);
         if let Some(execution) = self.execution() {
             self.log(Severity::Debug, format!("sends {signal}"), list);
             list.push(Action::End(execution, signal));

@@ -3,6 +3,7 @@
 
 mod executing;
 mod random;
+mod ready;
 mod ruling;
 mod scheduled;
 mod telling;
