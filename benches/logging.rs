@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use containerpilot::config::spec::LogFormat;
-use containerpilot::logging::{Label, LineFormatter, TimeText};
+use containerpilot::logging::{Label, LineFormatter, OutputStream, TimeText};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 /// 100 bytes that need no escape, and 100 that do.
@@ -26,7 +26,8 @@ fn formats(criterion: &mut Criterion) {
         let chunk = line.repeat(64 * 1024 / line.len());
         group.throughput(Throughput::Bytes(chunk.len() as u64));
         for format in [LogFormat::Default, LogFormat::Text, LogFormat::Json] {
-            let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7 });
+            let mut lines =
+                LineFormatter::new(Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout });
             let mut time = TimeText::default();
             let mut out = Vec::new();
             group.bench_function(format!("{name}/{format:?}"), |bencher| {

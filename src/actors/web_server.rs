@@ -7,6 +7,7 @@ pub mod endpoints;
 pub mod event_log;
 mod head_end;
 pub mod listener;
+mod logs;
 mod readiness;
 pub mod reply;
 pub mod status;
@@ -32,6 +33,7 @@ use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
 
 use crate::config::spec::Spec;
+use crate::logging::KeptOutput;
 use crate::messages::bus::Notice;
 use crate::messages::control::{ChangeEnvironment, ControlJob, Reload, SetMaintenance};
 use crate::messages::event::Source;
@@ -65,6 +67,8 @@ pub struct AppState {
     pub recorder: Recorder,
     /// The last events.
     pub events: EventLog,
+    /// The last output of jobs.
+    pub kept: KeptOutput,
     /// How many events wait for their delivery.
     pub queued: Rc<Cell<usize>>,
     /// When the program started.
@@ -146,6 +150,7 @@ impl WebServer {
     /// Changes to a configuration, whose new endpoints are given. Metrics that both configurations have keep their values.
     fn adopt(&mut self, spec: &Spec, new: Endpoints) {
         self.state.board.write().layout = layout(spec);
+        self.state.kept.configure(spec);
         let custom = spec.telemetry.as_ref().map(|telemetry| telemetry.metrics.as_slice());
         let mut metrics = self.state.recorder.metrics();
         for name in metrics.reconfigure(custom.unwrap_or_default()) {
@@ -248,6 +253,7 @@ impl Handler<Leave> for WebServer {
 
     fn handle(&mut self, _: Leave, _: &mut Context<Self>) -> Self::Result {
         self.state.events.close();
+        self.state.kept.close();
         self.prepared = None;
         let connections = std::mem::take(&mut self.endpoints).connections();
         let deadline = Instant::now() + LAST_RESPONSES;

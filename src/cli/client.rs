@@ -3,6 +3,7 @@
 mod events;
 mod exchange;
 mod live;
+mod logs;
 mod table;
 
 use std::fmt::Display;
@@ -111,6 +112,10 @@ fn to_http(request: &ClientRequest) -> TimedRequest {
             let timeout = if *follow { None } else { Some(TIMEOUT) };
             get(format!("/v3/events?wait={}{since}", u8::from(*follow)), timeout)
         }
+        ClientRequest::Logs { jobs, follow, lines, since } => {
+            let timeout = if *follow { None } else { Some(TIMEOUT) };
+            get(logs::target(jobs, *follow, *lines, since.as_deref()), timeout)
+        }
         // Old processes may take as long to stop as they are configured to.
         ClientRequest::Reload(reload) => {
             TimedRequest { timeout: None, ..put("/v3/reload", reload_body(*reload)) }
@@ -161,6 +166,7 @@ fn reload_body(Reload { restart_all, dry_run }: Reload) -> Option<Value> {
 async fn print(request: &ClientRequest, mut response: TimedResponse) -> Result<ExitCode, CommandError> {
     match request {
         ClientRequest::Events { .. } => events::print(&mut response).await?,
+        ClientRequest::Logs { .. } => logs::print(&mut response).await?,
         ClientRequest::Ping => output::print(&printable_lines(&text(&mut response).await?))?,
         ClientRequest::Status { format: Format::Json } => {
             output::print(&format!("{:#}\n", value(&mut response).await?))?;
@@ -226,6 +232,17 @@ mod tests {
             (ClientRequest::PutMetrics(vec![("m".into(), 1.5)]), "PUT", "/v3/metric", r#"{"m":1.5}"#),
             (ClientRequest::Events { since: Some(7), follow: false }, "GET", "/v3/events?wait=0&since=7", ""),
             (ClientRequest::Events { since: None, follow: true }, "GET", "/v3/events?wait=1", ""),
+            (
+                ClientRequest::Logs {
+                    jobs: vec!["a b".into(), "c".into()],
+                    follow: true,
+                    lines: 7,
+                    since: Some("5m".into()),
+                },
+                "GET",
+                "/v3/logs?n=7&job=a%20b&job=c&since=5m&follow=1",
+                "",
+            ),
             (job(JobOrder::Stop), "PUT", "/v3/jobs/%2Fbin%2Fmy%20app%3F/stop", ""),
             (
                 job(JobOrder::Signal(Signal::HUP)),

@@ -130,6 +130,17 @@ pub enum ClientRequest {
         /// Stay and print new ones.
         follow: bool,
     },
+    /// The last output of jobs.
+    Logs {
+        /// These jobs; all if there are none.
+        jobs: Vec<String>,
+        /// Stay and print new lines.
+        follow: bool,
+        /// At most so many lines.
+        lines: usize,
+        /// Nothing older than this duration.
+        since: Option<String>,
+    },
     /// Act on one job by hand.
     Job(ControlJob),
 }
