@@ -40,6 +40,7 @@ mod health_http;
 mod hostile_clients;
 mod interval;
 mod job_control;
+mod kept_logs;
 mod known_defects;
 mod migrate;
 mod output;
