@@ -15,6 +15,7 @@ use slog::{error, warn};
 use super::machine::{Clock, Driver, Severity};
 use crate::config::spec::JobSpec;
 use crate::logging::{ChildOutput, ChildStream, KeptOutput, Log};
+use crate::messages::crashes::Usage;
 use crate::messages::process::{
     EndOrphans, ExecutionId, ExecutionReport, Orphan, OrphansGone, Pid, ProcessEnded,
 };
@@ -74,6 +75,8 @@ struct Handles {
     pipes: Option<Pipes>,
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
+    /// What its process has used, once it is reaped.
+    usage: Option<Usage>,
 }
 
 /// SIGCHLD arrived: one or more children ended.
@@ -190,7 +193,7 @@ impl Reaper {
             self.running.remove(variable, pid);
         }
         let (execution, leftover) = (ended.execution, ended.leftover);
-        handles.owner.do_send(ExecutionReport::Ended(ended));
+        handles.owner.do_send(ExecutionReport::Ended(ended, handles.usage));
         if !leftover {
             self.handles.remove(&execution);
         }
@@ -246,8 +249,16 @@ impl Handler<ExecutionCommand> for Reaper {
                 let name = Name { label: label.clone(), job: order.owner_of_orphans() };
                 let job = matches!(order.kind, Kind::Job).then(|| Arc::clone(&order.job));
                 let order = Some(order);
-                let handles =
-                    Handles { owner, label, variable, job, order, pipes: None, output: [None, None] };
+                let handles = Handles {
+                    owner,
+                    label,
+                    variable,
+                    job,
+                    order,
+                    pipes: None,
+                    output: [None, None],
+                    usage: None,
+                };
                 self.handles.insert(execution, handles);
                 self.advance(Input::LaunchAsked(execution, name), ctx);
             }

@@ -196,6 +196,21 @@ enum Command {
         #[arg(long, value_name = "DURATION", value_parser = age)]
         since: Option<String>,
     },
+    /// Show the last failures of jobs; with a job, all that is known of each
+    Crashes {
+        /// Only of this job, in full
+        #[arg(value_name = "JOB")]
+        job: Option<String>,
+        /// For people or for programs
+        #[arg(long, value_enum, default_value_t = Format::Human)]
+        format: Format,
+    },
+    /// Write all that helps to understand a problem into one archive, without secrets
+    Report {
+        /// Write to this file ("-" is stdout); by default to one in the current directory, named after the time
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// Start a job by hand
     Start(OneJob),
     /// Stop a job; it stays stopped until started again
@@ -371,6 +386,8 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request,
         Command::Replay { record } => return Ok(Request::Replay { record }),
         Command::Status { format } => ClientRequest::Status { format },
         Command::Events { since, follow } => ClientRequest::Events { since, follow },
+        Command::Report { out } => ClientRequest::Report { out },
+        Command::Crashes { job, format } => ClientRequest::Crashes { job, format },
         Command::Logs { jobs, follow, lines, since } => ClientRequest::Logs { jobs, follow, lines, since },
         Command::Start(name) => job(name, JobOrder::Start),
         Command::Stop(name) => job(name, JobOrder::Stop),

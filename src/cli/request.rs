@@ -141,6 +141,18 @@ pub enum ClientRequest {
         /// Nothing older than this duration.
         since: Option<String>,
     },
+    /// What is known of the last failures.
+    Crashes {
+        /// Of this job; of all if there is none.
+        job: Option<String>,
+        /// For people or for programs.
+        format: Format,
+    },
+    /// Everything that helps to understand a problem.
+    Report {
+        /// The file; `-` is stdout.
+        out: Option<PathBuf>,
+    },
     /// Act on one job by hand.
     Job(ControlJob),
 }

@@ -128,6 +128,8 @@ fn state(pilot: Stub) -> AppState {
         recorder: Recorder::default(),
         events: EventLog::default(),
         kept: KeptOutput::default(),
+        dossiers: Dossiers::default(),
+        spec: RefCell::default(),
         queued: Rc::new(Cell::new(0)),
         started: Instant::now(),
     }

@@ -282,8 +282,7 @@ scalar!(
     {
         "type": ["string", "integer"],
         "minimum": 0,
-        "maximum": 8_388_608,
-        "description": "A number of bytes, or a number with a unit (B, KB, KiB, MB, MiB).",
+        "description": "A number of bytes, at most 8 MiB, or a number with a unit (B, KB, KiB, MB, MiB).",
         "examples": ["64KiB", "1MiB", 0]
     },
     |written| written.size().filter(|size| *size <= MOST_KEPT).map(Size),
