@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Unexpected, Visitor};
 
 use crate::config::duration::GoDuration;
-use crate::config::spec::{EndOfRun, Limit, MOST_KEPT, StopBudget};
+use crate::config::spec::{EndOfRun, Limit, StopBudget};
 #[cfg(test)]
 use crate::messages::event::EventCode;
 use crate::messages::signal::Signal;
@@ -64,21 +64,6 @@ impl<'a> Written<'a> {
             None => GoDuration::from_seconds(self.number()?),
         };
         duration.ok().and_then(GoDuration::as_std)
-    }
-
-    /// The value as a number of bytes: a number, or a text of digits and a unit.
-    fn size(self) -> Option<usize> {
-        let Some(text) = self.text() else { return self.whole() };
-        let digits = text.trim_end_matches(|last: char| !last.is_ascii_digit());
-        let unit = match text.get(digits.len()..)?.trim_start() {
-            "" | "B" => 1,
-            "KB" => 1000,
-            "KiB" => 1 << 10,
-            "MB" => 1_000_000,
-            "MiB" => 1 << 20,
-            _ => return None,
-        };
-        digits.parse::<usize>().ok()?.checked_mul(unit)
     }
 
     /// Why it is no length of time, where there is more to say than what was expected.
@@ -191,6 +176,10 @@ macro_rules! scalar {
     };
 }
 
+mod size;
+
+pub use size::Size;
+
 /// A text, or a number or boolean that is taken as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scalar(pub String);
@@ -270,26 +259,6 @@ scalar!(
         is_none.then_some(StopBudget::Immediate).or_else(budget).map(StopTime)
     },
     reason: Written::why_no_duration
-);
-
-/// A number of bytes, not more than all jobs may keep together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size(pub usize);
-
-scalar!(
-    Size,
-    "a size such as \"64KiB\" or \"1MiB\", or a number of bytes",
-    {
-        "type": ["string", "integer"],
-        "minimum": 0,
-        "description": "A number of bytes, at most 8 MiB, or a number with a unit (B, KB, KiB, MB, MiB).",
-        "examples": ["64KiB", "1MiB", 0]
-    },
-    |written| written.size().filter(|size| *size <= MOST_KEPT).map(Size),
-    reason: |written: Written<'_>| {
-        let is_too_large = written.size().is_some_and(|size| size > MOST_KEPT);
-        is_too_large.then(|| format!("all jobs together keep {}MiB", MOST_KEPT >> 20))
-    }
 );
 
 /// How often a job is restarted.

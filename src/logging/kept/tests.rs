@@ -154,8 +154,8 @@ fn a_job_that_was_removed_is_forgotten() {
     let kept = KeptOutput::default();
     keeper(&kept, "a", None, 1).add(b"a1\n");
     keeper(&kept, "b", None, 1).add(b"b1\n");
-    let mut spec = Spec::default();
-    spec.jobs = ["b", "raw", "off"].map(|name| Arc::new(JobSpec::new(name.into(), None))).to_vec();
+    let jobs = ["b", "raw", "off"].map(|name| Arc::new(JobSpec::new(name.into(), None))).to_vec();
+    let mut spec = Spec { jobs, ..Spec::default() };
     Arc::get_mut(&mut spec.jobs[1]).unwrap().raw_output = true;
     Arc::get_mut(&mut spec.jobs[2]).unwrap().keep = Some(0);
     kept.configure(&spec);
