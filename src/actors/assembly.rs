@@ -28,8 +28,9 @@ use super::web_server::endpoints::Listeners;
 use super::web_server::event_log::EventLog;
 use super::web_server::{AppState, Leave, PilotLink, WebServer};
 use crate::config::spec::Spec;
-use crate::logging::Log;
+use crate::logging::{KeptOutput, Log};
 use crate::messages::bus::{Bus, Interest, Subscribe};
+use crate::messages::crashes::Dossiers;
 use crate::messages::discovery::WithdrawAll;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
@@ -101,11 +102,13 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
     let board = Board::default();
     let recorder = Recorder::default();
     let queued = Rc::new(Cell::new(0));
+    let (kept, dossiers) = (KeptOutput::default(), Dossiers::default());
     let pilot_context = Context::<Pilot>::new();
     let pilot = pilot_context.address();
     let environ = Rc::new(RefCell::new(environ));
     let orphans_gone = pilot.clone().recipient();
-    let reaper = Reaper::new(kernel, Rc::clone(&environ), orphans_gone, &clock, log.clone())?.start();
+    let reaper =
+        Reaper::new(kernel, Rc::clone(&environ), orphans_gone, &clock, (log.clone(), kept.clone()))?.start();
     let launcher = Launcher::new(reaper.clone().recipient());
     let pilot_address =
         PilotAddress { reports: pilot.clone().recipient(), barriers: pilot.clone().recipient() };
@@ -132,6 +135,8 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         clock: clock.clone(),
         log: log.logger().clone(),
         sink: log.sink().clone(),
+        kept: kept.clone(),
+        dossiers: dossiers.clone(),
     });
     let web_server = listeners.map(|listeners| {
         let pilot = PilotLink {
@@ -141,7 +146,17 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
             environment: pilot.clone().recipient(),
         };
         let (board, events, started) = (board.clone(), EventLog::default(), Instant::now());
-        let state = AppState { pilot, board, recorder, events, queued, started };
+        let state = AppState {
+            pilot,
+            board,
+            recorder,
+            events,
+            kept,
+            dossiers,
+            spec: RefCell::default(),
+            queued,
+            started,
+        };
         let web_server = WebServer::new(listeners, &spec, state, log.logger().clone()).start();
         let recipient = web_server.clone().recipient();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient });

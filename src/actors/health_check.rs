@@ -214,7 +214,7 @@ impl Handler<ExecutionReport> for HealthCheck {
         let input = match report {
             // Only the end of a check's process matters.
             ExecutionReport::Started(_) => return,
-            ExecutionReport::Ended(ProcessEnded { execution, status, unstarted, leftover, .. }) => {
+            ExecutionReport::Ended(ProcessEnded { execution, status, unstarted, leftover, .. }, _) => {
                 Input::ProcessEnded { execution, status, unstarted, leftover }
             }
             ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),

@@ -10,8 +10,9 @@ use slog::{Logger, debug, error, o, warn};
 
 use super::machine::{Clock, Driver};
 use crate::config::spec::JobSpec;
-use crate::logging::LogSink;
+use crate::logging::{KeptOutput, LogSink};
 use crate::messages::bus::{Bus, Hold, HoldReleased, Notice};
+use crate::messages::crashes::{Dossier, Dossiers, Failure, Usage};
 use crate::messages::discovery::{DiscoveryCommand, Withdrawn};
 use crate::messages::event::{Detail, EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
@@ -28,6 +29,10 @@ pub mod machine;
 use machine::schedule::NextRun;
 use machine::trigger;
 use machine::{Action, Input, State};
+
+/// How much of the output of a process that failed is in its dossier.
+const LINES_OF_A_CRASH: usize = 50;
+const BYTES_OF_A_CRASH: usize = 8 << 10;
 
 /// The resources that all jobs share.
 pub struct JobResources {
@@ -47,6 +52,10 @@ pub struct JobResources {
     pub log: Logger,
     /// Where the output of its processes goes, if there is room.
     pub sink: LogSink,
+    /// The last of that output.
+    pub kept: KeptOutput,
+    /// What is known of failures.
+    pub dossiers: Dossiers,
 }
 
 /// One job.
@@ -70,6 +79,10 @@ pub struct Job {
     offered: Option<Arc<Hold>>,
     /// The time at which the phase began.
     since: SystemTime,
+    /// What the process that ended last has used.
+    usage: Option<Usage>,
+    /// Its last failure has a dossier that does not say yet what follows.
+    is_undecided: bool,
 }
 
 impl Job {
@@ -93,6 +106,8 @@ impl Job {
             hold: None,
             offered: None,
             since: SystemTime::now(),
+            usage: None,
+            is_undecided: false,
         }
     }
 
@@ -156,6 +171,7 @@ impl Job {
                 self.resources.consul.do_send(DiscoveryCommand::Withdraw(id, reply));
             }
             Action::Report(changed) => self.resources.bus.report(changed),
+            Action::NoteFailure(failure) => self.note_failure(failure),
             Action::Show => {
                 let status = JobStatus {
                     since: self.since,
@@ -163,9 +179,40 @@ impl Job {
                     ..self.driver.machine().status()
                 };
                 self.resources.board.write().jobs.insert(self.name(), status);
+                self.note_decision();
             }
             Action::Log(severity, text, pid) => severity.log(&self.log, &text, slog::kv!("pid" => pid)),
             Action::Stop => ctx.stop(),
+        }
+    }
+
+    /// Writes a dossier. Called before the board shows the end, so the results of checks there are the last ones.
+    fn note_failure(&mut self, failure: Failure) {
+        let name = self.name();
+        let pid = failure.pid.and_then(|pid| u32::try_from(pid).ok());
+        let lines =
+            pid.map(|pid| self.resources.kept.last_lines(&name, pid, LINES_OF_A_CRASH, BYTES_OF_A_CRASH));
+        let board = self.resources.board.read();
+        let checks = board.jobs.get(&name).map(|status| status.checks.clone()).unwrap_or_default();
+        let dossier = Dossier {
+            time: SystemTime::now(),
+            failure,
+            usage: self.usage.take(),
+            lines: lines.unwrap_or_default(),
+            checks: checks.into_iter().map(|(check, verdict)| (check, verdict, None)).collect(),
+            events: None,
+            decision: String::new(),
+        };
+        self.resources.dossiers.push(&name, dossier);
+        self.is_undecided = true;
+    }
+
+    /// Completes the dossier when it is clear what follows.
+    fn note_decision(&mut self) {
+        if self.is_undecided {
+            let (decision, is_final) = self.driver.machine().decision();
+            self.resources.dossiers.decide(&self.name(), decision);
+            self.is_undecided = !is_final;
         }
     }
 
@@ -270,7 +317,10 @@ impl Handler<ExecutionReport> for Job {
     fn handle(&mut self, report: ExecutionReport, ctx: &mut Context<Self>) {
         let input = match report {
             ExecutionReport::Started(started) => Input::Started(started),
-            ExecutionReport::Ended(ended) => Input::Ended(ended),
+            ExecutionReport::Ended(ended, usage) => {
+                self.usage = usage;
+                Input::Ended(ended)
+            }
             ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),
         };
         self.advance(input, ctx);

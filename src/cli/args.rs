@@ -14,7 +14,7 @@ use crate::config::spec::CommandLine;
 use crate::config::suggest::nearest;
 use crate::messages::control::{ControlJob, JobOrder, Reload};
 use crate::messages::signal::Signal;
-use value::{measurement, signal, variable};
+use value::{age, measurement, signal, variable};
 
 const USAGE: &str = "containerpilot [-config PATH] [-record FILE] [-- CMD [ARG]...]
        containerpilot [-config PATH] FLAG
@@ -180,6 +180,36 @@ enum Command {
         /// Stay, and print new ones as they happen
         #[arg(long, short)]
         follow: bool,
+    },
+    /// Print the last output of jobs, which a running containerpilot keeps in memory
+    Logs {
+        /// Only of these jobs; without any, of all
+        #[arg(value_name = "JOB")]
+        jobs: Vec<String>,
+        /// Stay, and print new lines as they come
+        #[arg(long, short)]
+        follow: bool,
+        /// The number of lines
+        #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 100)]
+        lines: usize,
+        /// Only lines of the last time, such as 5m
+        #[arg(long, value_name = "DURATION", value_parser = age)]
+        since: Option<String>,
+    },
+    /// Show the last failures of jobs; with a job, all that is known of each
+    Crashes {
+        /// Only of this job, in full
+        #[arg(value_name = "JOB")]
+        job: Option<String>,
+        /// For people or for programs
+        #[arg(long, value_enum, default_value_t = Format::Human)]
+        format: Format,
+    },
+    /// Write all that helps to understand a problem into one archive, without secrets
+    Report {
+        /// Write to this file ("-" is stdout); by default to one in the current directory, named after the time
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
     /// Start a job by hand
     Start(OneJob),
@@ -356,6 +386,9 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request,
         Command::Replay { record } => return Ok(Request::Replay { record }),
         Command::Status { format } => ClientRequest::Status { format },
         Command::Events { since, follow } => ClientRequest::Events { since, follow },
+        Command::Report { out } => ClientRequest::Report { out },
+        Command::Crashes { job, format } => ClientRequest::Crashes { job, format },
+        Command::Logs { jobs, follow, lines, since } => ClientRequest::Logs { jobs, follow, lines, since },
         Command::Start(name) => job(name, JobOrder::Start),
         Command::Stop(name) => job(name, JobOrder::Stop),
         Command::Restart(name) => job(name, JobOrder::Restart),

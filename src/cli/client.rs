@@ -1,8 +1,11 @@
 //! Requests to a running containerpilot, through its control socket.
 
+mod crashes;
 mod events;
 mod exchange;
 mod live;
+mod logs;
+mod report;
 mod table;
 
 use std::fmt::Display;
@@ -43,6 +46,10 @@ pub fn run(
 }
 
 async fn ask(socket: &Path, request: &ClientRequest) -> Result<ExitCode, CommandError> {
+    if let ClientRequest::Report { out } = request {
+        report::run(socket, out.as_deref()).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let sent = exchange::send(socket, &to_http(request)).await;
     let mut response = sent.map_err(|error| unreachable(socket, &error))?;
     let status = response.status();
@@ -111,6 +118,17 @@ fn to_http(request: &ClientRequest) -> TimedRequest {
             let timeout = if *follow { None } else { Some(TIMEOUT) };
             get(format!("/v3/events?wait={}{since}", u8::from(*follow)), timeout)
         }
+        ClientRequest::Logs { jobs, follow, lines, since } => {
+            let timeout = if *follow { None } else { Some(TIMEOUT) };
+            get(logs::target(jobs, *follow, *lines, since.as_deref()), timeout)
+        }
+        ClientRequest::Report { .. } => get("/v3/report".to_owned(), Some(TIMEOUT)),
+        ClientRequest::Crashes { job, .. } => {
+            let target = job.as_ref().map_or("/v3/crashes".to_owned(), |job| {
+                format!("/v3/jobs/{}/crashes", utf8_percent_encode(job, RESERVED))
+            });
+            get(target, Some(TIMEOUT))
+        }
         // Old processes may take as long to stop as they are configured to.
         ClientRequest::Reload(reload) => {
             TimedRequest { timeout: None, ..put("/v3/reload", reload_body(*reload)) }
@@ -161,6 +179,13 @@ fn reload_body(Reload { restart_all, dry_run }: Reload) -> Option<Value> {
 async fn print(request: &ClientRequest, mut response: TimedResponse) -> Result<ExitCode, CommandError> {
     match request {
         ClientRequest::Events { .. } => events::print(&mut response).await?,
+        ClientRequest::Logs { .. } => logs::print(&mut response).await?,
+        ClientRequest::Crashes { format: Format::Json, .. } => {
+            output::print(&format!("{:#}\n", value(&mut response).await?))?;
+        }
+        ClientRequest::Crashes { format: Format::Human, job } => {
+            output::print(&crashes::render(&value(&mut response).await?, job.is_some()))?;
+        }
         ClientRequest::Ping => output::print(&printable_lines(&text(&mut response).await?))?,
         ClientRequest::Status { format: Format::Json } => {
             output::print(&format!("{:#}\n", value(&mut response).await?))?;
@@ -172,6 +197,7 @@ async fn print(request: &ClientRequest, mut response: TimedResponse) -> Result<E
             output::print(&reload_summary(&value(&mut response).await?, *dry_run))?;
         }
         ClientRequest::Maintenance(_)
+        | ClientRequest::Report { .. }
         | ClientRequest::PutEnvironment(_)
         | ClientRequest::PutMetrics(_)
         | ClientRequest::Job(_) => {}
@@ -226,6 +252,24 @@ mod tests {
             (ClientRequest::PutMetrics(vec![("m".into(), 1.5)]), "PUT", "/v3/metric", r#"{"m":1.5}"#),
             (ClientRequest::Events { since: Some(7), follow: false }, "GET", "/v3/events?wait=0&since=7", ""),
             (ClientRequest::Events { since: None, follow: true }, "GET", "/v3/events?wait=1", ""),
+            (
+                ClientRequest::Logs {
+                    jobs: vec!["a b".into(), "c".into()],
+                    follow: true,
+                    lines: 7,
+                    since: Some("5m".into()),
+                },
+                "GET",
+                "/v3/logs?n=7&job=a%20b&job=c&since=5m&follow=1",
+                "",
+            ),
+            (ClientRequest::Crashes { job: None, format: Format::Json }, "GET", "/v3/crashes", ""),
+            (
+                ClientRequest::Crashes { job: Some("a b".into()), format: Format::Json },
+                "GET",
+                "/v3/jobs/a%20b/crashes",
+                "",
+            ),
             (job(JobOrder::Stop), "PUT", "/v3/jobs/%2Fbin%2Fmy%20app%3F/stop", ""),
             (
                 job(JobOrder::Signal(Signal::HUP)),

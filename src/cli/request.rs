@@ -130,6 +130,29 @@ pub enum ClientRequest {
         /// Stay and print new ones.
         follow: bool,
     },
+    /// The last output of jobs.
+    Logs {
+        /// These jobs; all if there are none.
+        jobs: Vec<String>,
+        /// Stay and print new lines.
+        follow: bool,
+        /// At most so many lines.
+        lines: usize,
+        /// Nothing older than this duration.
+        since: Option<String>,
+    },
+    /// What is known of the last failures.
+    Crashes {
+        /// Of this job; of all if there is none.
+        job: Option<String>,
+        /// For people or for programs.
+        format: Format,
+    },
+    /// Everything that helps to understand a problem.
+    Report {
+        /// The file; `-` is stdout.
+        out: Option<PathBuf>,
+    },
     /// Act on one job by hand.
     Job(ControlJob),
 }

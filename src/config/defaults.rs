@@ -64,6 +64,7 @@ impl JobSpec {
             health: Vec::new(),
             advertise: None,
             raw_output: false,
+            keep: None,
             essential: false,
             required: false,
             execution: ExecutionSpec::default(),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actors::machine::{Kind, Machine, Severity};
 use crate::config::spec::JobSpec;
+use crate::messages::crashes::Failure;
 use crate::messages::discovery::{Registration, ServiceStatus};
 use crate::messages::event::{Detail, EventCode, EventKey};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
@@ -20,6 +21,7 @@ mod advertisement;
 mod backoff;
 mod calendar;
 mod commands;
+mod crashes;
 mod executions;
 mod health;
 pub mod lifecycle;
@@ -89,6 +91,8 @@ pub struct State {
     ended: Option<Detail>,
     /// Why we sent SIGKILL to the current execution.
     kill: Option<Kill>,
+    /// The last signal that was sent to the current execution by hand.
+    signalled: Option<Signal>,
     /// Why it was told to stop.
     stop_reason: Option<StopReason>,
     /// Executions since it was configured.
@@ -212,6 +216,8 @@ pub enum Action {
     Report(JobChanged),
     /// Show users [`State::status`].
     Show,
+    /// Write a dossier of this failure.
+    NoteFailure(Failure),
     /// Write this into the log, about that process.
     Log(Severity, String, Option<i32>),
     /// End the actor.
@@ -247,6 +253,7 @@ impl State {
             never_ran: None,
             ended: None,
             kill: None,
+            signalled: None,
             stop_reason: None,
             runs: 0,
             reported: None,

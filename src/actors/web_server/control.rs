@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::AppState;
 use super::reply::{Failure, Reply, done, json, kind, object, resource};
-use super::status;
+use super::{crashes, logs, report, status};
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
 use crate::messages::signal::Signal;
 
@@ -29,6 +29,10 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(resource("/v3/ping", PING, ping))
         .service(resource("/v3/status", QUERY, whole_status))
         .service(resource("/v3/events", QUERY, events))
+        .service(resource("/v3/logs", QUERY, logs::logs))
+        .service(resource("/v3/crashes", QUERY, crashes::of_all))
+        .service(resource("/v3/report", QUERY, report::report))
+        .service(resource("/v3/jobs/{name:.+}/crashes", QUERY, crashes::of_one))
         .service(resource("/v3/environ", COMMAND, change_environment))
         .service(resource("/v3/env", COMMAND, change_environment))
         .service(resource("/v3/metric", COMMAND, record_metrics))

@@ -18,7 +18,7 @@ use super::status::time;
 use crate::messages::event::{Detail, Event};
 
 /// The number of events that are kept.
-const KEPT: usize = 1000;
+const KEPT: usize = 10_000;
 /// The number of events in one chunk of a response.
 const PER_CHUNK: usize = 100;
 
@@ -55,6 +55,12 @@ impl EventLog {
             kept.forgotten = oldest.sequence;
         }
         self.0.changed.notify_waiters();
+    }
+
+    /// The last events, oldest first; at most `most`.
+    pub fn last(&self, most: usize) -> Vec<Arc<Event>> {
+        let kept = self.0.kept.borrow();
+        kept.events.iter().skip(kept.events.len().saturating_sub(most)).cloned().collect()
     }
 
     /// There will be no more events: every stream ends after the last one.
@@ -137,7 +143,8 @@ impl Drop for EventStream {
     }
 }
 
-fn to_json(event: &Event) -> Value {
+/// An event as clients read it.
+pub fn to_json(event: &Event) -> Value {
     let mut json = json!({
         "sequence": event.sequence,
         "time": time(event.time),
@@ -219,11 +226,11 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_events_are_kept_and_a_gap_is_told() {
-        let log = log(1500);
+    fn ten_thousand_events_are_kept_and_a_gap_is_told() {
+        let log = log(10_500);
         let all = text(log.stream(Some(0), false));
         assert!(all.starts_with(": the events up to 500 are no longer known\n\nid: 501\n"), "{all:.100}");
-        assert_eq!(all.matches("data: ").count(), 1000);
+        assert_eq!(all.matches("data: ").count(), 10_000);
         assert!(text(log.stream(Some(500), false)).starts_with("id: 501\n"));
     }
 

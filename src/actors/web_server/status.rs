@@ -65,7 +65,8 @@ fn watch(name: &str, watch: &WatchStatus) -> Value {
     })
 }
 
-fn verdict_name(verdict: Verdict) -> &'static str {
+/// A verdict as users see it.
+pub fn verdict_name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Unknown => "unknown",
         Verdict::Passing => "passing",

@@ -127,6 +127,9 @@ fn state(pilot: Stub) -> AppState {
         board: Board::default(),
         recorder: Recorder::default(),
         events: EventLog::default(),
+        kept: KeptOutput::default(),
+        dossiers: Dossiers::default(),
+        spec: RefCell::default(),
         queued: Rc::new(Cell::new(0)),
         started: Instant::now(),
     }

@@ -43,6 +43,7 @@ impl State {
     /// Starts the process, if the log has room for its output.
     pub(super) fn spawn(&mut self, list: &mut Actions) {
         (self.kill, self.stop_reason, self.execution, self.ready) = (None, None, None, false);
+        self.signalled = None;
         self.is_last_run = false;
         self.awaits_log = !self.spec.raw_output;
         list.push(if self.awaits_log { Action::CheckLog } else { self.launch() });
@@ -97,6 +98,7 @@ impl State {
                 self.last_exit = Some((ended.status.shell_code(), reason.clone()));
                 let judgement = self.judge(ended);
                 self.log_last_run(ended.status, judgement, list);
+                self.note_failure(ended, judgement.success, Duration::ZERO, list);
                 // One that was killed in the moment of its start may have left others, which end before the next run.
                 let failed = Input::Exited(Ended { success: false, lasted: Duration::ZERO });
                 return self.advance(if ended.leftover { failed } else { Input::SpawnFailed }, list);
@@ -112,6 +114,7 @@ impl State {
         self.log_last_run(ended.status, judgement, list);
         self.last_exit = Some((ended.status.shell_code(), reason));
         let lasted = execution.process.map_or(Duration::ZERO, |(_, started)| now.since(started));
+        self.note_failure(ended, judgement.success, lasted, list);
         self.advance(Input::Exited(Ended { success: judgement.success, lasted }), list);
         if !ended.leftover {
             self.advance(Input::GroupGone, list);
