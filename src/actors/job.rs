@@ -20,6 +20,7 @@ use crate::messages::moment::WallTime;
 use crate::messages::process::{ExecutionReport, GroupGone};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
+use crate::metrics::Recorder;
 use crate::process::wall_clock::{self, WallTimer};
 use crate::process::{Kind, Launcher, Order, random_share};
 
@@ -47,6 +48,8 @@ pub struct JobResources {
     pub log: Logger,
     /// Where the output of its processes goes, if there is room.
     pub sink: LogSink,
+    /// Counts crashes.
+    pub recorder: Recorder,
 }
 
 /// One job.
@@ -123,6 +126,7 @@ impl Job {
             Action::Launch(occasion) => self.launch(occasion, ctx),
             Action::End(execution, signal) => self.resources.launcher.end(execution, signal),
             Action::Signal(execution, signal) => self.resources.launcher.signal(execution, signal),
+            Action::Forward(execution, signal) => self.resources.launcher.forward(execution, signal),
             Action::Publish { code, detail, hold } => {
                 let hold = hold.map(|number| Hold::new(ctx.address().recipient(), number));
                 let published = self.publish(code, detail, hold);
@@ -270,7 +274,12 @@ impl Handler<ExecutionReport> for Job {
     fn handle(&mut self, report: ExecutionReport, ctx: &mut Context<Self>) {
         let input = match report {
             ExecutionReport::Started(started) => Input::Started(started),
-            ExecutionReport::Ended(ended) => Input::Ended(ended),
+            ExecutionReport::Ended(ended) => {
+                if let Some(reason) = self.driver.machine().crash(&ended) {
+                    self.resources.recorder.metrics().job_crashed(&self.name(), reason);
+                }
+                Input::Ended(ended)
+            }
             ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),
         };
         self.advance(input, ctx);

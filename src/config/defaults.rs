@@ -64,6 +64,8 @@ impl JobSpec {
             health: Vec::new(),
             advertise: None,
             raw_output: false,
+            tty: false,
+            forward: Vec::new(),
             essential: false,
             required: false,
             execution: ExecutionSpec::default(),

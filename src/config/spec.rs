@@ -106,6 +106,10 @@ pub struct JobSpec {
     pub advertise: Option<AdvertiseSpec>,
     /// The child inherits our stdout and stderr untouched.
     pub raw_output: bool,
+    /// The child gets our terminal, if we have one.
+    pub tty: bool,
+    /// Signals to us that are passed on to its main process.
+    pub forward: Vec<Signal>,
     /// When it completes, the program ends with its status.
     pub essential: bool,
     /// It must run and be healthy for the container to be ready.

@@ -129,6 +129,7 @@ fn state(pilot: Stub) -> AppState {
         events: EventLog::default(),
         queued: Rc::new(Cell::new(0)),
         started: Instant::now(),
+        sink: None,
     }
 }
 

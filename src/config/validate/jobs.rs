@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::context::{Context, is_set, key, shown, span, time, value};
 use super::names::Names;
 use super::when::{self, after, sources, startup};
-use super::{JobPlaces, advertise, command, execution, health, restarts, signals};
+use super::{JobPlaces, advertise, command, execution, health, restarts, signals, terminal};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
 use crate::config::raw::{Field, List, Opt, RawBackoff, RawConfig, RawCoprocess, RawJob, Real};
@@ -153,6 +153,8 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         health: health.checks,
         advertise,
         raw_output: health::raw_output(&raw.logging),
+        tty: terminal::validate(context, raw),
+        forward: signals::forward(context, &raw.forward),
         essential,
         required: value(&raw.required).map_or(required, |required| required.0),
         execution,

@@ -43,6 +43,7 @@ impl State {
                 self.by_hand(now, Input::RestartRequested, list);
             }
             JobCommand::Signal(signal) => self.signal(signal, list),
+            JobCommand::Forward(signal) => self.forward(signal, list),
             JobCommand::Maintain(on) => {
                 list.extend(self.checks.maintain(on).map(Action::Check));
                 self.settle(list);
