@@ -21,6 +21,7 @@ use crate::messages::moment::WallTime;
 use crate::messages::process::{ExecutionReport, GroupGone};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
+use crate::metrics::Recorder;
 use crate::process::wall_clock::{self, WallTimer};
 use crate::process::{Kind, Launcher, Order, random_share};
 
@@ -56,6 +57,8 @@ pub struct JobResources {
     pub kept: KeptOutput,
     /// What is known of failures.
     pub dossiers: Dossiers,
+    /// Counts crashes.
+    pub recorder: Recorder,
 }
 
 /// One job.
@@ -138,6 +141,7 @@ impl Job {
             Action::Launch(occasion) => self.launch(occasion, ctx),
             Action::End(execution, signal) => self.resources.launcher.end(execution, signal),
             Action::Signal(execution, signal) => self.resources.launcher.signal(execution, signal),
+            Action::Forward(execution, signal) => self.resources.launcher.forward(execution, signal),
             Action::Publish { code, detail, hold } => {
                 let hold = hold.map(|number| Hold::new(ctx.address().recipient(), number));
                 let published = self.publish(code, detail, hold);
@@ -319,6 +323,9 @@ impl Handler<ExecutionReport> for Job {
             ExecutionReport::Started(started) => Input::Started(started),
             ExecutionReport::Ended(ended, usage) => {
                 self.usage = usage;
+                if let Some(reason) = self.driver.machine().crash(&ended) {
+                    self.resources.recorder.metrics().job_crashed(&self.name(), reason);
+                }
                 Input::Ended(ended)
             }
             ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),

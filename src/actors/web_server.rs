@@ -34,8 +34,8 @@ use connection::{ConnectionState, ConnectionTracker, Connections};
 use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
 
-use crate::config::spec::Spec;
-use crate::logging::KeptOutput;
+use crate::config::spec::{Spec, StopBudget};
+use crate::logging::{KeptOutput, LogSink};
 use crate::messages::bus::Notice;
 use crate::messages::control::{ChangeEnvironment, ControlJob, Reload, SetMaintenance};
 use crate::messages::crashes::Dossiers;
@@ -83,6 +83,8 @@ pub struct AppState {
     pub queued: Rc<Cell<usize>>,
     /// When the program started.
     pub started: Instant,
+    /// The log, whose use is measured.
+    pub sink: Option<LogSink>,
 }
 
 /// The two sets of routes, each with its own listener.
@@ -180,6 +182,10 @@ fn layout(spec: &Spec) -> Layout {
         jobs: spec.jobs.iter().map(|job| job.name.clone()).collect(),
         watches: spec.watches.iter().map(|watch| watch.name.clone()).collect(),
         telemetry: spec.telemetry.as_ref().map(|telemetry| (telemetry.address.to_string(), telemetry.port)),
+        stop_budget: match spec.stop_timeout {
+            StopBudget::Immediate => Duration::ZERO,
+            StopBudget::Within(budget) => budget,
+        },
     }
 }
 

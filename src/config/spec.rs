@@ -108,6 +108,10 @@ pub struct JobSpec {
     pub raw_output: bool,
     /// How many bytes of its last output are kept in memory; `None`: as many as of every job.
     pub keep: Option<usize>,
+    /// The child gets our terminal, if we have one.
+    pub tty: bool,
+    /// Signals to us that are passed on to its main process.
+    pub forward: Vec<Signal>,
     /// When it completes, the program ends with its status.
     pub essential: bool,
     /// It must run and be healthy for the container to be ready.

@@ -5,7 +5,7 @@ use std::cell::{Ref, RefCell, RefMut};
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +111,8 @@ pub struct Layout {
     pub watches: Vec<Arc<str>>,
     /// Address and port of telemetry, our own service.
     pub telemetry: Option<(String, u16)>,
+    /// How long the whole shutdown may take.
+    pub stop_budget: Duration,
 }
 
 /// The content of the board.
@@ -128,6 +130,8 @@ pub struct Overview {
     pub maintenance: bool,
     /// Whether the program is shutting down.
     pub shutting_down: bool,
+    /// When that began.
+    pub shutdown_began: Option<Instant>,
 }
 
 impl Overview {

@@ -21,6 +21,7 @@ mod advertisement;
 mod backoff;
 mod calendar;
 mod commands;
+mod crash_reason;
 mod crashes;
 mod executions;
 mod health;
@@ -172,6 +173,8 @@ pub enum Action {
     End(ExecutionId, Signal),
     /// Send a signal to the processes of an execution.
     Signal(ExecutionId, Signal),
+    /// Send a signal to the main process of an execution.
+    Forward(ExecutionId, Signal),
     /// Publish an event of the job, and report [`Input::Published`] at once.
     Publish {
         /// The code of the event.

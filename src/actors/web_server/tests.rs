@@ -132,6 +132,7 @@ fn state(pilot: Stub) -> AppState {
         spec: RefCell::default(),
         queued: Rc::new(Cell::new(0)),
         started: Instant::now(),
+        sink: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::lifecycle::{Ended, Input};
+use super::lifecycle::{Ended, Input, Process};
 use super::{Action, Actions, State, reasons};
 use crate::actors::machine::Severity;
 use crate::config::spec::Trigger;
@@ -153,6 +153,17 @@ impl State {
         if let Some(execution) = self.execution() {
             self.log(Severity::Debug, format!("sends {signal}"), list);
             list.push(Action::End(execution, signal));
+        }
+    }
+
+    /// Passes on a signal that we got.
+    pub(super) fn forward(&self, signal: Signal, list: &mut Actions) {
+        match self.execution().filter(|_| self.life.process == Process::Live) {
+            Some(execution) => {
+                self.log(Severity::Debug, format!("forwards {signal}"), list);
+                list.push(Action::Forward(execution, signal));
+            }
+            None => self.log(Severity::Debug, format!("has no process to forward {signal} to"), list),
         }
     }
 
