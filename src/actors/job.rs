@@ -70,6 +70,10 @@ pub struct Job {
     offered: Option<Arc<Hold>>,
     /// The time at which the phase began.
     since: SystemTime,
+    /// The time at which the timer of the phase elapses.
+    until: Option<SystemTime>,
+    /// The time at which the timer of `when` elapses.
+    schedule_until: Option<SystemTime>,
 }
 
 impl Job {
@@ -93,6 +97,8 @@ impl Job {
             hold: None,
             offered: None,
             since: SystemTime::now(),
+            until: None,
+            schedule_until: None,
         }
     }
 
@@ -130,12 +136,20 @@ impl Job {
             }
             Action::DrawJitter => self.advance(Input::JitterDrawn(random_share()), ctx),
             Action::StartTimer(wait) => {
-                self.timer = Some(ctx.run_later(wait, |job, ctx| job.advance(Input::TimerElapsed, ctx)));
+                self.until = SystemTime::now().checked_add(wait);
+                self.timer = Some(ctx.run_later(wait, |job, ctx| {
+                    job.until = None;
+                    job.advance(Input::TimerElapsed, ctx);
+                }));
             }
-            Action::CancelTimer => cancel(&mut self.timer, ctx),
+            Action::CancelTimer => {
+                self.until = None;
+                cancel(&mut self.timer, ctx);
+            }
             Action::StartSchedule(wait) => {
                 let elapsed =
                     |job: &mut Self, ctx: &mut Context<Self>| job.advance(Input::ScheduleElapsed, ctx);
+                self.schedule_until = SystemTime::now().checked_add(wait);
                 self.schedule = Some(ctx.run_later(wait, elapsed));
             }
             Action::CancelSchedule => cancel(&mut self.schedule, ctx),
@@ -156,17 +170,18 @@ impl Job {
                 self.resources.consul.do_send(DiscoveryCommand::Withdraw(id, reply));
             }
             Action::Report(changed) => self.resources.bus.report(changed),
-            Action::Show => {
-                let status = JobStatus {
-                    since: self.since,
-                    next_run: self.next_run(),
-                    ..self.driver.machine().status()
-                };
-                self.resources.board.write().jobs.insert(self.name(), status);
-            }
+            Action::Show => self.show(),
             Action::Log(severity, text, pid) => severity.log(&self.log, &text, slog::kv!("pid" => pid)),
             Action::Stop => ctx.stop(),
         }
+    }
+
+    fn show(&self) {
+        let machine = self.driver.machine();
+        let mut status = JobStatus { since: self.since, next_run: self.next_run(), ..machine.status() };
+        status.account.until = self.until;
+        status.account.gives_up = self.schedule_until.filter(|_| machine.gives_up_in_time());
+        self.resources.board.write().jobs.insert(self.name(), status);
     }
 
     fn read_clock(&mut self, ctx: &mut Context<Self>) {

@@ -6,6 +6,8 @@ pub mod control;
 pub mod endpoints;
 pub mod event_log;
 mod head_end;
+pub mod inquiry;
+mod insight;
 pub mod listener;
 mod readiness;
 pub mod reply;
@@ -30,6 +32,7 @@ use tokio::time::Instant;
 use connection::{ConnectionState, ConnectionTracker, Connections};
 use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
+use inquiry::Inquire;
 
 use crate::config::spec::Spec;
 use crate::messages::bus::Notice;
@@ -53,6 +56,8 @@ pub struct PilotLink {
     pub maintenance: Recipient<SetMaintenance>,
     /// Change the environment.
     pub environment: Recipient<ChangeEnvironment>,
+    /// What only it knows.
+    pub inquiry: Recipient<Inquire>,
 }
 
 /// The application state of actix-web, which every route can use.

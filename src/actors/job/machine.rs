@@ -16,6 +16,7 @@ use crate::messages::moment::{ClockReading, Moment, WallTime};
 use crate::messages::process::{ExecutionId, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
 
+mod account;
 mod advertisement;
 mod backoff;
 mod calendar;
@@ -32,6 +33,7 @@ mod tests;
 mod timers;
 pub mod trigger;
 
+use account::Beginnings;
 use advertisement::Advertisement;
 use calendar::Calendar;
 use executions::Execution;
@@ -78,6 +80,10 @@ pub struct State {
     last_outcome: Option<u8>,
     /// The restart rules exclude a restart after the last execution.
     is_last_run: bool,
+    /// Why the restart rules exclude it, where the settings alone do not tell.
+    no_restart: Option<String>,
+    /// How its first execution went.
+    beginnings: Beginnings,
     /// The restarts that count, if `restarts.per` limits them.
     restarted: Window,
     /// Why it gave up before its first run.
@@ -239,6 +245,8 @@ impl State {
             last_exit: None,
             last_outcome: None,
             is_last_run: false,
+            no_restart: None,
+            beginnings: Beginnings::default(),
             restarted: Window::default(),
             never_ran: None,
             ended: None,
@@ -269,10 +277,15 @@ impl State {
         (cause, has_hold): (Option<u64>, bool),
         list: &mut Actions,
     ) {
+        let before = (self.listener.missing(), self.gives_up_in_time());
         if key.code == EventCode::Startup && self.schedule.is_none() && self.calendar.is_none() {
             self.schedule_from_startup(now, list);
         }
         if !self.listener.observe(&key) {
+            // Users see which of several are still missing, and until when it waits.
+            if before != (self.listener.missing(), self.gives_up_in_time()) {
+                list.push(Action::Show);
+            }
             return;
         }
         if self.spec.when.waits_for_clock() {
@@ -405,6 +418,7 @@ impl Machine for State {
             Input::ClockRead(reading) => self.clock_read(reading, list),
         }
         self.note_restarts(now);
+        self.note_beginnings(now);
         actions
     }
 }

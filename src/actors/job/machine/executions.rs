@@ -43,7 +43,7 @@ impl State {
     /// Starts the process, if the log has room for its output.
     pub(super) fn spawn(&mut self, list: &mut Actions) {
         (self.kill, self.stop_reason, self.execution) = (None, None, None);
-        self.is_last_run = false;
+        (self.is_last_run, self.no_restart) = (false, None);
         self.awaits_log = !self.spec.raw_output;
         list.push(if self.awaits_log { Action::CheckLog } else { self.launch() });
     }
