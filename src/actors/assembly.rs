@@ -121,6 +121,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         recorder: recorder.clone(),
         clock: clock.clone(),
         bus: bus.clone(),
+        board: board.clone(),
         sources: RefCell::default(),
     });
     checks.configure(&spec);
@@ -145,6 +146,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
             job: pilot.clone().recipient(),
             maintenance: pilot.clone().recipient(),
             environment: pilot.clone().recipient(),
+            inquiry: pilot.clone().recipient(),
         };
         let (board, events, started) = (board.clone(), EventLog::default(), Instant::now());
         let state = AppState {

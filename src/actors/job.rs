@@ -86,6 +86,10 @@ pub struct Job {
     usage: Option<Usage>,
     /// Its last failure has a dossier that does not say yet what follows.
     is_undecided: bool,
+    /// The time at which the timer of the phase elapses.
+    until: Option<SystemTime>,
+    /// The time at which the timer of `when` elapses.
+    schedule_until: Option<SystemTime>,
 }
 
 impl Job {
@@ -111,6 +115,8 @@ impl Job {
             since: SystemTime::now(),
             usage: None,
             is_undecided: false,
+            until: None,
+            schedule_until: None,
         }
     }
 
@@ -149,12 +155,20 @@ impl Job {
             }
             Action::DrawJitter => self.advance(Input::JitterDrawn(random_share()), ctx),
             Action::StartTimer(wait) => {
-                self.timer = Some(ctx.run_later(wait, |job, ctx| job.advance(Input::TimerElapsed, ctx)));
+                self.until = SystemTime::now().checked_add(wait);
+                self.timer = Some(ctx.run_later(wait, |job, ctx| {
+                    job.until = None;
+                    job.advance(Input::TimerElapsed, ctx);
+                }));
             }
-            Action::CancelTimer => cancel(&mut self.timer, ctx),
+            Action::CancelTimer => {
+                self.until = None;
+                cancel(&mut self.timer, ctx);
+            }
             Action::StartSchedule(wait) => {
                 let elapsed =
                     |job: &mut Self, ctx: &mut Context<Self>| job.advance(Input::ScheduleElapsed, ctx);
+                self.schedule_until = SystemTime::now().checked_add(wait);
                 self.schedule = Some(ctx.run_later(wait, elapsed));
             }
             Action::CancelSchedule => cancel(&mut self.schedule, ctx),
@@ -177,12 +191,7 @@ impl Job {
             Action::Report(changed) => self.resources.bus.report(changed),
             Action::NoteFailure(failure) => self.note_failure(failure),
             Action::Show => {
-                let status = JobStatus {
-                    since: self.since,
-                    next_run: self.next_run(),
-                    ..self.driver.machine().status()
-                };
-                self.resources.board.write().jobs.insert(self.name(), status);
+                self.show();
                 self.note_decision();
             }
             Action::Log(severity, text, pid) => severity.log(&self.log, &text, slog::kv!("pid" => pid)),
@@ -218,6 +227,14 @@ impl Job {
             self.resources.dossiers.decide(&self.name(), decision);
             self.is_undecided = !is_final;
         }
+    }
+
+    fn show(&self) {
+        let machine = self.driver.machine();
+        let mut status = JobStatus { since: self.since, next_run: self.next_run(), ..machine.status() };
+        status.account.until = self.until;
+        status.account.gives_up = self.schedule_until.filter(|_| machine.gives_up_in_time());
+        self.resources.board.write().jobs.insert(self.name(), status);
     }
 
     fn read_clock(&mut self, ctx: &mut Context<Self>) {

@@ -7,6 +7,8 @@ mod crashes;
 pub mod endpoints;
 pub mod event_log;
 mod head_end;
+pub mod inquiry;
+mod insight;
 pub mod listener;
 mod logs;
 mod readiness;
@@ -33,6 +35,7 @@ use tokio::time::Instant;
 use connection::{ConnectionState, ConnectionTracker, Connections};
 use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
+use inquiry::Inquire;
 
 use crate::config::spec::{Spec, StopBudget};
 use crate::logging::{KeptOutput, LogSink};
@@ -61,6 +64,8 @@ pub struct PilotLink {
     pub maintenance: Recipient<SetMaintenance>,
     /// Change the environment.
     pub environment: Recipient<ChangeEnvironment>,
+    /// What only it knows.
+    pub inquiry: Recipient<Inquire>,
 }
 
 /// The application state of actix-web, which every route can use.

@@ -17,6 +17,7 @@ use crate::messages::moment::{ClockReading, Moment, WallTime};
 use crate::messages::process::{ExecutionId, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
 
+mod account;
 mod advertisement;
 mod backoff;
 mod calendar;
@@ -36,6 +37,7 @@ mod tests;
 mod timers;
 pub mod trigger;
 
+use account::Beginnings;
 use advertisement::Advertisement;
 use calendar::Calendar;
 use executions::Execution;
@@ -84,6 +86,10 @@ pub struct State {
     last_outcome: Option<u8>,
     /// The restart rules exclude a restart after the last execution.
     is_last_run: bool,
+    /// Why the restart rules exclude it, where the settings alone do not tell.
+    no_restart: Option<String>,
+    /// How its first execution went.
+    beginnings: Beginnings,
     /// The restarts that count, if `restarts.per` limits them.
     restarted: Window,
     /// Why it gave up before its first run.
@@ -252,6 +258,8 @@ impl State {
             last_exit: None,
             last_outcome: None,
             is_last_run: false,
+            no_restart: None,
+            beginnings: Beginnings::default(),
             restarted: Window::default(),
             never_ran: None,
             ended: None,
@@ -283,6 +291,7 @@ impl State {
         (cause, has_hold): (Option<u64>, bool),
         list: &mut Actions,
     ) {
+        let before = (self.listener.missing(), self.gives_up_in_time());
         let is_triggered = self.listener.observe(&key);
         let is_begun = self.schedule.is_some() || self.calendar.is_some();
         let begins =
@@ -291,6 +300,10 @@ impl State {
             self.schedule_from_beginning(now, list);
         }
         if !is_triggered {
+            // Users see which of several are still missing, and until when it waits.
+            if before != (self.listener.missing(), self.gives_up_in_time()) {
+                list.push(Action::Show);
+            }
             return;
         }
         if self.spec.when.waits_for_clock() {
@@ -426,6 +439,7 @@ impl Machine for State {
             Input::ClockRead(reading) => self.clock_read(reading, list),
         }
         self.note_restarts(now);
+        self.note_beginnings(now);
         actions
     }
 }

@@ -44,7 +44,7 @@ impl State {
     pub(super) fn spawn(&mut self, list: &mut Actions) {
         (self.kill, self.stop_reason, self.execution, self.ready) = (None, None, None, false);
         self.signalled = None;
-        self.is_last_run = false;
+        (self.is_last_run, self.no_restart) = (false, None);
         self.awaits_log = !self.spec.raw_output;
         list.push(if self.awaits_log { Action::CheckLog } else { self.launch() });
     }
