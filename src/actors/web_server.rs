@@ -7,6 +7,7 @@ pub mod endpoints;
 pub mod event_log;
 mod head_end;
 pub mod listener;
+pub mod page;
 mod readiness;
 pub mod reply;
 pub mod status;
@@ -30,6 +31,7 @@ use tokio::time::Instant;
 use connection::{ConnectionState, ConnectionTracker, Connections};
 use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
+use page::feed::Feed;
 
 use crate::config::spec::{Spec, StopBudget};
 use crate::logging::LogSink;
@@ -70,6 +72,8 @@ pub struct AppState {
     pub queued: Rc<Cell<usize>>,
     /// When the program started.
     pub started: Instant,
+    /// What pages show.
+    pub feed: Feed,
     /// The log, whose use is measured.
     pub sink: Option<LogSink>,
 }
@@ -149,6 +153,7 @@ impl WebServer {
     /// Changes to a configuration, whose new endpoints are given. Metrics that both configurations have keep their values.
     fn adopt(&mut self, spec: &Spec, new: Endpoints) {
         self.state.board.write().layout = layout(spec);
+        self.state.feed.configure(spec, self.state.started.elapsed());
         let custom = spec.telemetry.as_ref().map(|telemetry| telemetry.metrics.as_slice());
         let mut metrics = self.state.recorder.metrics();
         for name in metrics.reconfigure(custom.unwrap_or_default()) {

@@ -44,6 +44,7 @@ mod job_control;
 mod known_defects;
 mod migrate;
 mod output;
+mod page;
 mod processes;
 mod prometheus;
 mod reaper;

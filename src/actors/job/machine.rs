@@ -20,7 +20,7 @@ mod advertisement;
 mod backoff;
 mod calendar;
 mod commands;
-mod crashes;
+mod crash_reason;
 mod executions;
 mod health;
 pub mod lifecycle;

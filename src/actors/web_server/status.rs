@@ -35,7 +35,8 @@ pub fn whole(overview: &Overview, uptime: Duration) -> Value {
     })
 }
 
-fn job(name: &str, job: &JobStatus) -> Value {
+/// A job.
+pub fn job(name: &str, job: &JobStatus) -> Value {
     let check =
         |(name, verdict): &(Arc<str>, Verdict)| json!({ "name": &**name, "status": verdict_name(*verdict) });
     json!({
@@ -55,7 +56,8 @@ fn job(name: &str, job: &JobStatus) -> Value {
     })
 }
 
-fn watch(name: &str, watch: &WatchStatus) -> Value {
+/// A watch.
+pub fn watch(name: &str, watch: &WatchStatus) -> Value {
     let instance =
         |(id, address, port): &(String, String, u16)| json!({ "id": id, "address": address, "port": port });
     json!({
