@@ -37,6 +37,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use crate::config::spec::{CommandLine, ExecutionSpec, VariableFile};
+use crate::messages::crashes::Usage;
 use crate::messages::process::{ExitStatus, Orphan, Pid};
 use crate::messages::signal::Signal;
 use terminal::Terminal;
@@ -84,7 +85,8 @@ pub trait Kernel {
     fn deaths(&self) -> io::Result<Deaths>;
 
     /// Lets a child go that [`peek_exited`](Self::peek_exited) has told; its number is free after that.
-    fn reap(&self, pid: Pid) -> io::Result<()>;
+    /// Returns what it has used, if the kernel tells.
+    fn reap(&self, pid: Pid) -> io::Result<Option<Usage>>;
 
     /// Sends a signal to every process of a group.
     fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery>;
@@ -274,7 +276,7 @@ impl Kernel for Linux {
         Ok(Box::new(move |context| stream.poll_recv(context)))
     }
 
-    fn reap(&self, pid: Pid) -> io::Result<()> {
+    fn reap(&self, pid: Pid) -> io::Result<Option<Usage>> {
         wait::reap(pid)
     }
 

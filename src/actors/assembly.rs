@@ -27,8 +27,9 @@ use super::web_server::event_log::EventLog;
 use super::web_server::page::feed::Feed;
 use super::web_server::{AppState, Leave, PilotLink, WebServer};
 use crate::config::spec::Spec;
-use crate::logging::Log;
+use crate::logging::{KeptOutput, Log};
 use crate::messages::bus::{Bus, Interest, Subscribe};
+use crate::messages::crashes::Dossiers;
 use crate::messages::discovery::WithdrawAll;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
@@ -100,11 +101,13 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
     let board = Board::default();
     let recorder = Recorder::default();
     let queued = Rc::new(Cell::new(0));
+    let (kept, dossiers) = (KeptOutput::default(), Dossiers::default());
     let pilot_context = Context::<Pilot>::new();
     let pilot = pilot_context.address();
     let environ = Rc::new(RefCell::new(environ));
     let orphans_gone = pilot.clone().recipient();
-    let reaper = Reaper::new(kernel, Rc::clone(&environ), orphans_gone, &clock, log.clone())?.start();
+    let reaper =
+        Reaper::new(kernel, Rc::clone(&environ), orphans_gone, &clock, (log.clone(), kept.clone()))?.start();
     let launcher = Launcher::new(reaper.clone().recipient());
     let pilot_address =
         PilotAddress { reports: pilot.clone().recipient(), barriers: pilot.clone().recipient() };
@@ -119,6 +122,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         recorder: recorder.clone(),
         clock: clock.clone(),
         bus: bus.clone(),
+        board: board.clone(),
         sources: RefCell::default(),
     });
     checks.configure(&spec);
@@ -131,6 +135,8 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         clock: clock.clone(),
         log: log.logger().clone(),
         sink: log.sink().clone(),
+        kept: kept.clone(),
+        dossiers: dossiers.clone(),
         recorder: recorder.clone(),
     });
     let reloads = recorder.clone();
@@ -141,6 +147,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
             job: pilot.clone().recipient(),
             maintenance: pilot.clone().recipient(),
             environment: pilot.clone().recipient(),
+            inquiry: pilot.clone().recipient(),
         };
         let (board, events, started) = (board.clone(), EventLog::default(), Instant::now());
         let state = AppState {
@@ -148,6 +155,9 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
             board,
             recorder,
             events,
+            kept,
+            dossiers,
+            spec: RefCell::default(),
             queued,
             started,
             sink: Some(sink),

@@ -295,6 +295,7 @@ impl Handler<Notice> for ConsulAgent {
             EventCode::ExitMaintenance => self.advance(Input::MaintenanceChanged(false), ctx),
             EventCode::ExitSuccess
             | EventCode::ExitFailed
+            | EventCode::Ready
             | EventCode::Healthy
             | EventCode::Unhealthy
             | EventCode::Changed

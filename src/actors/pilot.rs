@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use actix::prelude::*;
 use tokio::sync::oneshot;
@@ -189,6 +189,9 @@ impl Pilot {
         ctx.spawn(fut::wrap_future(loaded).map(move |outcome, pilot: &mut Self, ctx| {
             let outcome =
                 outcome.unwrap_or_else(|error| Err(format!("cannot load the configuration: {error}")));
+            if purpose == Purpose::Reload {
+                pilot.show_refusal(outcome.is_err());
+            }
             pilot.advance(Input::Loaded(purpose, outcome.map(Arc::new)), ctx);
         }));
     }
@@ -207,8 +210,14 @@ impl Pilot {
         };
         ctx.spawn(fut::wrap_future(prepared).map(|outcome, pilot: &mut Self, ctx| {
             let outcome = outcome.and_then(|spec| pilot.prepare_log(&spec));
+            pilot.show_refusal(outcome.is_err());
             pilot.advance(Input::Prepared(outcome), ctx);
         }));
+    }
+
+    /// Shows users that a reload is refused, or that none is.
+    fn show_refusal(&self, is_refused: bool) {
+        self.resources.board.write().refused_reload = is_refused.then(SystemTime::now);
     }
 
     fn prepare_log(&mut self, spec: &Spec) -> Result<(), String> {

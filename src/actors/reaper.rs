@@ -13,13 +13,15 @@ use actix::prelude::*;
 use slog::{error, warn};
 
 use super::machine::{Clock, Driver, Severity};
-use crate::logging::{ChildOutput, ChildStream, Log};
+use crate::config::spec::JobSpec;
+use crate::logging::{ChildOutput, ChildStream, KeptOutput, Log};
+use crate::messages::crashes::Usage;
 use crate::messages::process::{
     EndOrphans, ExecutionId, ExecutionReport, Orphan, OrphansGone, Pid, ProcessEnded,
 };
 use crate::messages::signal::Signal;
 use crate::process::{
-    Deaths, Delivery, Environ, ExecutionCommand, Kernel, Order, Pipes, Progress, RunningJobs,
+    Deaths, Delivery, Environ, ExecutionCommand, Kernel, Kind, Order, Pipes, Progress, RunningJobs,
 };
 
 mod looking;
@@ -37,6 +39,8 @@ pub struct Reaper {
     /// The processes of running jobs, which every process is told.
     running: RunningJobs,
     log: Log,
+    /// Keeps the last output of jobs.
+    kept: KeptOutput,
     /// Made for the first child that is piped.
     output: Option<ChildOutput>,
     /// What belongs to an execution and is no plain data.
@@ -65,12 +69,16 @@ struct Handles {
     label: Arc<str>,
     /// The variable that tells others of its process, if it is a job's.
     variable: Option<OsString>,
+    /// The job whose output it is, unless it is a health check's.
+    job: Option<Arc<JobSpec>>,
     /// What to start, until that begins.
     order: Option<Order>,
     /// What its process writes, until that is forwarded.
     pipes: Option<Pipes>,
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
+    /// What its process has used, once it is reaped.
+    usage: Option<Usage>,
 }
 
 /// SIGCHLD arrived: one or more children ended.
@@ -85,7 +93,7 @@ impl Reaper {
         environ: Rc<RefCell<Environ>>,
         orphans_gone: Recipient<OrphansGone>,
         clock: &Clock,
-        log: Log,
+        (log, kept): (Log, KeptOutput),
     ) -> io::Result<Self> {
         Ok(Self {
             driver: Driver::new(State::new(kernel.memory_kills()), clock),
@@ -94,6 +102,7 @@ impl Reaper {
             environ,
             running: RunningJobs::default(),
             log,
+            kept,
             output: None,
             handles: HashMap::new(),
             starts: HashMap::new(),
@@ -191,7 +200,7 @@ impl Reaper {
             self.running.remove(variable, pid);
         }
         let (execution, leftover) = (ended.execution, ended.leftover);
-        handles.owner.do_send(ExecutionReport::Ended(ended));
+        handles.owner.do_send(ExecutionReport::Ended(ended, handles.usage));
         if !leftover {
             self.handles.remove(&execution);
         }
@@ -258,8 +267,18 @@ impl Handler<ExecutionCommand> for Reaper {
             ExecutionCommand::Launch(execution, order, owner) => {
                 let (label, variable) = (order.label().clone(), order.variable());
                 let name = Name { label: label.clone(), job: order.owner_of_orphans() };
+                let job = matches!(order.kind, Kind::Job).then(|| Arc::clone(&order.job));
                 let order = Some(order);
-                let handles = Handles { owner, label, variable, order, pipes: None, output: [None, None] };
+                let handles = Handles {
+                    owner,
+                    label,
+                    variable,
+                    job,
+                    order,
+                    pipes: None,
+                    output: [None, None],
+                    usage: None,
+                };
                 self.handles.insert(execution, handles);
                 self.advance(Input::LaunchAsked(execution, name), ctx);
             }

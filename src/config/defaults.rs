@@ -64,6 +64,7 @@ impl JobSpec {
             health: Vec::new(),
             advertise: None,
             raw_output: false,
+            keep: None,
             tty: false,
             forward: Vec::new(),
             essential: false,

@@ -22,7 +22,7 @@ pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
 };
 pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec, VariableFile};
-pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec};
+pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec, MOST_KEPT};
 pub use restart::{EndOfRun, OnUnhealthy, RestartOn, RestartRule};
 
 /// The job that a command after `--` becomes.
@@ -106,6 +106,8 @@ pub struct JobSpec {
     pub advertise: Option<AdvertiseSpec>,
     /// The child inherits our stdout and stderr untouched.
     pub raw_output: bool,
+    /// How many bytes of its last output are kept in memory; `None`: as many as of every job.
+    pub keep: Option<usize>,
     /// The child gets our terminal, if we have one.
     pub tty: bool,
     /// Signals to us that are passed on to its main process.
@@ -146,17 +148,29 @@ pub struct When {
     pub timeout: Option<Duration>,
     /// The first run of an interval is one interval after startup.
     pub skips_startup: bool,
+    /// The clock of an interval or schedule starts once all of these events have happened; if there are none, at startup.
+    pub after: Vec<EventKey>,
 }
 
 impl When {
     /// The rule of a job that this starts, and nothing else.
     pub const fn new(trigger: Trigger) -> Self {
-        Self { trigger, timeout: None, skips_startup: false }
+        Self { trigger, timeout: None, skips_startup: false, after: Vec::new() }
     }
 
     /// Whether only the clock starts the job: not even startup does.
     pub const fn waits_for_clock(&self) -> bool {
         self.skips_startup || matches!(self.trigger, Trigger::Cron(_))
+    }
+
+    /// The events that it names.
+    pub fn keys(&self) -> &[EventKey] {
+        if self.after.is_empty() { self.trigger.keys() } else { &self.after }
+    }
+
+    /// What begins it: for what the clock starts, the events that start the clock.
+    pub fn beginning(&self) -> Trigger {
+        if self.after.is_empty() { self.trigger.clone() } else { Trigger::All(self.after.clone()) }
     }
 }
 
@@ -314,8 +328,8 @@ pub struct TelemetrySpec {
     pub page: PageSpec,
 }
 
-/// How much the page for people shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// How much the page for people shows, from nothing to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum PageSpec {
     /// There is none.
     #[default]

@@ -3,6 +3,7 @@
 
 mod address;
 mod advertise;
+mod after;
 mod command;
 mod consul;
 mod context;

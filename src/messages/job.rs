@@ -161,6 +161,8 @@ pub struct JobChanged {
     pub returns: bool,
     /// Its health.
     pub health: Health,
+    /// Whether its current execution is ready.
+    pub ready: bool,
     /// The events that it still waits for.
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix::prelude::Message;
 use serde::{Deserialize, Serialize};
 
+use super::crashes::Usage;
 use super::signal::Signal;
 
 /// A process, or the process group that it leads.
@@ -177,8 +178,8 @@ pub struct GroupGone(pub ExecutionId);
 pub enum ExecutionReport {
     /// Its program runs.
     Started(ProcessStarted),
-    /// It has ended.
-    Ended(ProcessEnded),
+    /// It has ended, and its process has used this.
+    Ended(ProcessEnded, Option<Usage>),
     /// No process of it is left.
     Gone(GroupGone),
 }

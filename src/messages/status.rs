@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::account::{Account, FailingCheck};
 use super::health::{Health, Verdict};
 use super::job::Phase;
 
@@ -27,6 +28,8 @@ pub struct JobStatus {
     pub pid: Option<i32>,
     /// Whether execve(2) has not returned yet.
     pub starting: bool,
+    /// Whether its process can be used: it said so, was first healthy, or was executed, whichever counts for it.
+    pub ready: bool,
     /// Runs after the first, since it was configured.
     pub restarts: u64,
     /// The exit status of its last execution as in a shell, and in words.
@@ -49,6 +52,8 @@ pub struct JobStatus {
     pub early_ends: u32,
     /// `backoff.resetAfter`.
     pub settles_after: Duration,
+    /// Why it is where it is.
+    pub account: Account,
 }
 
 impl JobStatus {
@@ -61,6 +66,7 @@ impl JobStatus {
             checks: Vec::new(),
             pid: None,
             starting: false,
+            ready: false,
             restarts: 0,
             last_exit: None,
             advertised: None,
@@ -72,6 +78,7 @@ impl JobStatus {
             missed_runs: None,
             early_ends: 0,
             settles_after: Duration::ZERO,
+            account: Account::default(),
         }
     }
 
@@ -121,8 +128,12 @@ pub struct Overview {
     pub jobs: BTreeMap<Arc<str>, JobStatus>,
     /// Watches by name.
     pub watches: BTreeMap<Arc<str>, WatchStatus>,
+    /// The checks whose last try failed, by job and name.
+    pub failing: BTreeMap<(Arc<str>, Arc<str>), FailingCheck>,
     /// The state of the connection to Consul.
     pub discovery: DiscoveryStatus,
+    /// When a reload was refused, if none has succeeded since.
+    pub refused_reload: Option<SystemTime>,
     /// Whether the container is in maintenance.
     pub maintenance: bool,
     /// Whether the program is shutting down.

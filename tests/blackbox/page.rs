@@ -26,7 +26,7 @@ const JOBS: &str = r#"[
       when: { source: "migrate", once: "exitSuccess" }, restarts: "unlimited", backoff: { min: "300ms" } },
     { name: "report", exec: "true", when: { interval: "1h" } },
     { name: "hook", exec: "true", when: { source: "SIGUSR2" } },
-    { name: "broken", exec: "false" } ]"#;
+    { name: "broken", exec: ["sh", "-c", "echo failing words; exit 1"] } ]"#;
 
 fn start(page: &str) -> (Pilot, u16) {
     let port = free_port();
@@ -83,7 +83,9 @@ impl Client {
 fn without_page_nothing_of_it_is_there() {
     for page in ["", ", page: false"] {
         let (pilot, port) = start(page);
-        for path in ["/", "/page/events", "/page/logs", "/page/crashes"] {
+        for path in
+            ["/", "/page/events", "/page/why/database", "/page/logs/database", "/page/crashes/database"]
+        {
             for method in ["GET", "POST"] {
                 let answer = send(port, method, path);
                 assert_eq!(answer.status, 404, "{method} {path}");
@@ -132,6 +134,39 @@ fn the_stream_tells_all_and_then_what_changes() {
     client.wait_for("message", |event| event["code"] == "exitFailed" && event["source"] == "application");
     client.wait_for("job", |job| job["name"] == "application" && job["restarts"] == 1);
     assert!(began.elapsed() < DEADLINE);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn output_and_crashes_are_shown_only_if_the_page_is_full() {
+    let port = free_port();
+    let config = |page: &str| {
+        format!(
+            r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"], page: {page} }}, jobs: [
+                {{ name: "app", exec: "sleep 1000" }},
+                {{ name: "/bin/broken", exec: ["sh", "-c", "echo last words; exit 3"] }} ] }}"#
+        )
+    };
+    let paths = ["/page/logs/%2Fbin%2Fbroken", "/page/crashes/%2Fbin%2Fbroken"];
+    let pilot = Pilot::start(&config("true"));
+    pilot.wait_for_event("/bin/broken stopped");
+    for path in paths {
+        assert_eq!(get_port(port, path, "").status, 404, "{path}");
+    }
+    let why = get_port(port, "/page/why/%2Fbin%2Fbroken", "").json();
+    assert!(why["summary"].as_str().unwrap().contains("exited with status 3"), "{why}");
+    assert!(!why.to_string().contains("last words"), "{why}");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    let pilot = Pilot::start(&config("\"full\""));
+    pilot.wait_for_event("/bin/broken stopped");
+    let [logs, crashes] = paths.map(|path| get_port(port, path, ""));
+    assert!(logs.body.contains("last words"), "{logs:?}");
+    assert!(
+        crashes.body.contains("last words") && crashes.body.contains("exited with status 3"),
+        "{crashes:?}"
+    );
+    assert_eq!(get_port(port, "/page/logs/ghost", "").status, 404);
+    assert_eq!(send(port, "POST", paths[0]).status, 405);
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
@@ -256,7 +291,7 @@ fn in_chromium_the_page_is_live_accessible_and_asks_nobody_else() {
     if !has_programs(&["chromium", "chromedriver"]) {
         return;
     }
-    let (pilot, port) = start(", page: true");
+    let (pilot, port) = start(r#", page: "full""#);
     pilot.wait_for_event("broken stopped");
     let (browser, origin) = (Browser::start(), format!("http://127.0.0.1:{port}/"));
     browser.log("performance"); // of its own first page
@@ -292,6 +327,10 @@ fn in_chromium_the_page_is_live_accessible_and_asks_nobody_else() {
     browser.press(ENTER);
     browser.wait_for("!document.querySelector('#detail').hidden && document.querySelector('#detail h3').textContent === 'migrate'");
     browser.wait_for("document.activeElement.ariaExpanded === 'true'");
+
+    browser.wait_for("document.querySelector('#detail').innerText.includes('Why')");
+    browser.run("document.querySelector('[data-name=broken] button').click();");
+    browser.wait_for("document.querySelector('#detail').innerText.includes('failing words')");
 
     // The timeline can be scrolled back, and stays there.
     browser.run("for (let i = 0; i < 3; i++) document.querySelector('#wider').click();");

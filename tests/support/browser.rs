@@ -53,7 +53,7 @@ impl Browser {
     fn call(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(DEADLINE * 2)).unwrap();
-        let text = if method == "GET" { String::new() } else { body.to_string() };
+        let text = if method == "POST" { body.to_string() } else { String::new() };
         let length = text.len();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\

@@ -24,6 +24,7 @@ mod member;
 mod members;
 mod needs;
 mod plan;
+mod prospects;
 mod reload;
 mod review;
 mod shutdown;

@@ -30,6 +30,11 @@ pub fn routes(config: &mut ServiceConfig) {
 async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
     let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::preferred(accept.unwrap_or_default());
+    HttpResponse::Ok().content_type(format.content_type()).body(exposition(&state, format))
+}
+
+/// All metrics in that format.
+pub fn exposition(state: &AppState, format: Format) -> String {
     let overview = state.board.read();
     let scene = Scene {
         overview: &overview,
@@ -41,8 +46,7 @@ async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
             LogUse { bytes: usage.bytes, stalls: usage.stalls, is_stalled: usage.is_stalled }
         }),
     };
-    let text = state.recorder.metrics().expose(format, &scene);
-    HttpResponse::Ok().content_type(format.content_type()).body(text)
+    state.recorder.metrics().expose(format, &scene)
 }
 
 async fn containerpilots_status(state: Data<AppState>) -> HttpResponse {

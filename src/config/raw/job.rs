@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::field::{Dictionary, List, OneOrMany, Opt};
-use super::scalar::{Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Time, Whole};
+use super::scalar::{
+    Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Size, Time, Whole,
+};
 use super::section::RawTls;
 use crate::config::spec::{InitialStatus, OnUnhealthy, RestartOn};
 
@@ -21,6 +23,9 @@ pub struct RawJob {
     pub exec: Opt<RawCommand>,
     /// When to run. By default once, at startup.
     pub when: Opt<RawWhen>,
+    /// Jobs that must be ready before it runs; with `when.interval` or `when.cron`, before its clock starts. Short for
+    /// `when: {all: [{source: "db", once: "ready"}]}`.
+    pub after: Opt<OneOrMany<String>>,
     /// How often to restart it when it ends, or a rule. Default "never"; with `when.interval`, "unlimited".
     pub restarts: Opt<RawRestarts>,
     /// Exit statuses and signals that count as success. Default: 0.
@@ -61,8 +66,8 @@ pub struct RawJob {
     pub initial_status: Opt<InitialStatus>,
     /// Further settings of the registration in Consul.
     pub consul: Opt<RawJobConsul>,
-    /// How its output is logged.
-    pub logging: Opt<RawOutput>,
+    /// How its output is logged and kept.
+    pub logging: Opt<RawJobOutput>,
     /// Ends the container, with this job's status, when the job completes. Default false.
     pub essential: Opt<Flag>,
     /// Whether `/readyz` of telemetry waits for it: it must run, or have succeeded, and pass its checks. Default true for an
@@ -317,6 +322,17 @@ pub struct RawHttpRequest {
     pub contains: Opt<String>,
     /// TLS settings, used with "https"; without them, what the system trusts is trusted.
     pub tls: Opt<RawTls>,
+}
+
+/// How the output of a job is logged and kept.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawJobOutput {
+    /// Whether the process inherits our stdout and stderr untouched; then nothing is kept. Default false.
+    pub raw: Opt<Flag>,
+    /// How much of its last output is kept in memory for `logs`; "0" keeps nothing. Default `logging.keep`.
+    pub keep: Opt<Size>,
 }
 
 /// How the output of a process is logged.

@@ -42,8 +42,9 @@ impl State {
 
     /// Starts the process, if the log has room for its output.
     pub(super) fn spawn(&mut self, list: &mut Actions) {
-        (self.kill, self.stop_reason, self.execution) = (None, None, None);
-        self.is_last_run = false;
+        (self.kill, self.stop_reason, self.execution, self.ready) = (None, None, None, false);
+        self.signalled = None;
+        (self.is_last_run, self.no_restart) = (false, None);
         self.awaits_log = !self.spec.raw_output;
         list.push(if self.awaits_log { Action::CheckLog } else { self.launch() });
     }
@@ -75,6 +76,8 @@ impl State {
         self.log(if self.is_routine() { Severity::Debug } else { Severity::Info }, "started", list);
         if self.life.phase == Phase::Running {
             list.extend(self.checks.begin().map(Action::Check));
+            self.ready_by_start(list);
+            self.report(list);
         }
         list.push(Action::Show);
     }
@@ -83,7 +86,7 @@ impl State {
         let Some(execution) = self.execution.filter(|execution| execution.id == ended.execution) else {
             return;
         };
-        list.push(Action::Check(self.checks.pause()));
+        self.serve_no_more(list);
         if !self.life.pending {
             self.release_hold(list);
         }
@@ -95,6 +98,7 @@ impl State {
                 self.last_exit = Some((ended.status.shell_code(), reason.clone()));
                 let judgement = self.judge(ended);
                 self.log_last_run(ended.status, judgement, list);
+                self.note_failure(ended, judgement.success, Duration::ZERO, list);
                 // One that was killed in the moment of its start may have left others, which end before the next run.
                 let failed = Input::Exited(Ended { success: false, lasted: Duration::ZERO });
                 return self.advance(if ended.leftover { failed } else { Input::SpawnFailed }, list);
@@ -110,6 +114,7 @@ impl State {
         self.log_last_run(ended.status, judgement, list);
         self.last_exit = Some((ended.status.shell_code(), reason));
         let lasted = execution.process.map_or(Duration::ZERO, |(_, started)| now.since(started));
+        self.note_failure(ended, judgement.success, lasted, list);
         self.advance(Input::Exited(Ended { success: judgement.success, lasted }), list);
         if !ended.leftover {
             self.advance(Input::GroupGone, list);
@@ -144,7 +149,7 @@ impl State {
 
     /// Asks the process to end. It is not checked any more: that it does not answer is no news.
     pub(super) fn end(&mut self, signal: Signal, list: &mut Actions) {
-        list.push(Action::Check(self.checks.pause()));
+        self.serve_no_more(list);
         if let Some(execution) = self.execution() {
             self.log(Severity::Debug, format!("sends {signal}"), list);
             list.push(Action::End(execution, signal));

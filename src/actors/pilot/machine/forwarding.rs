@@ -23,6 +23,6 @@ impl State {
 
     /// Whether some job waits for an event.
     pub(super) fn is_awaited(&self, event: &EventKey) -> bool {
-        self.spec.jobs.iter().any(|job| job.when.trigger.keys().contains(event))
+        self.spec.jobs.iter().any(|job| job.when.keys().contains(event))
     }
 }

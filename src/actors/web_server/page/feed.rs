@@ -18,9 +18,9 @@ use tokio::time::{Instant, timeout};
 use super::graph::graph;
 use crate::actors::web_server::connection::{ConnectionState, ConnectionTracker};
 use crate::actors::web_server::event_log::EventStream;
-use crate::actors::web_server::readiness::reason_not_ready;
 use crate::actors::web_server::status;
 use crate::config::spec::{PageSpec, Spec};
+use crate::explain;
 use crate::messages::status::{Board, Overview};
 
 /// How many clients may look at the same time.
@@ -88,11 +88,8 @@ impl Shown {
         let now = SystemTime::now();
         let (mut order, mut watches) = (Vec::new(), Vec::new());
         for (name, job) in overview.jobs_in_order() {
-            let mut told = status::job(name, job);
-            if let (Some(reason), Some(object)) = (reason_not_ready(job, now), told.as_object_mut()) {
-                object.entry("reason").or_insert_with(|| reason.into());
-            }
-            self.set(Part::Job(name.to_string()), &told);
+            let reason = explain::reason(overview, name, now);
+            self.set(Part::Job(name.to_string()), &status::job(name, job, reason.as_deref()));
             order.push(name.to_string());
         }
         for (name, watch) in overview.watches_in_order() {

@@ -180,6 +180,7 @@ impl Observer {
             }
             Action::Stop => self.is_retired = true,
             Action::NotePhase { from, to } => assert_ne!(from, to),
+            Action::NoteFailure(failure) => assert!(!failure.reason.is_empty()),
             Action::CheckLog
             | Action::ReadClock
             | Action::Publish { .. }

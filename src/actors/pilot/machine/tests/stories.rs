@@ -72,6 +72,7 @@ fn changed(name: &str, generation: u64, phase: Phase) -> JobChanged {
         generation,
         phase,
         returns: false,
+        ready: false,
         health: Health::Unknown,
         missing,
         last_status: None,
