@@ -330,6 +330,20 @@ pub struct TelemetrySpec {
     pub tags: Vec<String>,
     /// Metrics that users define.
     pub metrics: Vec<MetricSpec>,
+    /// The page for people.
+    pub page: PageSpec,
+}
+
+/// How much the page for people shows, from nothing to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum PageSpec {
+    /// There is none.
+    #[default]
+    Off,
+    /// Jobs, graph, timeline, events and watches.
+    Overview,
+    /// Also what jobs print, and their crashes.
+    Full,
 }
 
 /// A metric that users define and set through the control socket.

@@ -42,7 +42,8 @@ pub fn whole(overview: &Overview, uptime: Duration, now: SystemTime) -> Value {
     })
 }
 
-fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
+/// A job, with the reason why it is not ready or does not run.
+pub fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
     let check =
         |(name, verdict): &(Arc<str>, Verdict)| json!({ "name": &**name, "status": verdict_name(*verdict) });
     json!({
@@ -81,7 +82,8 @@ fn group(group: &GroupStatus) -> Value {
     })
 }
 
-fn watch(name: &str, watch: &WatchStatus) -> Value {
+/// A watch.
+pub fn watch(name: &str, watch: &WatchStatus) -> Value {
     let instance =
         |(id, address, port): &(String, String, u16)| json!({ "id": id, "address": address, "port": port });
     json!({
