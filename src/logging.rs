@@ -12,6 +12,7 @@ mod escape;
 mod format;
 mod held;
 mod json;
+mod line_watch;
 mod lines;
 mod logfmt;
 mod output;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use child::{ChildOutput, ChildStream};
+pub use line_watch::LineWatch;
 pub use lines::{Label, LineFormatter};
 pub use settings::Settings;
 #[cfg(test)]

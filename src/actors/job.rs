@@ -3,7 +3,7 @@
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use actix::prelude::*;
 use slog::{Logger, debug, error, o, warn};
@@ -27,7 +27,7 @@ pub mod machine;
 
 use machine::schedule::NextRun;
 use machine::trigger;
-use machine::{Action, Input, State};
+use machine::{Action, Deadline, Input, State};
 
 /// The resources that all jobs share.
 pub struct JobResources {
@@ -57,6 +57,8 @@ pub struct Job {
     log: Logger,
     /// The timer of the phase.
     timer: Option<SpawnHandle>,
+    /// The deadlines of the execution.
+    deadlines: Vec<(Deadline, SpawnHandle)>,
     /// The next tick, or the end of the wait for the first trigger.
     schedule: Option<SpawnHandle>,
     /// The timer of a cron schedule, and the wait for it.
@@ -86,6 +88,7 @@ impl Job {
             resources,
             checks,
             timer: None,
+            deadlines: Vec::new(),
             schedule: None,
             wall_timer: None,
             clock_wait: None,
@@ -133,6 +136,8 @@ impl Job {
                 self.timer = Some(ctx.run_later(wait, |job, ctx| job.advance(Input::TimerElapsed, ctx)));
             }
             Action::CancelTimer => cancel(&mut self.timer, ctx),
+            Action::StartDeadline(deadline, wait) => self.start_deadline(deadline, wait, ctx),
+            Action::CancelDeadline(deadline) => self.cancel_deadline(deadline, ctx),
             Action::StartSchedule(wait) => {
                 let elapsed =
                     |job: &mut Self, ctx: &mut Context<Self>| job.advance(Input::ScheduleElapsed, ctx);
@@ -166,6 +171,21 @@ impl Job {
             }
             Action::Log(severity, text, pid) => severity.log(&self.log, &text, slog::kv!("pid" => pid)),
             Action::Stop => ctx.stop(),
+        }
+    }
+
+    fn start_deadline(&mut self, deadline: Deadline, wait: Duration, ctx: &mut Context<Self>) {
+        self.cancel_deadline(deadline, ctx);
+        let elapsed = move |job: &mut Self, ctx: &mut Context<Self>| {
+            job.deadlines.retain(|(kind, _)| *kind != deadline);
+            job.advance(Input::DeadlineElapsed(deadline), ctx);
+        };
+        self.deadlines.push((deadline, ctx.run_later(wait, elapsed)));
+    }
+
+    fn cancel_deadline(&mut self, deadline: Deadline, ctx: &mut Context<Self>) {
+        if let Some(place) = self.deadlines.iter().position(|(kind, _)| *kind == deadline) {
+            ctx.cancel_future(self.deadlines.swap_remove(place).1);
         }
     }
 
@@ -271,6 +291,8 @@ impl Handler<ExecutionReport> for Job {
         let input = match report {
             ExecutionReport::Started(started) => Input::Started(started),
             ExecutionReport::Ended(ended) => Input::Ended(ended),
+            ExecutionReport::Ready(execution) => Input::ReadyTold(execution),
+            ExecutionReport::Notified(execution, news) => Input::Notified(execution, news),
             ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),
         };
         self.advance(input, ctx);

@@ -221,6 +221,7 @@ impl Pilot {
         }
         configure_environment(&mut self.resources.environ.borrow_mut(), spec);
         self.resources.jobs.checks.configure(spec);
+        self.resources.jobs.jobs.launcher.keep_descriptors(spec);
     }
 
     fn discard(&mut self) {

@@ -25,8 +25,10 @@ use crate::process::{
 mod looking;
 pub mod machine;
 mod spawning;
+mod telling;
 
 use machine::{Action, Input, Name, State};
+use telling::{Stores, Ways};
 
 /// Starts, signals and waits for processes.
 pub struct Reaper {
@@ -41,6 +43,8 @@ pub struct Reaper {
     output: Option<ChildOutput>,
     /// What belongs to an execution and is no plain data.
     handles: HashMap<ExecutionId, Handles>,
+    /// Descriptors that jobs have stored.
+    stores: Stores,
     /// Starts under way.
     starts: HashMap<ExecutionId, Arc<Progress>>,
     /// Orphans, as far as they are known; until they are reaped their numbers are their own.
@@ -67,6 +71,8 @@ struct Handles {
     order: Option<Order>,
     /// What its process writes, until that is forwarded.
     pipes: Option<Pipes>,
+    /// By what its process can tell us something.
+    ways: Ways,
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
 }
@@ -94,6 +100,7 @@ impl Reaper {
             log,
             output: None,
             handles: HashMap::new(),
+            stores: Stores::default(),
             starts: HashMap::new(),
             orphans: HashMap::new(),
             orphans_gone,
@@ -137,14 +144,19 @@ impl Reaper {
                     stream.drain();
                     stream.release(status.is_success());
                 }
+                self.hear_the_last(execution);
             }
             Action::TellStarted(started) => {
                 self.forward_output(started.execution, started.pid);
                 if let Some(handles) = self.handles.get(&started.execution) {
                     handles.owner.do_send(ExecutionReport::Started(started));
                 }
+                self.listen(started.execution, ctx);
             }
-            Action::TellEnded(ended) => self.tell_ended(ended),
+            Action::TellEnded(ended) => {
+                self.listen_no_more(ended.execution, ctx);
+                self.tell_ended(ended);
+            }
             Action::TellGone(gone) => {
                 if let Some(handles) = self.handles.remove(&gone.0) {
                     handles.owner.do_send(ExecutionReport::Gone(gone));
@@ -239,7 +251,8 @@ impl Handler<ExecutionCommand> for Reaper {
                 let (label, variable) = (order.label().clone(), order.variable());
                 let name = Name { label: label.clone(), job: order.owner_of_orphans() };
                 let order = Some(order);
-                let handles = Handles { owner, label, variable, order, pipes: None, output: [None, None] };
+                let (pipes, output, ways) = (None, [None, None], Ways::default());
+                let handles = Handles { owner, label, variable, order, pipes, ways, output };
                 self.handles.insert(execution, handles);
                 self.advance(Input::LaunchAsked(execution, name), ctx);
             }
@@ -249,6 +262,7 @@ impl Handler<ExecutionCommand> for Reaper {
                 let pid = start.and_then(|progress| progress.pid());
                 self.advance(Input::EndAsked { execution, signal, is_cancelled, pid }, ctx);
             }
+            ExecutionCommand::KeepDescriptors(jobs) => self.stores.keep(&jobs),
             ExecutionCommand::Signal(execution, signal) => {
                 self.advance(Input::SignalAsked(execution, signal), ctx);
             }

@@ -14,8 +14,8 @@ use serde::Deserialize;
 pub use field::{Dictionary, Field, List, OneOrMany, Opt};
 pub use job::{
     RawBackoff, RawCheck, RawCommand, RawCoprocess, RawHttp, RawHttpRequest, RawJob, RawJobConsul, RawOutput,
-    RawRestartRule, RawRestarts, RawRlimit, RawRlimitPair, RawTerm, RawVariable, RawVariableFile, RawWhen,
-    RawWhenRule,
+    RawReady, RawRestartRule, RawRestarts, RawRlimit, RawRlimitPair, RawTerm, RawVariable, RawVariableFile,
+    RawWhen, RawWhenRule,
 };
 pub use scalar::{
     Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, StopTime, Time, Whole,

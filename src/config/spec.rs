@@ -4,6 +4,7 @@
 mod consul;
 mod execution;
 mod logging;
+mod readiness;
 mod restart;
 
 use std::net::IpAddr;
@@ -23,6 +24,7 @@ pub use consul::{
 };
 pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec, VariableFile};
 pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec};
+pub use readiness::{ReadyBy, ReadySpec};
 pub use restart::{EndOfRun, OnUnhealthy, RestartOn, RestartRule};
 
 /// The job that a command after `--` becomes.
@@ -86,6 +88,10 @@ pub struct JobSpec {
     pub exec: Option<CommandLine>,
     /// When to execute it.
     pub when: When,
+    /// When an execution of it can be used.
+    pub ready: ReadySpec,
+    /// The longest silence of its process.
+    pub watchdog: Option<Duration>,
     /// Restarts after the first run.
     pub restarts: Limit,
     /// After which ends it is restarted, and how restarts are counted.

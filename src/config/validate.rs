@@ -11,6 +11,7 @@ mod execution;
 mod health;
 mod jobs;
 mod names;
+mod ready;
 mod restarts;
 mod sections;
 mod signals;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix::prelude::Message;
 use serde::{Deserialize, Serialize};
 
+use super::notify::Notification;
 use super::signal::Signal;
 
 /// A process, or the process group that it leads.
@@ -151,6 +152,10 @@ pub enum ExecutionReport {
     Started(ProcessStarted),
     /// It has ended.
     Ended(ProcessEnded),
+    /// It has told that it can be used, by its descriptor or its output.
+    Ready(ExecutionId),
+    /// It has told something by systemd's protocol.
+    Notified(ExecutionId, Box<Notification>),
     /// No process of it is left.
     Gone(GroupGone),
 }

@@ -44,6 +44,8 @@ mod known_defects;
 mod migrate;
 mod output;
 mod processes;
+mod readiness;
+mod readiness_of_programs;
 mod reaper;
 mod reload;
 mod replay;
