@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use containerpilot::config::spec::LogFormat;
-use containerpilot::logging::{Label, LineFormatter, TimeText};
+use containerpilot::config::spec::{JobSpec, LogFormat};
+use containerpilot::logging::{KeptOutput, Label, LineFormatter, OutputStream, TimeText};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 /// 100 bytes that need no escape, and 100 that do.
@@ -26,7 +26,8 @@ fn formats(criterion: &mut Criterion) {
         let chunk = line.repeat(64 * 1024 / line.len());
         group.throughput(Throughput::Bytes(chunk.len() as u64));
         for format in [LogFormat::Default, LogFormat::Text, LogFormat::Json] {
-            let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7 });
+            let mut lines =
+                LineFormatter::new(Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout });
             let mut time = TimeText::default();
             let mut out = Vec::new();
             group.bench_function(format!("{name}/{format:?}"), |bencher| {
@@ -42,5 +43,30 @@ fn formats(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, formats);
+/// The same with the records kept in memory, as `logging.keep` has it, beside the record of the same lines alone.
+fn keeping(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("keeping");
+    let [(_, line), _] = LINES;
+    let chunk = line.repeat(64 * 1024 / line.len());
+    group.throughput(Throughput::Bytes(chunk.len() as u64));
+    for (name, keep) in [("off", 0), ("64KiB", 64 << 10), ("1MiB", 1 << 20)] {
+        let spec = JobSpec { keep: Some(keep), ..JobSpec::new(Arc::from("app"), None) };
+        let keeper = KeptOutput::default().keeper(&spec, 7);
+        let label = Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout };
+        let mut lines = LineFormatter::new(label);
+        let mut time = TimeText::default();
+        let mut out = Vec::new();
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                out.clear();
+                time.set(SystemTime::now());
+                lines.feed(black_box(&chunk), LogFormat::Default, &time, &mut out);
+                keeper.add(black_box(&out));
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, formats, keeping);
 criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! The log. Our own records come through slog (`drain`), the output of children through epoll and one formatter per
 //! stream (`child`, `lines`). Both are written in one of three formats (`format`) into a bounded buffer (`sink`)
-//! that a thread writes out (`writer`).
+//! that a thread writes out (`writer`). The end of the output of each job is also kept in memory (`kept`).
 //!
 //! slog's own drains were weighed and measured with lines of children: slog-term 39 MB/s, slog-async 52 MB/s (and it
 //! drops records), slog with a locked line writer 100 MB/s; this path about 1,000 MB/s.
@@ -12,6 +12,7 @@ mod escape;
 mod format;
 mod held;
 mod json;
+mod kept;
 mod line_watch;
 mod lines;
 mod logfmt;
@@ -28,8 +29,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use child::{ChildOutput, ChildStream};
+pub use kept::{Cursor, Keeper, KeptOutput, Wanted};
 pub use line_watch::LineWatch;
-pub use lines::{Label, LineFormatter};
+pub use lines::{Label, LineFormatter, OutputStream};
 pub use settings::Settings;
 #[cfg(test)]
 pub use sink::simulated::SimulatedWriter;

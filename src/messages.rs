@@ -1,6 +1,8 @@
 //! The messages between actors, and the types that they are made of. No behaviour.
+pub mod account;
 pub mod bus;
 pub mod control;
+pub mod crashes;
 pub mod discovery;
 pub mod event;
 pub mod health;

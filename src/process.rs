@@ -1,7 +1,7 @@
 //! Processes: the only place that starts, waits for and signals them, behind one seam to the kernel. No decisions about
 //! jobs. Calls never block: starts, which may, happen on threads of their own; all else is done by one thread.
 //!
-//! How a child starts: in a new process group that it leads, with stdin from `/dev/null`. Signals that we
+//! How a child starts: in a new process group that it leads, with stdin from `/dev/null` unless it gets our terminal. Signals that we
 //! handle have their default action in it, and so have SIGPIPE and those that were ignored when we were
 //! started, the terminal's aside. Its signal mask is ours: empty after [`reset_signals`].
 //! None of our descriptors reach it, those that were given to us by our parent do, as without us.
@@ -24,6 +24,7 @@ mod resolve;
 mod running;
 mod spawn;
 mod spawner;
+mod terminal;
 mod variables;
 mod wait;
 pub mod wall_clock;
@@ -38,8 +39,10 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use crate::config::spec::{CommandLine, ExecutionSpec, VariableFile};
+use crate::messages::crashes::Usage;
 use crate::messages::process::{ExitStatus, Orphan, Pid};
 use crate::messages::signal::Signal;
+use terminal::Terminal;
 
 pub use environment::{Environ, Request};
 pub use error::SpawnError;
@@ -53,6 +56,7 @@ pub use notify::{Datagram, Message, NotifySocket};
 pub use passed::{FIRST as FIRST_PASSED, Passed, ready_pipe};
 pub use running::RunningJobs;
 pub use spawner::{Progress, Spawner};
+pub use terminal::has_terminal;
 pub use variables::{EnvironmentBlock, Layered, Variable, Variables};
 
 /// The seam to the kernel; tests put a fake here.
@@ -85,7 +89,8 @@ pub trait Kernel {
     fn deaths(&self) -> io::Result<Deaths>;
 
     /// Lets a child go that [`peek_exited`](Self::peek_exited) has told; its number is free after that.
-    fn reap(&self, pid: Pid) -> io::Result<()>;
+    /// Returns what it has used, if the kernel tells.
+    fn reap(&self, pid: Pid) -> io::Result<Option<Usage>>;
 
     /// Sends a signal to every process of a group.
     fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery>;
@@ -119,6 +124,14 @@ pub trait Kernel {
 
     /// Whether a group has no process left, not even a zombie; much cheaper than to look who lives.
     fn group_is_empty(&self, group: Pid) -> bool;
+
+    /// The signal that has stopped a child since this was last asked.
+    fn stopped_by(&self, _child: Pid) -> Option<Signal> {
+        None
+    }
+
+    /// Takes our terminal back from a job: we are in the foreground, its modes are as they were before the job.
+    fn take_terminal_back(&self) {}
 
     /// How many processes of our container the kernel has killed for lack of memory, if it tells.
     fn memory_kills(&self) -> Option<u64>;
@@ -197,6 +210,8 @@ pub enum Output {
     Piped,
     /// Where ours go.
     Inherited,
+    /// To our terminal, where its stdin comes from, too. Its group is in the foreground.
+    Terminal,
 }
 
 /// A process that was started.
@@ -239,10 +254,14 @@ pub enum Delivery {
 #[derive(Debug, Clone, Default)]
 pub struct Linux {
     spawner: Spawner,
+    terminal: Terminal,
 }
 
 impl Kernel for Linux {
     fn spawn(&self, launch: Launch) -> Spawning {
+        if launch.output == Output::Terminal {
+            self.terminal.note_modes();
+        }
         self.spawner.start(launch)
     }
 
@@ -263,7 +282,7 @@ impl Kernel for Linux {
         Ok(Box::new(move |context| stream.poll_recv(context)))
     }
 
-    fn reap(&self, pid: Pid) -> io::Result<()> {
+    fn reap(&self, pid: Pid) -> io::Result<Option<Usage>> {
         wait::reap(pid)
     }
 
@@ -301,6 +320,14 @@ impl Kernel for Linux {
 
     fn group_is_empty(&self, group: Pid) -> bool {
         group::is_empty(group)
+    }
+
+    fn stopped_by(&self, child: Pid) -> Option<Signal> {
+        wait::stopped_by(child)
+    }
+
+    fn take_terminal_back(&self) {
+        self.terminal.take_back();
     }
 
     fn memory_kills(&self) -> Option<u64> {

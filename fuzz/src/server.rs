@@ -1,7 +1,7 @@
 //! Our own servers, the control socket and the telemetry port, without their listeners: connections are socket pairs. The
 //! Pilot behind them only replies.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,9 +13,11 @@ use containerpilot::actors::web_server::connection::{Connections, Serve, serving
 use containerpilot::actors::web_server::event_log::EventLog;
 use containerpilot::actors::web_server::{Api, AppState, PilotLink, application};
 use containerpilot::config::{System as Machine, load_text};
+use containerpilot::logging::KeptOutput;
 use containerpilot::messages::control::{
     ChangeEnvironment, ControlJob, Refusal, Reload, ReloadSummary, SetMaintenance,
 };
+use containerpilot::messages::crashes::Dossiers;
 use containerpilot::messages::event::{Detail, Event, EventCode, EventKey, Source};
 use containerpilot::messages::job::Phase;
 use containerpilot::messages::status::{Board, JobStatus, Layout};
@@ -86,6 +88,9 @@ fn state() -> AppState {
         board,
         recorder,
         events: EventLog::default(),
+        kept: KeptOutput::default(),
+        dossiers: Dossiers::default(),
+        spec: RefCell::default(),
         queued: Rc::new(Cell::new(0)),
         started: Instant::now(),
     }

@@ -10,8 +10,9 @@ use slog::{Logger, debug, error, o, warn};
 
 use super::machine::{Clock, Driver};
 use crate::config::spec::JobSpec;
-use crate::logging::LogSink;
+use crate::logging::{KeptOutput, LogSink};
 use crate::messages::bus::{Bus, Hold, HoldReleased, Notice};
+use crate::messages::crashes::{Dossier, Dossiers, Failure, Usage};
 use crate::messages::discovery::{DiscoveryCommand, Withdrawn};
 use crate::messages::event::{Detail, EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
@@ -20,6 +21,7 @@ use crate::messages::moment::WallTime;
 use crate::messages::process::{ExecutionReport, GroupGone};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
+use crate::metrics::Recorder;
 use crate::process::wall_clock::{self, WallTimer};
 use crate::process::{Kind, Launcher, Order, random_share};
 
@@ -28,6 +30,10 @@ pub mod machine;
 use machine::schedule::NextRun;
 use machine::trigger;
 use machine::{Action, Deadline, Input, State};
+
+/// How much of the output of a process that failed is in its dossier.
+const LINES_OF_A_CRASH: usize = 50;
+const BYTES_OF_A_CRASH: usize = 8 << 10;
 
 /// The resources that all jobs share.
 pub struct JobResources {
@@ -47,6 +53,12 @@ pub struct JobResources {
     pub log: Logger,
     /// Where the output of its processes goes, if there is room.
     pub sink: LogSink,
+    /// The last of that output.
+    pub kept: KeptOutput,
+    /// What is known of failures.
+    pub dossiers: Dossiers,
+    /// Counts crashes.
+    pub recorder: Recorder,
 }
 
 /// One job.
@@ -72,6 +84,14 @@ pub struct Job {
     offered: Option<Arc<Hold>>,
     /// The time at which the phase began.
     since: SystemTime,
+    /// What the process that ended last has used.
+    usage: Option<Usage>,
+    /// Its last failure has a dossier that does not say yet what follows.
+    is_undecided: bool,
+    /// The time at which the timer of the phase elapses.
+    until: Option<SystemTime>,
+    /// The time at which the timer of `when` elapses.
+    schedule_until: Option<SystemTime>,
 }
 
 impl Job {
@@ -96,6 +116,10 @@ impl Job {
             hold: None,
             offered: None,
             since: SystemTime::now(),
+            usage: None,
+            is_undecided: false,
+            until: None,
+            schedule_until: None,
         }
     }
 
@@ -126,6 +150,7 @@ impl Job {
             Action::Launch(occasion) => self.launch(occasion, ctx),
             Action::End(execution, signal) => self.resources.launcher.end(execution, signal),
             Action::Signal(execution, signal) => self.resources.launcher.signal(execution, signal),
+            Action::Forward(execution, signal) => self.resources.launcher.forward(execution, signal),
             Action::Publish { code, detail, hold } => {
                 let hold = hold.map(|number| Hold::new(ctx.address().recipient(), number));
                 let published = self.publish(code, detail, hold);
@@ -133,14 +158,22 @@ impl Job {
             }
             Action::DrawJitter => self.advance(Input::JitterDrawn(random_share()), ctx),
             Action::StartTimer(wait) => {
-                self.timer = Some(ctx.run_later(wait, |job, ctx| job.advance(Input::TimerElapsed, ctx)));
+                self.until = SystemTime::now().checked_add(wait);
+                self.timer = Some(ctx.run_later(wait, |job, ctx| {
+                    job.until = None;
+                    job.advance(Input::TimerElapsed, ctx);
+                }));
             }
-            Action::CancelTimer => cancel(&mut self.timer, ctx),
+            Action::CancelTimer => {
+                self.until = None;
+                cancel(&mut self.timer, ctx);
+            }
             Action::StartDeadline(deadline, wait) => self.start_deadline(deadline, wait, ctx),
             Action::CancelDeadline(deadline) => self.cancel_deadline(deadline, ctx),
             Action::StartSchedule(wait) => {
                 let elapsed =
                     |job: &mut Self, ctx: &mut Context<Self>| job.advance(Input::ScheduleElapsed, ctx);
+                self.schedule_until = SystemTime::now().checked_add(wait);
                 self.schedule = Some(ctx.run_later(wait, elapsed));
             }
             Action::CancelSchedule => cancel(&mut self.schedule, ctx),
@@ -161,13 +194,10 @@ impl Job {
                 self.resources.consul.do_send(DiscoveryCommand::Withdraw(id, reply));
             }
             Action::Report(changed) => self.resources.bus.report(changed),
+            Action::NoteFailure(failure) => self.note_failure(failure),
             Action::Show => {
-                let status = JobStatus {
-                    since: self.since,
-                    next_run: self.next_run(),
-                    ..self.driver.machine().status()
-                };
-                self.resources.board.write().jobs.insert(self.name(), status);
+                self.show();
+                self.note_decision();
             }
             Action::Log(severity, text, pid) => severity.log(&self.log, &text, slog::kv!("pid" => pid)),
             Action::Stop => ctx.stop(),
@@ -187,6 +217,44 @@ impl Job {
         if let Some(place) = self.deadlines.iter().position(|(kind, _)| *kind == deadline) {
             ctx.cancel_future(self.deadlines.swap_remove(place).1);
         }
+    }
+
+    /// Writes a dossier. Called before the board shows the end, so the results of checks there are the last ones.
+    fn note_failure(&mut self, failure: Failure) {
+        let name = self.name();
+        let pid = failure.pid.and_then(|pid| u32::try_from(pid).ok());
+        let lines =
+            pid.map(|pid| self.resources.kept.last_lines(&name, pid, LINES_OF_A_CRASH, BYTES_OF_A_CRASH));
+        let board = self.resources.board.read();
+        let checks = board.jobs.get(&name).map(|status| status.checks.clone()).unwrap_or_default();
+        let dossier = Dossier {
+            time: SystemTime::now(),
+            failure,
+            usage: self.usage.take(),
+            lines: lines.unwrap_or_default(),
+            checks: checks.into_iter().map(|(check, verdict)| (check, verdict, None)).collect(),
+            events: None,
+            decision: String::new(),
+        };
+        self.resources.dossiers.push(&name, dossier);
+        self.is_undecided = true;
+    }
+
+    /// Completes the dossier when it is clear what follows.
+    fn note_decision(&mut self) {
+        if self.is_undecided {
+            let (decision, is_final) = self.driver.machine().decision();
+            self.resources.dossiers.decide(&self.name(), decision);
+            self.is_undecided = !is_final;
+        }
+    }
+
+    fn show(&self) {
+        let machine = self.driver.machine();
+        let mut status = JobStatus { since: self.since, next_run: self.next_run(), ..machine.status() };
+        status.account.until = self.until;
+        status.account.gives_up = self.schedule_until.filter(|_| machine.gives_up_in_time());
+        self.resources.board.write().jobs.insert(self.name(), status);
     }
 
     fn read_clock(&mut self, ctx: &mut Context<Self>) {
@@ -290,7 +358,13 @@ impl Handler<ExecutionReport> for Job {
     fn handle(&mut self, report: ExecutionReport, ctx: &mut Context<Self>) {
         let input = match report {
             ExecutionReport::Started(started) => Input::Started(started),
-            ExecutionReport::Ended(ended) => Input::Ended(ended),
+            ExecutionReport::Ended(ended, usage) => {
+                self.usage = usage;
+                if let Some(reason) = self.driver.machine().crash(&ended) {
+                    self.resources.recorder.metrics().job_crashed(&self.name(), reason);
+                }
+                Input::Ended(ended)
+            }
             ExecutionReport::Ready(execution) => Input::ReadyTold(execution),
             ExecutionReport::Notified(execution, news) => Input::Notified(execution, news),
             ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),

@@ -13,13 +13,15 @@ use actix::prelude::*;
 use slog::{error, warn};
 
 use super::machine::{Clock, Driver, Severity};
-use crate::logging::{ChildOutput, ChildStream, Log};
+use crate::config::spec::JobSpec;
+use crate::logging::{ChildOutput, ChildStream, KeptOutput, Log};
+use crate::messages::crashes::Usage;
 use crate::messages::process::{
     EndOrphans, ExecutionId, ExecutionReport, Orphan, OrphansGone, Pid, ProcessEnded,
 };
 use crate::messages::signal::Signal;
 use crate::process::{
-    Deaths, Delivery, Environ, ExecutionCommand, Kernel, Order, Pipes, Progress, RunningJobs,
+    Deaths, Delivery, Environ, ExecutionCommand, Kernel, Kind, Order, Pipes, Progress, RunningJobs,
 };
 
 mod looking;
@@ -39,6 +41,8 @@ pub struct Reaper {
     /// The processes of running jobs, which every process is told.
     running: RunningJobs,
     log: Log,
+    /// Keeps the last output of jobs.
+    kept: KeptOutput,
     /// Made for the first child that is piped.
     output: Option<ChildOutput>,
     /// What belongs to an execution and is no plain data.
@@ -51,6 +55,8 @@ pub struct Reaper {
     orphans: HashMap<Pid, Orphan>,
     /// Told when no orphan is left at the end of the program.
     orphans_gone: Recipient<OrphansGone>,
+    /// The execution that has our terminal.
+    at_terminal: Option<ExecutionId>,
     deaths: Option<Deaths>,
     /// What is left to reap is reaped in the next turn.
     is_reaping: bool,
@@ -67,6 +73,8 @@ struct Handles {
     label: Arc<str>,
     /// The variable that tells others of its process, if it is a job's.
     variable: Option<OsString>,
+    /// The job whose output it is, unless it is a health check's.
+    job: Option<Arc<JobSpec>>,
     /// What to start, until that begins.
     order: Option<Order>,
     /// What its process writes, until that is forwarded.
@@ -75,6 +83,8 @@ struct Handles {
     ways: Ways,
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
+    /// What its process has used, once it is reaped.
+    usage: Option<Usage>,
 }
 
 /// SIGCHLD arrived: one or more children ended.
@@ -89,7 +99,7 @@ impl Reaper {
         environ: Rc<RefCell<Environ>>,
         orphans_gone: Recipient<OrphansGone>,
         clock: &Clock,
-        log: Log,
+        (log, kept): (Log, KeptOutput),
     ) -> io::Result<Self> {
         Ok(Self {
             driver: Driver::new(State::new(kernel.memory_kills()), clock),
@@ -98,12 +108,14 @@ impl Reaper {
             environ,
             running: RunningJobs::default(),
             log,
+            kept,
             output: None,
             handles: HashMap::new(),
             stores: Stores::default(),
             starts: HashMap::new(),
             orphans: HashMap::new(),
             orphans_gone,
+            at_terminal: None,
             is_reaping: false,
             is_start_awaited: false,
             orphans_in_a_row: 0,
@@ -192,13 +204,29 @@ impl Reaper {
     fn tell_ended(&mut self, ended: ProcessEnded) {
         let Some(handles) = self.handles.get_mut(&ended.execution) else { return };
         handles.output = [None, None];
+        if self.at_terminal == Some(ended.execution) {
+            self.at_terminal = None;
+            self.kernel.take_terminal_back();
+        }
         if let (Some(variable), Some(pid)) = (&handles.variable, ended.pid) {
             self.running.remove(variable, pid);
         }
         let (execution, leftover) = (ended.execution, ended.leftover);
-        handles.owner.do_send(ExecutionReport::Ended(ended));
+        handles.owner.do_send(ExecutionReport::Ended(ended, handles.usage));
         if !leftover {
             self.handles.remove(&execution);
+        }
+    }
+
+    /// SIGCHLD also tells of children that were stopped. Only that of the job at the terminal matters.
+    fn look_for_stop(&mut self, ctx: &mut Context<Self>) {
+        let Some(execution) = self.at_terminal else { return };
+        let children = self.driver.machine().running().iter();
+        let Some(pid) = children.filter(|(_, of)| **of == execution).map(|(pid, _)| *pid).next() else {
+            return;
+        };
+        if let Some(signal) = self.kernel.stopped_by(pid) {
+            self.advance(Input::ChildStopped(pid, signal), ctx);
         }
     }
 
@@ -239,6 +267,7 @@ impl Handler<ChildrenDied> for Reaper {
         if !self.is_reaping {
             self.reap(ctx);
         }
+        self.look_for_stop(ctx);
     }
 }
 
@@ -250,9 +279,19 @@ impl Handler<ExecutionCommand> for Reaper {
             ExecutionCommand::Launch(execution, order, owner) => {
                 let (label, variable) = (order.label().clone(), order.variable());
                 let name = Name { label: label.clone(), job: order.owner_of_orphans() };
+                let job = matches!(order.kind, Kind::Job).then(|| Arc::clone(&order.job));
                 let order = Some(order);
-                let (pipes, output, ways) = (None, [None, None], Ways::default());
-                let handles = Handles { owner, label, variable, order, pipes, ways, output };
+                let handles = Handles {
+                    owner,
+                    label,
+                    variable,
+                    job,
+                    order,
+                    pipes: None,
+                    ways: Ways::default(),
+                    output: [None, None],
+                    usage: None,
+                };
                 self.handles.insert(execution, handles);
                 self.advance(Input::LaunchAsked(execution, name), ctx);
             }
@@ -265,6 +304,9 @@ impl Handler<ExecutionCommand> for Reaper {
             ExecutionCommand::KeepDescriptors(jobs) => self.stores.keep(&jobs),
             ExecutionCommand::Signal(execution, signal) => {
                 self.advance(Input::SignalAsked(execution, signal), ctx);
+            }
+            ExecutionCommand::Forward(execution, signal) => {
+                self.advance(Input::ForwardAsked(execution, signal), ctx);
             }
         }
     }

@@ -3,16 +3,21 @@
 
 pub mod connection;
 pub mod control;
+mod crashes;
 pub mod endpoints;
 pub mod event_log;
 mod head_end;
+pub mod inquiry;
+mod insight;
 pub mod listener;
+mod logs;
 mod readiness;
 pub mod reply;
+mod report;
 pub mod status;
 pub mod telemetry;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,11 +35,14 @@ use tokio::time::Instant;
 use connection::{ConnectionState, ConnectionTracker, Connections};
 use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
+use inquiry::Inquire;
 
-use crate::config::spec::Spec;
+use crate::config::spec::{Spec, StopBudget};
+use crate::logging::{KeptOutput, LogSink};
 use crate::messages::bus::Notice;
 use crate::messages::control::{ChangeEnvironment, ControlJob, Reload, SetMaintenance};
-use crate::messages::event::Source;
+use crate::messages::crashes::Dossiers;
+use crate::messages::event::{EventCode, Source};
 use crate::messages::status::{Board, Layout};
 use crate::metrics::Recorder;
 
@@ -42,6 +50,9 @@ use crate::metrics::Recorder;
 const LAST_RESPONSES: Duration = Duration::from_millis(250);
 /// How often we look whether they have.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// The number of events in the dossier of a failure.
+const EVENTS_OF_A_CRASH: usize = 50;
 
 /// The Pilot, who carries out the commands of clients.
 pub struct PilotLink {
@@ -53,6 +64,8 @@ pub struct PilotLink {
     pub maintenance: Recipient<SetMaintenance>,
     /// Change the environment.
     pub environment: Recipient<ChangeEnvironment>,
+    /// What only it knows.
+    pub inquiry: Recipient<Inquire>,
 }
 
 /// The application state of actix-web, which every route can use.
@@ -65,10 +78,18 @@ pub struct AppState {
     pub recorder: Recorder,
     /// The last events.
     pub events: EventLog,
+    /// The last output of jobs.
+    pub kept: KeptOutput,
+    /// What is known of the last failures of jobs.
+    pub dossiers: Dossiers,
+    /// The configuration in force; its jobs are shared.
+    pub spec: RefCell<Spec>,
     /// How many events wait for their delivery.
     pub queued: Rc<Cell<usize>>,
     /// When the program started.
     pub started: Instant,
+    /// The log, whose use is measured.
+    pub sink: Option<LogSink>,
 }
 
 /// The two sets of routes, each with its own listener.
@@ -146,6 +167,10 @@ impl WebServer {
     /// Changes to a configuration, whose new endpoints are given. Metrics that both configurations have keep their values.
     fn adopt(&mut self, spec: &Spec, new: Endpoints) {
         self.state.board.write().layout = layout(spec);
+        self.state.spec.replace(spec.clone());
+        self.state.kept.configure(spec);
+        let names: HashSet<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
+        self.state.dossiers.forget_all_but(|name| names.contains(name));
         let custom = spec.telemetry.as_ref().map(|telemetry| telemetry.metrics.as_slice());
         let mut metrics = self.state.recorder.metrics();
         for name in metrics.reconfigure(custom.unwrap_or_default()) {
@@ -162,6 +187,10 @@ fn layout(spec: &Spec) -> Layout {
         jobs: spec.jobs.iter().map(|job| job.name.clone()).collect(),
         watches: spec.watches.iter().map(|watch| watch.name.clone()).collect(),
         telemetry: spec.telemetry.as_ref().map(|telemetry| (telemetry.address.to_string(), telemetry.port)),
+        stop_budget: match spec.stop_timeout {
+            StopBudget::Immediate => Duration::ZERO,
+            StopBudget::Within(budget) => budget,
+        },
     }
 }
 
@@ -182,6 +211,9 @@ impl Handler<Notice> for WebServer {
 
     fn handle(&mut self, notice: Notice, _: &mut Context<Self>) {
         self.state.recorder.metrics().event_published(&notice.event.key);
+        if let (EventCode::ExitFailed, Source::Job(job)) = (notice.event.key.code, &notice.event.key.source) {
+            self.state.dossiers.add_events(job, || self.state.events.last(EVENTS_OF_A_CRASH));
+        }
         self.state.events.push(notice.event);
     }
 }
@@ -248,6 +280,7 @@ impl Handler<Leave> for WebServer {
 
     fn handle(&mut self, _: Leave, _: &mut Context<Self>) -> Self::Result {
         self.state.events.close();
+        self.state.kept.close();
         self.prepared = None;
         let connections = std::mem::take(&mut self.endpoints).connections();
         let deadline = Instant::now() + LAST_RESPONSES;

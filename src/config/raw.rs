@@ -13,12 +13,12 @@ use serde::Deserialize;
 
 pub use field::{Dictionary, Field, List, OneOrMany, Opt};
 pub use job::{
-    RawBackoff, RawCheck, RawCommand, RawCoprocess, RawHttp, RawHttpRequest, RawJob, RawJobConsul, RawOutput,
-    RawReady, RawRestartRule, RawRestarts, RawRlimit, RawRlimitPair, RawTerm, RawVariable, RawVariableFile,
-    RawWhen, RawWhenRule,
+    RawBackoff, RawCheck, RawCommand, RawCoprocess, RawHttp, RawHttpRequest, RawJob, RawJobConsul,
+    RawJobOutput, RawOutput, RawReady, RawRestartRule, RawRestarts, RawRlimit, RawRlimitPair, RawTerm,
+    RawVariable, RawVariableFile, RawWhen, RawWhenRule,
 };
 pub use scalar::{
-    Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, StopTime, Time, Whole,
+    Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Size, StopTime, Time, Whole,
 };
 pub use section::{
     RawConsul, RawConsulSettings, RawControl, RawLevel, RawLogging, RawMetric, RawScheme, RawTelemetry,

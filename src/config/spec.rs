@@ -23,7 +23,7 @@ pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
 };
 pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec, VariableFile};
-pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec};
+pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec, MOST_KEPT};
 pub use readiness::{ReadyBy, ReadySpec};
 pub use restart::{EndOfRun, OnUnhealthy, RestartOn, RestartRule};
 
@@ -112,6 +112,12 @@ pub struct JobSpec {
     pub advertise: Option<AdvertiseSpec>,
     /// The child inherits our stdout and stderr untouched.
     pub raw_output: bool,
+    /// How many bytes of its last output are kept in memory; `None`: as many as of every job.
+    pub keep: Option<usize>,
+    /// The child gets our terminal, if we have one.
+    pub tty: bool,
+    /// Signals to us that are passed on to its main process.
+    pub forward: Vec<Signal>,
     /// When it completes, the program ends with its status.
     pub essential: bool,
     /// It must run and be healthy for the container to be ready.

@@ -15,6 +15,7 @@ mod ready;
 mod restarts;
 mod sections;
 mod signals;
+mod terminal;
 mod tls;
 mod watches;
 mod when;
@@ -32,6 +33,7 @@ pub(super) use context::shown;
 pub(super) use jobs::PRE_START;
 use names::Names;
 pub(super) use sections::{DEFAULT_MODE, DEFAULT_SOCKET};
+pub(super) use signals::forwardable;
 pub(super) use when::{after, startup};
 
 /// Where the parts of a [`Spec`] are, for the lints.
@@ -113,6 +115,7 @@ pub fn validate(
     let mut context = Context::new(config, names, env, system, problems);
     let jobs = jobs::validate(&mut context, config);
     let stop_timeout = sections::stop_budget(&mut context, &config.stop_timeout, &jobs);
+    terminal::check_one(&mut context, config);
     let (env, variable_files) = execution::environment(&mut context, "env", &config.env);
     let spec = Spec {
         consul: consul::validate(&mut context, &config.consul),
@@ -122,7 +125,7 @@ pub fn validate(
         control: sections::control(&mut context, &config.control),
         telemetry: sections::telemetry(&mut context, &config.telemetry),
         stop_timeout,
-        shutdown_signals: signals::shutdown(&mut context, &config.shutdown_signals),
+        shutdown_signals: signals::shutdown(&mut context, config),
         env,
         variable_files,
     };

@@ -20,6 +20,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::{spawn_local, yield_now};
 
 use super::held::Held;
+use super::kept::Keeper;
 use super::line_watch::LineWatch;
 use super::lines::{Label, LineFormatter};
 use super::sink::LogSink;
@@ -77,6 +78,8 @@ struct Stream {
     watch: RefCell<Option<LineWatch>>,
     /// Its output so far, while the level is not known.
     held: RefCell<Option<Held>>,
+    /// Keeps its records in memory, too.
+    keeper: Option<Keeper>,
 }
 
 /// Buffers that all streams share.
@@ -106,14 +109,15 @@ impl ChildOutput {
         Ok(Self { forwarder })
     }
 
-    /// Adds the read end of a pipe, which must be non-blocking.
-    pub fn add(&self, pipe: OwnedFd, label: Label) -> io::Result<ChildStream> {
+    /// Adds the read end of a pipe, which must be non-blocking. Its records are kept, too, if there is a keeper.
+    pub fn add(&self, pipe: OwnedFd, label: Label, keeper: Option<Keeper>) -> io::Result<ChildStream> {
         let stream = Rc::new(Stream {
             pipe,
             lines: RefCell::new(LineFormatter::new(label)),
             open: Cell::new(true),
             watch: RefCell::default(),
             held: RefCell::default(),
+            keeper,
         });
         self.forwarder.enter(&stream)?;
         Ok(ChildStream { stream, forwarder: Rc::clone(&self.forwarder) })
@@ -255,7 +259,7 @@ impl Forwarder {
         let mut lines = stream.lines.borrow_mut();
         let settings = self.sink.settings();
         if settings.admits(lines.level()) {
-            self.sink.append(|out| lines.feed(bytes, settings.format(), time, out));
+            self.append(stream, |out| lines.feed(bytes, settings.format(), time, out));
         } else {
             lines.discard_partial();
         }
@@ -270,8 +274,19 @@ impl Forwarder {
         if lines.has_partial() {
             let time = TimeText::new(SystemTime::now());
             let format = self.sink.settings().format();
-            self.sink.append(|out| lines.finish(format, &time, out));
+            self.append(stream, |out| lines.finish(format, &time, out));
         }
+    }
+
+    /// Queues what `write` appends, and keeps it.
+    fn append(&self, stream: &Stream, write: impl FnOnce(&mut Vec<u8>)) {
+        self.sink.append(|out| {
+            let before = out.len();
+            write(out);
+            if let Some(keeper) = &stream.keeper {
+                keeper.add(out.get(before..).unwrap_or_default());
+            }
+        });
     }
 
     /// Ends the forwarding. The descriptor stays open while a [`ChildStream`] exists, so epoll must forget it here.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memchr_iter};
 
-use super::format::{Frame, Origin};
+use super::format::{Field, Frame, Origin, Value};
 use super::time::TimeText;
 use crate::config::spec::{LogFormat, LogLevel};
 
@@ -25,6 +25,27 @@ pub struct Label {
     pub job: Arc<str>,
     /// The process of this execution.
     pub pid: u32,
+    /// Where the process wrote it.
+    pub stream: OutputStream,
+}
+
+/// The two streams that a process writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputStream {
+    /// Its standard output.
+    Stdout,
+    /// Its standard error.
+    Stderr,
+}
+
+impl OutputStream {
+    /// The name in records.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
 }
 
 /// Makes one record of each line of one stream.
@@ -104,7 +125,10 @@ fn framed<'a>(
     time: &TimeText,
 ) -> &'a Frame {
     let new = || {
-        let origin = Origin { level, job: &label.job, pid: label.pid, fields: &[] };
+        let stream = [Field { key: "stream", value: Value::Text(label.stream.name().to_owned()) }];
+        // The other formats are those of ContainerPilot, to the byte.
+        let fields = if format == LogFormat::Json { stream.as_slice() } else { &[] };
+        let origin = Origin { level, job: &label.job, pid: label.pid, fields };
         Box::new(Frame::new(format, &origin))
     };
     let frame = frame.get_or_insert_with(new);

@@ -33,7 +33,6 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::spec::LogOutput;
 
     const LEVELS: [LogLevel; 6] =
         [LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error, LogLevel::Fatal, LogLevel::Panic];
@@ -53,7 +52,7 @@ mod tests {
     fn a_changed_configuration_is_taken_over() {
         let settings = Settings::new(LogLevel::Info, LogFormat::Default);
         for format in [LogFormat::Default, LogFormat::Text, LogFormat::Json] {
-            settings.apply(&LoggingSpec { level: LogLevel::Error, format, output: LogOutput::Stdout });
+            settings.apply(&LoggingSpec { level: LogLevel::Error, format, ..LoggingSpec::default() });
             assert_eq!(settings.format(), format);
             assert!(!settings.admits(LogLevel::Warn));
         }

@@ -139,6 +139,8 @@ pub enum JobCommand {
     Restart,
     /// Send a signal to the job's processes.
     Signal(Signal),
+    /// Pass a signal of ours on to the job's main process.
+    Forward(Signal),
     /// Enter or leave maintenance.
     Maintain(bool),
     /// The job was removed: end the actor.

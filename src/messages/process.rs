@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix::prelude::Message;
 use serde::{Deserialize, Serialize};
 
+use super::crashes::Usage;
 use super::notify::Notification;
 use super::signal::Signal;
 
@@ -140,6 +141,34 @@ impl fmt::Display for ProcessEnded {
     }
 }
 
+/// Why a run failed that nobody had asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum CrashReason {
+    /// Its exit status is no success.
+    Status,
+    /// A signal killed it that we did not send.
+    Signal,
+    /// The kernel killed it, or a process of it, for lack of memory.
+    Memory,
+    /// It ran longer than its `timeout`.
+    Timeout,
+    /// It could not be started.
+    Start,
+}
+
+impl CrashReason {
+    /// The word that metrics use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Signal => "signal",
+            Self::Memory => "memory",
+            Self::Timeout => "timeout",
+            Self::Start => "start",
+        }
+    }
+}
+
 /// No process of an execution is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupGone(pub ExecutionId);
@@ -150,8 +179,8 @@ pub struct GroupGone(pub ExecutionId);
 pub enum ExecutionReport {
     /// Its program runs.
     Started(ProcessStarted),
-    /// It has ended.
-    Ended(ProcessEnded),
+    /// It has ended, and its process has used this.
+    Ended(ProcessEnded, Option<Usage>),
     /// It has told that it can be used, by its descriptor or its output.
     Ready(ExecutionId),
     /// It has told something by systemd's protocol.

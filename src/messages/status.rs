@@ -5,10 +5,11 @@ use std::cell::{Ref, RefCell, RefMut};
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::account::{Account, FailingCheck};
 use super::health::{Health, Verdict};
 use super::job::Phase;
 
@@ -59,6 +60,8 @@ pub struct JobStatus {
     pub early_ends: u32,
     /// `backoff.resetAfter`.
     pub settles_after: Duration,
+    /// Why it is where it is.
+    pub account: Account,
 }
 
 impl JobStatus {
@@ -87,6 +90,7 @@ impl JobStatus {
             missed_runs: None,
             early_ends: 0,
             settles_after: Duration::ZERO,
+            account: Account::default(),
         }
     }
 
@@ -123,6 +127,8 @@ pub struct Layout {
     pub watches: Vec<Arc<str>>,
     /// Address and port of telemetry, our own service.
     pub telemetry: Option<(String, u16)>,
+    /// How long the whole shutdown may take.
+    pub stop_budget: Duration,
 }
 
 /// The content of the board.
@@ -134,12 +140,18 @@ pub struct Overview {
     pub jobs: BTreeMap<Arc<str>, JobStatus>,
     /// Watches by name.
     pub watches: BTreeMap<Arc<str>, WatchStatus>,
+    /// The checks whose last try failed, by job and name.
+    pub failing: BTreeMap<(Arc<str>, Arc<str>), FailingCheck>,
     /// The state of the connection to Consul.
     pub discovery: DiscoveryStatus,
+    /// When a reload was refused, if none has succeeded since.
+    pub refused_reload: Option<SystemTime>,
     /// Whether the container is in maintenance.
     pub maintenance: bool,
     /// Whether the program is shutting down.
     pub shutting_down: bool,
+    /// When that began.
+    pub shutdown_began: Option<Instant>,
 }
 
 impl Overview {

@@ -2,12 +2,14 @@
 //! killed by a real-time signal.
 #![allow(unsafe_code)]
 
+use std::time::Duration;
 use std::{io, mem};
 
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 
 use super::Exited;
+use crate::messages::crashes::Usage;
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
 
@@ -30,11 +32,41 @@ fn peek(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Exited>> {
     }
 }
 
-pub(super) fn reap(pid: Pid) -> io::Result<()> {
-    match wait(libc::P_PID, pid.number().unsigned_abs(), libc::WEXITED | libc::WNOHANG)? {
-        Some(_) => Ok(()),
-        None => Err(io::Error::other(format!("process {pid} is no child of ours that has ended"))),
+/// Reaps a child that has ended, with wait4(2): waitid(3) does not tell what it has used.
+pub(super) fn reap(pid: Pid) -> io::Result<Option<Usage>> {
+    // SAFETY: all zeroes is a valid `rusage`, a C struct of integers.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` and `usage` are valid for writes for the whole call.
+        match unsafe { libc::wait4(pid.number(), &raw mut status, libc::WNOHANG, &raw mut usage) } {
+            reaped if reaped == pid.number() => return Ok(Some(used(&usage))),
+            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            _ => return Err(io::Error::other(format!("process {pid} is no child of ours that has ended"))),
+        }
     }
+}
+
+fn used(usage: &libc::rusage) -> Usage {
+    let number = |value: libc::c_long| u64::try_from(value).unwrap_or_default();
+    let time = |value: libc::timeval| {
+        let micros = u64::try_from(value.tv_usec).unwrap_or_default();
+        Duration::from_secs(u64::try_from(value.tv_sec).unwrap_or_default()) + Duration::from_micros(micros)
+    };
+    Usage {
+        user: time(usage.ru_utime),
+        system: time(usage.ru_stime),
+        max_resident: number(usage.ru_maxrss),
+        major_faults: number(usage.ru_majflt),
+        blocks_in: number(usage.ru_inblock),
+        blocks_out: number(usage.ru_oublock),
+    }
+}
+
+/// The signal that has stopped a child since this was last asked.
+pub(super) fn stopped_by(child: Pid) -> Option<Signal> {
+    let stopped = wait(libc::P_PID, child.number().unsigned_abs(), libc::WSTOPPED | libc::WNOHANG).ok()??;
+    Signal::from_number(stopped.status).filter(|_| stopped.code == libc::CLD_STOPPED)
 }
 
 pub(super) fn has_children() -> bool {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actors::machine::{Kind, Machine, Severity};
 use crate::config::spec::JobSpec;
+use crate::messages::crashes::Failure;
 use crate::messages::discovery::{Registration, ServiceStatus};
 use crate::messages::event::{Detail, EventCode, EventKey};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
@@ -17,10 +18,13 @@ use crate::messages::notify::Notification;
 use crate::messages::process::{ExecutionId, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
 
+mod account;
 mod advertisement;
 mod backoff;
 mod calendar;
 mod commands;
+mod crash_reason;
+mod crashes;
 mod executions;
 mod health;
 pub mod lifecycle;
@@ -36,6 +40,7 @@ mod timers;
 pub mod trigger;
 mod watchdog;
 
+use account::Beginnings;
 use advertisement::Advertisement;
 use calendar::Calendar;
 use executions::Execution;
@@ -96,6 +101,10 @@ pub struct State {
     last_outcome: Option<u8>,
     /// The restart rules exclude a restart after the last execution.
     is_last_run: bool,
+    /// Why the restart rules exclude it, where the settings alone do not tell.
+    no_restart: Option<String>,
+    /// How its first execution went.
+    beginnings: Beginnings,
     /// The restarts that count, if `restarts.per` limits them.
     restarted: Window,
     /// Why it gave up before its first run.
@@ -104,6 +113,8 @@ pub struct State {
     ended: Option<Detail>,
     /// Why we sent SIGKILL to the current execution.
     kill: Option<Kill>,
+    /// The last signal that was sent to the current execution by hand.
+    signalled: Option<Signal>,
     /// Why it was told to stop.
     stop_reason: Option<StopReason>,
     /// Executions since it was configured.
@@ -189,6 +200,8 @@ pub enum Action {
     End(ExecutionId, Signal),
     /// Send a signal to the processes of an execution.
     Signal(ExecutionId, Signal),
+    /// Send a signal to the main process of an execution.
+    Forward(ExecutionId, Signal),
     /// Publish an event of the job, and report [`Input::Published`] at once.
     Publish {
         /// The code of the event.
@@ -237,6 +250,8 @@ pub enum Action {
     Report(JobChanged),
     /// Show users [`State::status`].
     Show,
+    /// Write a dossier of this failure.
+    NoteFailure(Failure),
     /// Write this into the log, about that process.
     Log(Severity, String, Option<i32>),
     /// End the actor.
@@ -284,10 +299,13 @@ impl State {
             last_exit: None,
             last_outcome: None,
             is_last_run: false,
+            no_restart: None,
+            beginnings: Beginnings::default(),
             restarted: Window::default(),
             never_ran: None,
             ended: None,
             kill: None,
+            signalled: None,
             stop_reason: None,
             runs: 0,
             reported: None,
@@ -314,6 +332,7 @@ impl State {
         (cause, has_hold): (Option<u64>, bool),
         list: &mut Actions,
     ) {
+        let before = (self.listener.missing(), self.gives_up_in_time());
         let is_triggered = self.listener.observe(&key);
         let is_begun = self.schedule.is_some() || self.calendar.is_some();
         let begins =
@@ -322,6 +341,10 @@ impl State {
             self.schedule_from_beginning(now, list);
         }
         if !is_triggered {
+            // Users see which of several are still missing, and until when it waits.
+            if before != (self.listener.missing(), self.gives_up_in_time()) {
+                list.push(Action::Show);
+            }
             return;
         }
         if self.spec.when.waits_for_clock() {
@@ -462,6 +485,7 @@ impl Machine for State {
             Input::ClockRead(reading) => self.clock_read(reading, list),
         }
         self.note_restarts(now);
+        self.note_beginnings(now);
         actions
     }
 }

@@ -91,8 +91,13 @@ impl Reaper {
             self.orphans_in_a_row += 1;
             self.orphans.remove(&pid);
         }
+        let execution = self.driver.machine().running().get(&pid).copied();
         self.advance(Input::ChildExited(pid, status), ctx);
-        self.kernel.reap(pid)
+        let usage = self.kernel.reap(pid)?;
+        if let Some(handles) = execution.and_then(|execution| self.handles.get_mut(&execution)) {
+            handles.usage = usage;
+        }
+        Ok(())
     }
 
     fn look(&mut self, ctx: &mut Context<Self>) {

@@ -12,9 +12,9 @@ use tokio::time::timeout;
 use super::Reaper;
 use super::machine::{Failure, Input, SLOW_AFTER, Settlement, TELL_AFTER};
 use super::telling::Ways;
-use crate::logging::{ChildOutput, Label};
+use crate::logging::{ChildOutput, Label, OutputStream};
 use crate::messages::process::{ExecutionId, Pid};
-use crate::process::{SpawnOutcome, Spawned, Spawning};
+use crate::process::{Output, SpawnOutcome, Spawned, Spawning};
 use crate::reason::reason;
 
 /// The status that shells give to a program that could not be executed.
@@ -39,6 +39,9 @@ impl Reaper {
         handles.ways = ways;
         let launch = order.describe(&self.environ.borrow(), &self.running, passed);
         let Some(launch) = launch else { return };
+        if launch.output == Output::Terminal {
+            self.at_terminal = Some(execution);
+        }
         let Spawning { progress, outcome } = self.kernel.spawn(launch);
         self.starts.insert(execution, progress);
         await_outcome(execution, outcome, SLOW_AFTER, Self::await_slow_start, ctx);
@@ -89,13 +92,15 @@ impl Reaper {
         let Some(handles) = self.handles.get_mut(&execution) else { return };
         let Some(pipes) = handles.pipes.take() else { return };
         let number = u32::try_from(pid.number()).unwrap_or_default();
-        let label = Label { job: Arc::clone(&handles.label), pid: number };
-        handles.output = [pipes.stdout, pipes.stderr].map(|pipe| {
+        let streams = [(pipes.stdout, OutputStream::Stdout), (pipes.stderr, OutputStream::Stderr)];
+        handles.output = streams.map(|(pipe, stream)| {
+            let label = Label { job: Arc::clone(&handles.label), pid: number, stream };
+            let keeper = handles.job.as_ref().map(|job| self.kept.keeper(job, number));
             let output = match &self.output {
                 Some(output) => Ok(output),
                 None => ChildOutput::start(&self.log).map(|output| &*self.output.insert(output)),
             };
-            let added = output.and_then(|output| output.add(pipe, label.clone()));
+            let added = output.and_then(|output| output.add(pipe, label.clone(), keeper));
             let tell = |error: &io::Error| {
                 error!(self.log.logger(), "cannot read its output: {}", reason(error); "job" => &*label.job, "pid" => pid.number());
             };

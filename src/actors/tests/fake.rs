@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::messages::crashes::Usage;
 use crate::messages::process::{ExitStatus, Orphan, Pid};
 use crate::messages::signal::Signal;
 use crate::process::{
@@ -263,12 +264,12 @@ impl Kernel for Fake {
         }))
     }
 
-    fn reap(&self, pid: Pid) -> io::Result<()> {
+    fn reap(&self, pid: Pid) -> io::Result<Option<Usage>> {
         let dead = &mut self.0.borrow_mut().dead;
         if let Some(place) = dead.iter().position(|exited| exited.pid == pid) {
             dead.remove(place);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery> {

@@ -10,9 +10,9 @@ use serde_json::json;
 use super::AppState;
 use super::reply::{json, resource};
 use super::status;
-use crate::metrics::Scene;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::ProcessUse;
+use crate::metrics::{LogUse, Scene};
 
 /// Some load balancers send HEAD.
 const QUERY: &[Method] = &[Method::GET, Method::HEAD];
@@ -29,15 +29,23 @@ pub fn routes(config: &mut ServiceConfig) {
 async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
     let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::preferred(accept.unwrap_or_default());
+    HttpResponse::Ok().content_type(format.content_type()).body(exposition(&state, format))
+}
+
+/// All metrics in that format.
+pub fn exposition(state: &AppState, format: Format) -> String {
     let overview = state.board.read();
     let scene = Scene {
         overview: &overview,
         queued: state.queued.get(),
         process: ProcessUse::read(),
         now: Instant::now(),
+        log: state.sink.as_ref().map(|sink| {
+            let usage = sink.usage();
+            LogUse { bytes: usage.bytes, stalls: usage.stalls, is_stalled: usage.is_stalled }
+        }),
     };
-    let text = state.recorder.metrics().expose(format, &scene);
-    HttpResponse::Ok().content_type(format.content_type()).body(text)
+    state.recorder.metrics().expose(format, &scene)
 }
 
 async fn containerpilots_status(state: Data<AppState>) -> HttpResponse {

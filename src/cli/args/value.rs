@@ -1,5 +1,8 @@
 //! Values of arguments: from text to what they mean, or to what was expected.
 
+use std::time::Duration;
+
+use crate::config::duration::GoDuration;
 use crate::messages::signal::Signal;
 
 /// `KEY=VALUE`, or `KEY` to unset it.
@@ -32,4 +35,19 @@ pub(super) fn measurement(text: &str) -> Result<(String, f64), String> {
 /// A signal by name or number.
 pub(super) fn signal(text: &str) -> Result<Signal, String> {
     Signal::parse(text).ok_or_else(|| "expected a signal's name or number, such as SIGHUP or 1".to_owned())
+}
+
+/// A length of time, such as `5m`.
+pub(super) fn age(text: &str) -> Result<String, String> {
+    match GoDuration::parse_config(text).map(GoDuration::as_std) {
+        Ok(Some(_)) => Ok(text.to_owned()),
+        Ok(None) | Err(_) => Err("expected a duration such as 90s, 5m or 1h30m".to_owned()),
+    }
+}
+
+/// A time such as `30s` or `5m`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || format!("expected a time such as 30s or 5m, found {text:?}");
+    let time = GoDuration::parse_config(text).map_err(|_| expected())?;
+    time.as_std().ok_or_else(expected)
 }

@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::field::{Dictionary, List, OneOrMany, Opt};
-use super::scalar::{Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Time, Whole};
+use super::scalar::{
+    Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Size, Time, Whole,
+};
 use super::section::RawTls;
 use crate::config::spec::{InitialStatus, OnUnhealthy, RestartOn};
 
@@ -40,6 +42,12 @@ pub struct RawJob {
     pub stop_timeout: Opt<Time>,
     /// The signal that asks it to stop. Default SIGTERM.
     pub stop_signal: Opt<Scalar>,
+    /// Signals to containerpilot that are passed on to its main process, and then do nothing else: any but SIGTERM, SIGINT,
+    /// SIGCHLD, SIGKILL, SIGSTOP and those that tell of a fault.
+    pub forward: Opt<OneOrMany<Scalar>>,
+    /// Gives it our terminal, as a shell would: its input and output, Ctrl-C, Ctrl-Z and the size. One job at most. Default
+    /// false.
+    pub tty: Opt<Flag>,
     /// How long it has after `stopSignal` before SIGKILL.
     pub kill_timeout: Opt<Time>,
     /// The pause between leaving Consul and `stopSignal`. Default 0.
@@ -64,8 +72,8 @@ pub struct RawJob {
     pub initial_status: Opt<InitialStatus>,
     /// Further settings of the registration in Consul.
     pub consul: Opt<RawJobConsul>,
-    /// How its output is logged.
-    pub logging: Opt<RawOutput>,
+    /// How its output is logged and kept.
+    pub logging: Opt<RawJobOutput>,
     /// Ends the container, with this job's status, when the job completes. Default false.
     pub essential: Opt<Flag>,
     /// Whether `/readyz` of telemetry waits for it: it must run, or have succeeded, and pass its checks. Default true for an
@@ -336,6 +344,17 @@ pub struct RawHttpRequest {
     pub contains: Opt<String>,
     /// TLS settings, used with "https"; without them, what the system trusts is trusted.
     pub tls: Opt<RawTls>,
+}
+
+/// How the output of a job is logged and kept.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawJobOutput {
+    /// Whether the process inherits our stdout and stderr untouched; then nothing is kept. Default false.
+    pub raw: Opt<Flag>,
+    /// How much of its last output is kept in memory for `logs`; "0" keeps nothing. Default `logging.keep`.
+    pub keep: Opt<Size>,
 }
 
 /// How the output of a process is logged.

@@ -176,6 +176,10 @@ macro_rules! scalar {
     };
 }
 
+mod size;
+
+pub use size::Size;
+
 /// A text, or a number or boolean that is taken as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scalar(pub String);

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::field::{List, OneOrMany, Opt};
-use super::scalar::{Flag, Mode, Port, Scalar, Time};
+use super::scalar::{Flag, Mode, Port, Scalar, Size, Time};
 use crate::config::spec::{LogFormat, MetricKind};
 
 /// How to reach Consul.
@@ -144,6 +144,8 @@ pub struct RawLogging {
     pub format: Opt<LogFormat>,
     /// "stdout", "stderr" or the path of a file. Default "stdout".
     pub output: Opt<String>,
+    /// How much of the last output of each job is kept in memory for `logs`; "0" keeps nothing. Default "64KiB".
+    pub keep: Opt<Size>,
 }
 
 /// Levels of the log.

@@ -43,11 +43,23 @@ pub struct LoggingSpec {
     pub format: LogFormat,
     /// Where records go.
     pub output: LogOutput,
+    /// How many bytes of the last output of each job are kept in memory, unless the job says otherwise.
+    pub keep: usize,
 }
+
+/// The most that all jobs together keep of their output, in bytes.
+pub const MOST_KEPT: usize = 8 << 20;
+/// What each job keeps of its output by default, in bytes.
+const DEFAULT_KEPT: usize = 64 << 10;
 
 impl Default for LoggingSpec {
     fn default() -> Self {
-        Self { level: LogLevel::Info, format: LogFormat::Default, output: LogOutput::Stdout }
+        Self {
+            level: LogLevel::Info,
+            format: LogFormat::Default,
+            output: LogOutput::Stdout,
+            keep: DEFAULT_KEPT,
+        }
     }
 }
 

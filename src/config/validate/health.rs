@@ -71,7 +71,7 @@ impl Health {
 }
 
 /// Whether a process inherits our own output.
-pub(super) fn raw_output(logging: &Opt<RawOutput>) -> bool {
+fn raw_output(logging: &Opt<RawOutput>) -> bool {
     value(logging).is_some_and(|logging| is_set(&logging.raw))
 }
 

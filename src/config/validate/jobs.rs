@@ -9,7 +9,7 @@ use super::context::{Context, is_set, key, shown, span, time, value};
 use super::names::Names;
 use super::when::{self, after, startup};
 use super::{
-    JobPlaces, advertise, after as after_jobs, command, execution, health, ready, restarts, signals,
+    JobPlaces, advertise, after as after_jobs, command, execution, health, ready, restarts, signals, terminal,
 };
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
@@ -165,7 +165,10 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         backoff,
         health: health.checks,
         advertise,
-        raw_output: health::raw_output(&raw.logging),
+        raw_output: value(&raw.logging).is_some_and(|logging| is_set(&logging.raw)),
+        keep: value(&raw.logging).and_then(|logging| value(&logging.keep)).map(|size| size.0),
+        tty: terminal::validate(context, raw),
+        forward: signals::forward(context, &raw.forward),
         essential,
         required: value(&raw.required).map_or(required, |required| required.0),
         execution,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use regex_lite::RegexBuilder;
 
 use super::context::{Context, given, is_set, key, value};
-use super::health;
 use crate::config::diagnostic::Problem;
 use crate::config::raw::{Opt, RawJob, RawReady};
 use crate::config::spec::{ReadyBy, ReadySpec};
@@ -49,7 +48,7 @@ fn by(context: &mut Context<'_>, job: &RawJob, raw: &RawReady) -> Option<ReadyBy
         return i32::try_from(number.0).ok().map(ReadyBy::Descriptor);
     }
     let expression = expression(context, &raw.log)?;
-    if health::raw_output(&job.logging) {
+    if value(&job.logging).is_some_and(|logging| is_set(&logging.raw)) {
         let problem = Problem::error(
             "ready-without-output",
             key(&raw.log)?,

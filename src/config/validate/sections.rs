@@ -38,6 +38,7 @@ pub(super) fn logging(context: &mut Context<'_>, field: &Opt<RawLogging>) -> Log
         }),
         format: value(&raw.format).copied().unwrap_or(default.format),
         output: raw.output.as_ref().and_then(|field| log_output(context, field)).unwrap_or(default.output),
+        keep: value(&raw.keep).map_or(default.keep, |size| size.0),
     }
 }
 

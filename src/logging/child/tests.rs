@@ -15,6 +15,7 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::config::spec::{LogFormat, LogLevel, LogOutput, LoggingSpec};
+use crate::logging::OutputStream;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -30,11 +31,11 @@ struct Story {
 /// The stream of a child with that pipe.
 fn stream_from(pipe: OwnedFd, log: &Log) -> ChildStream {
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-    ChildOutput::start(log).unwrap().add(pipe, label()).unwrap()
+    ChildOutput::start(log).unwrap().add(pipe, label(), None).unwrap()
 }
 
 fn label() -> Label {
-    Label { job: Arc::from("app"), pid: 7 }
+    Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout }
 }
 
 impl Story {
@@ -42,7 +43,7 @@ impl Story {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let output = LogOutput::File(path.clone());
-        let log = Log::open(&LoggingSpec { level, format: LogFormat::Default, output }).unwrap();
+        let log = Log::open(&LoggingSpec { level, output, ..LoggingSpec::default() }).unwrap();
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
         let stream = stream_from(reader, &log);
         Self { _folder: folder, path, log, stream, child: writer.into() }
@@ -292,7 +293,7 @@ async fn a_changed_format_holds_for_later_lines_of_a_running_child() {
         writeln!(story.child, "one").unwrap();
         story.stream.drain();
         let output = LogOutput::File(story.path.clone());
-        let spec = LoggingSpec { level: LogLevel::Info, format: LogFormat::Text, output };
+        let spec = LoggingSpec { format: LogFormat::Text, output, ..LoggingSpec::default() };
         story.log.adopt(story.log.prepare(&spec).unwrap());
         writeln!(story.child, "two").unwrap();
         story.stream.drain();
@@ -317,8 +318,12 @@ async fn streams_of_many_children_share_one_output_and_their_numbers_are_used_ag
             for number in 0..50 {
                 let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
                 fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-                let label = Label { job: Arc::from(format!("job{round}-{number}")), pid: 7 };
-                children.push((output.add(reader, label).unwrap(), File::from(writer)));
+                let label = Label {
+                    job: Arc::from(format!("job{round}-{number}")),
+                    pid: 7,
+                    stream: OutputStream::Stdout,
+                };
+                children.push((output.add(reader, label, None).unwrap(), File::from(writer)));
             }
             for (_, child) in &mut children {
                 child.write_all(b"whole\npartial").unwrap();

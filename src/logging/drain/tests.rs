@@ -12,7 +12,7 @@ use crate::logging::Log;
 const LONG: Duration = Duration::from_secs(20);
 
 fn spec(path: &Path, level: LogLevel, format: LogFormat) -> LoggingSpec {
-    LoggingSpec { level, format, output: LogOutput::File(path.to_owned()) }
+    LoggingSpec { level, format, output: LogOutput::File(path.to_owned()), ..LoggingSpec::default() }
 }
 
 /// The records that `record` writes into a log, without their times.

@@ -10,7 +10,7 @@ const FORMATS: [LogFormat; 3] = [LogFormat::Default, LogFormat::Text, LogFormat:
 const PREFIX: &str = "1970-01-01T00:00:00.000000000Z app 7 ";
 
 fn formatted<'a>(format: LogFormat, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7 });
+    let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout });
     let (time, mut out) = (TimeText::default(), Vec::new());
     for chunk in chunks {
         lines.feed(chunk, format, &time, &mut out);
@@ -107,7 +107,7 @@ fn a_long_line_of_broken_utf_8_is_cut_all_the_same() {
 
 #[test]
 fn memory_of_a_long_line_is_given_back() {
-    let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7 });
+    let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout });
     let (time, mut out) = (TimeText::default(), Vec::new());
     for _ in 0..100 {
         lines.feed(&[b'x'; 4096], LogFormat::Default, &time, &mut out);
@@ -122,7 +122,7 @@ fn memory_of_a_long_line_is_given_back() {
 
 #[test]
 fn a_new_format_is_used_from_the_next_record_on() {
-    let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7 });
+    let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout });
     let (time, mut out) = (TimeText::default(), Vec::new());
     lines.feed(b"one\ntwo", LogFormat::Default, &time, &mut out);
     lines.feed(b"\n", LogFormat::Text, &time, &mut out);

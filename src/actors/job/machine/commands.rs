@@ -42,7 +42,11 @@ impl State {
                 self.stop_reason = Some(StopReason::Restarted);
                 self.by_hand(now, Input::RestartRequested, list);
             }
-            JobCommand::Signal(signal) => self.signal(signal, list),
+            JobCommand::Signal(signal) => {
+                self.signalled = Some(signal);
+                self.signal(signal, list);
+            }
+            JobCommand::Forward(signal) => self.forward(signal, list),
             JobCommand::Maintain(on) => {
                 list.extend(self.checks.maintain(on).map(Action::Check));
                 self.settle(list);

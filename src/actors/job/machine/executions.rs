@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::lifecycle::{Ended, Input};
+use super::lifecycle::{Ended, Input, Process};
 use super::notify::Told;
 use super::readiness::Readiness;
 use super::{Action, Actions, State, reasons};
@@ -46,7 +46,8 @@ impl State {
     pub(super) fn spawn(&mut self, list: &mut Actions) {
         (self.kill, self.stop_reason, self.execution) = (None, None, None);
         (self.readiness, self.told) = (Readiness::No, Told::default());
-        self.is_last_run = false;
+        self.signalled = None;
+        (self.is_last_run, self.no_restart) = (false, None);
         self.awaits_log = !self.spec.raw_output;
         list.push(if self.awaits_log { Action::CheckLog } else { self.launch() });
     }
@@ -106,6 +107,7 @@ impl State {
                 self.last_exit = Some((ended.status.shell_code(), reason.clone()));
                 let judgement = self.judge(ended);
                 self.log_last_run(ended.status, judgement, list);
+                self.note_failure(ended, judgement.success, Duration::ZERO, list);
                 // One that was killed in the moment of its start may have left others, which end before the next run.
                 let failed = Input::Exited(Ended { success: false, lasted: Duration::ZERO });
                 return self.advance(if ended.leftover { failed } else { Input::SpawnFailed }, list);
@@ -121,6 +123,7 @@ impl State {
         self.log_last_run(ended.status, judgement, list);
         self.last_exit = Some((ended.status.shell_code(), reason));
         let lasted = execution.process.map_or(Duration::ZERO, |(_, started)| now.since(started));
+        self.note_failure(ended, judgement.success, lasted, list);
         self.advance(Input::Exited(Ended { success: judgement.success, lasted }), list);
         if !ended.leftover {
             self.advance(Input::GroupGone, list);
@@ -159,6 +162,17 @@ impl State {
         if let Some(execution) = self.execution() {
             self.log(Severity::Debug, format!("sends {signal}"), list);
             list.push(Action::End(execution, signal));
+        }
+    }
+
+    /// Passes on a signal that we got.
+    pub(super) fn forward(&self, signal: Signal, list: &mut Actions) {
+        match self.execution().filter(|_| self.life.process == Process::Live) {
+            Some(execution) => {
+                self.log(Severity::Debug, format!("forwards {signal}"), list);
+                list.push(Action::Forward(execution, signal));
+            }
+            None => self.log(Severity::Debug, format!("has no process to forward {signal} to"), list),
         }
     }
 

@@ -101,12 +101,13 @@ impl State {
             missed_runs: self.spec.when.trigger.is_periodic().then_some(self.missed_runs),
             early_ends: self.life.early_ends,
             settles_after: self.spec.backoff.reset_after,
+            account: self.account(),
             ..JobStatus::new(self.life.phase)
         }
     }
 
     /// A job that something else executes runs as soon as it need not wait.
-    fn has_run(&self) -> bool {
+    pub(super) fn has_run(&self) -> bool {
         self.runs > 0 || self.spec.exec.is_none() && self.life.phase != Phase::Waiting
     }
 

@@ -1,6 +1,7 @@
 //! The rules around a job's lifecycle: inputs in, actions out. Every step is also taken by a copy of the state that was
 //! written down and read back.
 
+mod crashing;
 mod executing;
 mod random;
 mod ready;

@@ -124,6 +124,9 @@ impl Dice {
         job.essential = self.one_in(14);
         job.required = self.one_in(2);
         job.raw_output = self.one_in(4);
+        if self.one_in(8) {
+            job.forward = vec![self.pick(&[Signal::HUP, Signal::USR1, Signal::USR2, Signal::WINCH])];
+        }
         self.add_checks(&mut job);
         self.add_readiness(&mut job);
         if has_consul && !job.health.is_empty() && !self.one_in(3) {

@@ -121,6 +121,7 @@ impl Observer {
             JobCommand::Start,
             JobCommand::Restart,
             JobCommand::Signal(Signal::HUP),
+            JobCommand::Forward(Signal::USR1),
             JobCommand::Maintain(choice >= 128),
         ];
         let place = usize::from(choice);
@@ -214,6 +215,7 @@ impl Observer {
                 assert!(self.deadlines.contains(deadline), "{deadline:?} is not set");
                 self.deadlines.retain(|known| known != deadline);
             }
+            Action::Forward(id, _) => assert!(self.is_live && id.0 == self.job.executions),
             Action::End(id, _) | Action::Signal(id, _) => assert_eq!(id.0, self.job.executions),
             Action::Publish { code: EventCode::Stopping, .. } => {
                 assert!(!std::mem::replace(&mut self.is_stopping, true), "stopping twice");
@@ -241,6 +243,7 @@ impl Observer {
             }
             Action::Stop => self.is_retired = true,
             Action::NotePhase { from, to } => assert_ne!(from, to),
+            Action::NoteFailure(failure) => assert!(!failure.reason.is_empty()),
             Action::CheckLog
             | Action::ReadClock
             | Action::Publish { .. }

@@ -7,6 +7,7 @@ use std::task::Poll;
 use tokio::time::Instant;
 
 use super::{Owner, Process, SimulatedKernel, State};
+use crate::messages::crashes::Usage;
 use crate::messages::process::{Orphan, Pid};
 use crate::messages::signal::Signal;
 use crate::process::{Deaths, Delivery, Exited, Kernel, Launch, Spawning};
@@ -66,7 +67,7 @@ impl Kernel for SimulatedKernel {
         }))
     }
 
-    fn reap(&self, pid: Pid) -> io::Result<()> {
+    fn reap(&self, pid: Pid) -> io::Result<Option<Usage>> {
         let mut world = self.world.borrow_mut();
         let place =
             world.processes.iter().position(|process| process.pid == pid && process.exited().is_some());
@@ -80,7 +81,7 @@ impl Kernel for SimulatedKernel {
             }
             None => self.journal.break_rule("only zombies are reaped", format!("process {pid}")),
         }
-        Ok(())
+        Ok(None)
     }
 
     fn signal_group(&self, group: Pid, signal: Signal) -> io::Result<Delivery> {

@@ -1,0 +1,121 @@
+//! Which ends of a job's process are failures that somebody will want to look into, and what can be told of them.
+
+use std::time::Duration;
+
+use super::lifecycle::Timer;
+use super::reasons::StopReason;
+use super::{Action, Actions, State, timers};
+use crate::config::spec::Limit;
+use crate::messages::crashes::Failure;
+use crate::messages::job::Phase;
+use crate::messages::process::{ExitStatus, Pid, ProcessEnded, Unstarted};
+use crate::messages::signal::Signal;
+
+impl State {
+    /// Has a failure noted, before the job goes on.
+    pub(super) fn note_failure(
+        &self,
+        ended: &ProcessEnded,
+        success: bool,
+        lasted: Duration,
+        list: &mut Actions,
+    ) {
+        let phase = self.life.phase;
+        if success || ended.unstarted == Some(Unstarted::Cancelled) || self.ended_as_asked(ended, phase) {
+            return;
+        }
+        let (signal, core_dumped) = match ended.status {
+            ExitStatus::Signal { signal, core_dumped } => (Some(signal), core_dumped),
+            ExitStatus::Code(_) => (None, false),
+        };
+        list.push(Action::NoteFailure(Failure {
+            pid: ended.pid.filter(|_| ended.unstarted.is_none()).map(Pid::number),
+            status: ended.status.shell_code(),
+            signal,
+            core_dumped,
+            killed_by: self.killed_by(ended, phase),
+            reason: self.last_exit.as_ref().map_or_else(String::new, |(_, reason)| reason.clone()),
+            lasted,
+        }));
+    }
+
+    /// Whether it was told to stop and did, in whatever way. What had to be killed for that has failed.
+    fn ended_as_asked(&self, ended: &ProcessEnded, phase: Phase) -> bool {
+        let is_asked = phase.is_stopping() && self.stop_reason != Some(StopReason::Unhealthy);
+        let was_asked_to_stop = matches!(phase, Phase::Terminating | Phase::Ending);
+        let is_violent = ended.for_memory
+            || matches!(ended.status, ExitStatus::Signal { core_dumped: true, .. })
+            || ended.status.tells_of_sigkill();
+        is_asked && was_asked_to_stop && !is_violent
+    }
+
+    /// Who ended the process. waitid(2) tells the signal, not its sender: what we did not send came from elsewhere.
+    fn killed_by(&self, ended: &ProcessEnded, phase: Phase) -> Option<String> {
+        if ended.for_memory {
+            return Some("the kernel, for lack of memory".to_owned());
+        }
+        if ended.unstarted.is_some() {
+            return None;
+        }
+        let stop = self.stop_reason.filter(|_| phase.is_stopping()).map(StopReason::text);
+        let asked = if phase == Phase::TimedOut { Some("its time was over") } else { stop };
+        let ours = |rule: &str| format!("containerpilot: {rule}");
+        let ExitStatus::Signal { signal, .. } = ended.status else { return asked.map(ours) };
+        let rule = if signal == Signal::KILL && self.kill.is_some() {
+            asked.or(Some("its time was over"))
+        } else if self.signalled == Some(signal) {
+            Some("the signal was asked for by hand")
+        } else {
+            asked.filter(|_| signal == self.spec.stop.signal)
+        };
+        let elsewhere = || format!("not containerpilot; the kernel does not tell a parent who sent {signal}");
+        Some(rule.map_or_else(elsewhere, ours))
+    }
+
+    /// What becomes of the job after a failure, and whether that is final.
+    pub fn decision(&self) -> (String, bool) {
+        let stop = || self.stop_reason.map_or("it will not run again", StopReason::text);
+        match self.life.phase {
+            Phase::Running => (format!("restarted{}", self.count()), true),
+            Phase::Delayed => {
+                let delay = match &self.timer {
+                    Some((Timer::Delay(_), delay)) => format!(" in {}", timers::text(*delay)),
+                    Some(_) | None => String::new(),
+                };
+                (format!("restarts{delay}{}", self.count()), true)
+            }
+            Phase::Waiting => ("waits until it is to run again".to_owned(), true),
+            Phase::TimedOut | Phase::Sweeping => {
+                ("the rest of its processes is being ended".to_owned(), false)
+            }
+            Phase::Holding
+            | Phase::Deregistering
+            | Phase::Draining
+            | Phase::Terminating
+            | Phase::Killing
+            | Phase::Ending => (format!("stops: {}", stop()), false),
+            Phase::Halted => ("stays stopped: it was stopped by hand".to_owned(), true),
+            Phase::Complete if self.stop_reason.is_some() => (format!("is over: {}", stop()), true),
+            Phase::Complete => (format!("is not restarted{}", self.exhausted()), true),
+        }
+    }
+
+    /// Which restart this is, where restarts are counted since the last trigger.
+    fn count(&self) -> String {
+        match (self.life.restarts, self.spec.restarts) {
+            (0, _) => String::new(),
+            (restarts, Limit::Finite(limit)) => format!(" (restart {restarts} of {limit})"),
+            (restarts, Limit::Unlimited) => format!(" (restart {restarts})"),
+        }
+    }
+
+    fn exhausted(&self) -> String {
+        match self.spec.restarts {
+            Limit::Finite(0) => ": `restarts` is \"never\"".to_owned(),
+            Limit::Finite(limit) if self.life.restarts >= limit => {
+                format!(": its {limit} restarts are used up")
+            }
+            Limit::Finite(_) | Limit::Unlimited => ": its `restarts` exclude this end".to_owned(),
+        }
+    }
+}

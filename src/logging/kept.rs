@@ -1,0 +1,197 @@
+//! The last output of every job, in memory, for `logs` and for the dossiers of crashes. Each job has a ring of bytes
+//! (`ring`), made when it first prints something. All rings together are bounded; when they exceed that, the largest ones
+//! forget their oldest lines.
+//!
+//! It lives on the thread of the event loop, where the records of children are made, and never waits.
+
+mod cursor;
+mod ring;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::sync::Notify;
+
+use crate::config::spec::{JobSpec, LoggingSpec, MOST_KEPT, Spec};
+pub use cursor::{Cursor, Wanted};
+use ring::{Origin, Ring};
+
+/// The output that is kept of all jobs; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct KeptOutput(Rc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    store: RefCell<Store>,
+    /// Wakes those who follow the output.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Store {
+    /// How many bytes of each job are kept, unless it says otherwise.
+    keep: usize,
+    /// The rings of the jobs that have printed something.
+    rings: BTreeMap<Arc<str>, Ring>,
+    /// The bytes that all rings occupy.
+    size: usize,
+    /// The number of the newest piece of output; pieces of all jobs are counted together, in the order of the log.
+    newest: u64,
+    /// Why nothing is kept of some jobs.
+    unkept: HashMap<Arc<str>, &'static str>,
+    closed: bool,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            keep: LoggingSpec::default().keep,
+            rings: BTreeMap::new(),
+            size: 0,
+            newest: 0,
+            unkept: HashMap::new(),
+            closed: false,
+        }
+    }
+}
+
+/// Keeps what one process of a job prints.
+#[derive(Debug)]
+pub struct Keeper {
+    kept: KeptOutput,
+    job: Arc<str>,
+    /// What the job says how much is kept.
+    keep: Option<usize>,
+    pid: u32,
+}
+
+impl KeptOutput {
+    /// Takes over a configuration; the output of jobs that are not in it is forgotten.
+    pub fn configure(&self, spec: &Spec) {
+        let mut store = self.0.store.borrow_mut();
+        store.keep = spec.logging.keep;
+        let why = |job: &Arc<JobSpec>| {
+            let why = match job.keep.unwrap_or(spec.logging.keep) {
+                _ if job.raw_output => "with `logging.raw` it does not pass through containerpilot",
+                0 => "`logging.keep` is 0",
+                _ => return None,
+            };
+            Some((Arc::clone(&job.name), why))
+        };
+        store.unkept = spec.jobs.iter().filter_map(why).collect();
+        let known: HashMap<&str, ()> = spec.jobs.iter().map(|job| (&*job.name, ())).collect();
+        store.rings.retain(|name, _| known.contains_key(&**name));
+        store.size = store.rings.values().map(Ring::size).sum();
+    }
+
+    /// What keeps the output of a process of this job.
+    pub fn keeper(&self, job: &JobSpec, pid: u32) -> Keeper {
+        Keeper { kept: self.clone(), job: Arc::clone(&job.name), keep: job.keep, pid }
+    }
+
+    /// Why nothing is kept of a job, if that is so.
+    pub fn why_unkept(&self, job: &str) -> Option<&'static str> {
+        self.0.store.borrow().unkept.get(job).copied()
+    }
+
+    /// A cursor before the output that is wanted.
+    pub fn find(&self, wanted: Wanted) -> Cursor {
+        let store = self.0.store.borrow();
+        cursor::find(&store.rings, store.newest, wanted)
+    }
+
+    /// The output after the cursor, about `limit` bytes of it, in the order of the log. Empty if there is none.
+    pub fn read(&self, cursor: &mut Cursor, limit: usize) -> Vec<u8> {
+        let store = self.0.store.borrow();
+        cursor.read(&store.rings, store.newest, limit)
+    }
+
+    /// The last lines that a process of a job has printed: at most so many, and at most so many bytes.
+    pub fn last_lines(&self, job: &str, pid: u32, lines: usize, bytes: usize) -> Vec<u8> {
+        self.0
+            .store
+            .borrow()
+            .rings
+            .get(job)
+            .map(|ring| ring.last_lines(pid, lines, bytes))
+            .unwrap_or_default()
+    }
+
+    /// Waits until there is more; false if there will be none.
+    pub async fn more(&self) -> bool {
+        let changed = self.0.changed.notified();
+        if self.0.store.borrow().closed {
+            return false;
+        }
+        changed.await;
+        true
+    }
+
+    /// There will be no more output: whoever follows it comes to an end.
+    pub fn close(&self) {
+        self.0.store.borrow_mut().closed = true;
+        self.0.changed.notify_waiters();
+    }
+}
+
+impl Keeper {
+    /// Keeps whole records, as much of their end as there is room for.
+    pub fn add(&self, records: &[u8]) {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
+        self.kept.0.store.borrow_mut().add(&self.job, self.keep, (time, self.pid), records);
+        self.kept.0.changed.notify_waiters();
+    }
+}
+
+impl Store {
+    fn add(&mut self, job: &Arc<str>, keep: Option<usize>, (time, pid): (u64, u32), records: &[u8]) {
+        let limit = keep.unwrap_or(self.keep);
+        if limit == 0 || records.is_empty() {
+            return;
+        }
+        self.newest += 1;
+        let origin = Origin { number: self.newest, time, pid };
+        if !self.rings.contains_key(job) {
+            self.rings.insert(Arc::clone(job), Ring::default());
+        }
+        let Some(ring) = self.rings.get_mut(job) else { return };
+        let before = ring.size();
+        ring.push(origin, records, limit);
+        self.size = (self.size + ring.size()).saturating_sub(before);
+        if self.size > MOST_KEPT {
+            self.shrink();
+        }
+    }
+
+    /// Shortens the largest rings to one size, so that an eighth becomes free: then this is seldom needed, however many
+    /// jobs print.
+    fn shrink(&mut self) {
+        let mut sizes: Vec<usize> = self.rings.values().map(Ring::size).collect();
+        let level = level(&mut sizes, MOST_KEPT / 8 * 7);
+        for ring in self.rings.values_mut().filter(|ring| ring.size() > level) {
+            ring.shrink(level);
+        }
+        self.size = self.rings.values().map(Ring::size).sum();
+    }
+}
+
+/// The size to which the larger ones of these must be cut, so that their sum is at most `total`.
+fn level(sizes: &mut [usize], total: usize) -> usize {
+    sizes.sort_unstable();
+    let mut rest = total;
+    for (index, size) in sizes.iter().enumerate() {
+        let share = rest / (sizes.len() - index);
+        if *size > share {
+            return share;
+        }
+        rest -= size;
+    }
+    usize::MAX
+}
+
+#[cfg(test)]
+mod tests;

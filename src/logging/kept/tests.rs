@@ -1,0 +1,203 @@
+//! Kept output, without processes.
+
+use super::*;
+
+/// A store with one keeper per name.
+fn keeper(kept: &KeptOutput, job: &str, keep: Option<usize>, pid: u32) -> Keeper {
+    Keeper { kept: kept.clone(), job: job.into(), keep, pid }
+}
+
+fn wanted(jobs: &[&str], lines: usize) -> Wanted {
+    Wanted { jobs: jobs.iter().map(|job| (*job).to_owned()).collect(), lines, since: None, follow: false }
+}
+
+fn text(kept: &KeptOutput, wanted: Wanted) -> String {
+    let mut cursor = kept.find(wanted);
+    rest(kept, &mut cursor)
+}
+
+fn rest(kept: &KeptOutput, cursor: &mut Cursor) -> String {
+    let mut text = Vec::new();
+    loop {
+        let more = kept.read(cursor, 10);
+        if more.is_empty() {
+            return String::from_utf8(text).unwrap();
+        }
+        text.extend(more);
+    }
+}
+
+#[test]
+fn output_of_several_jobs_is_read_in_the_order_of_the_log() {
+    let kept = KeptOutput::default();
+    let (a, b) = (keeper(&kept, "a", None, 1), keeper(&kept, "b", None, 2));
+    a.add(b"a1\na2\n");
+    b.add(b"b1\n");
+    a.add(b"a3\n");
+    b.add(b"b2\n");
+    assert_eq!(text(&kept, wanted(&[], 100)), "a1\na2\nb1\na3\nb2\n");
+    assert_eq!(text(&kept, wanted(&["a"], 100)), "a1\na2\na3\n");
+    assert_eq!(text(&kept, wanted(&["b", "a"], 100)), "a1\na2\nb1\na3\nb2\n");
+    assert_eq!(text(&kept, wanted(&["c"], 100)), "");
+}
+
+#[test]
+fn only_the_last_lines_are_read_of_all_jobs_together() {
+    let kept = KeptOutput::default();
+    let (a, b) = (keeper(&kept, "a", None, 1), keeper(&kept, "b", None, 2));
+    a.add(b"a1\na2\na3\n");
+    b.add(b"b1\n");
+    for (lines, expected) in
+        [(0, ""), (1, "b1\n"), (2, "a3\nb1\n"), (3, "a2\na3\nb1\n"), (9, "a1\na2\na3\nb1\n")]
+    {
+        assert_eq!(text(&kept, wanted(&[], lines)), expected);
+    }
+}
+
+#[test]
+fn nothing_older_than_asked_for_is_read() {
+    let kept = KeptOutput::default();
+    keeper(&kept, "a", None, 1).add(b"a1\n");
+    let hour = std::time::Duration::from_secs(3600);
+    let since = |since| Wanted { since: Some(since), ..wanted(&[], 9) };
+    assert_eq!(text(&kept, since(SystemTime::now() - hour)), "a1\n");
+    assert_eq!(text(&kept, since(SystemTime::now() + hour)), "");
+}
+
+#[test]
+fn a_follower_gets_what_comes_later_and_another_reader_does_not() {
+    let kept = KeptOutput::default();
+    let a = keeper(&kept, "a", None, 1);
+    a.add(b"a1\n");
+    let mut follower = kept.find(Wanted { follow: true, ..wanted(&["a"], 9) });
+    let mut reader = kept.find(wanted(&["a"], 9));
+    a.add(b"a2\n");
+    assert_eq!(rest(&kept, &mut reader), "a1\n");
+    assert!(reader.is_at_end() && !follower.is_at_end());
+    assert_eq!(rest(&kept, &mut follower), "a1\na2\n");
+    keeper(&kept, "b", None, 2).add(b"b1\n");
+    assert_eq!(rest(&kept, &mut follower), "");
+    a.add(b"a3\n");
+    assert_eq!(rest(&kept, &mut follower), "a3\n");
+}
+
+#[test]
+fn a_follower_that_is_too_slow_is_told_so_once() {
+    let kept = KeptOutput::default();
+    let a = keeper(&kept, "a", Some(100), 1);
+    a.add(b"a1\n");
+    let mut follower = kept.find(Wanted { follow: true, ..wanted(&[], 9) });
+    assert_eq!(rest(&kept, &mut follower), "a1\n");
+    for number in 2..=9 {
+        a.add(format!("a{number}\n").as_bytes());
+    }
+    assert_eq!(rest(&kept, &mut follower), "[some lines of a are no longer kept]\na8\na9\n");
+    a.add(b"a10\n");
+    assert_eq!(rest(&kept, &mut follower), "a10\n");
+    assert_eq!(text(&kept, wanted(&[], 9)), "a9\na10\n", "who asks now has missed nothing");
+}
+
+#[test]
+fn the_oldest_lines_are_forgotten_and_never_a_part_of_one() {
+    let kept = KeptOutput::default();
+    let a = keeper(&kept, "a", Some(1000), 1);
+    let mut all = String::new();
+    let mut number = 0;
+    while all.len() < 20_000 {
+        let piece: String = (0..number % 7 + 1).map(|line| format!("line {number} {line}\n")).collect();
+        a.add(piece.as_bytes());
+        all.push_str(&piece);
+        number += 1;
+        let now = text(&kept, wanted(&[], usize::MAX));
+        assert!(all.ends_with(&now) && now.starts_with("line ") && now.len() <= 1000, "{now}");
+        assert!(all.len() < 500 || now.len() > 200, "{}", now.len());
+    }
+}
+
+#[test]
+fn of_a_large_read_the_end_is_kept_and_a_line_that_is_too_long_is_not() {
+    let kept = KeptOutput::default();
+    let a = keeper(&kept, "a", Some(200), 1);
+    a.add(&b"0123456789abcde\n".repeat(50));
+    let now = text(&kept, wanted(&[], usize::MAX));
+    assert_eq!(now, "0123456789abcde\n".repeat(10));
+    a.add(&[b"x".repeat(500), b"\n".to_vec()].concat());
+    assert_eq!(text(&kept, wanted(&[], usize::MAX)), now);
+}
+
+#[test]
+fn nothing_is_kept_of_a_job_that_says_so() {
+    let kept = KeptOutput::default();
+    keeper(&kept, "a", Some(0), 1).add(b"a1\n");
+    assert_eq!(text(&kept, wanted(&[], 9)), "");
+    assert!(kept.0.store.borrow().rings.is_empty());
+}
+
+#[test]
+fn the_last_lines_of_one_process_are_those_of_a_crash() {
+    let kept = KeptOutput::default();
+    let (first, second) = (keeper(&kept, "a", None, 1), keeper(&kept, "a", None, 2));
+    first.add(b"old\n");
+    second.add(b"one\ntwo\n");
+    first.add(b"late\n");
+    second.add(b"three\n");
+    let last = |lines, bytes| String::from_utf8(kept.last_lines("a", 2, lines, bytes)).unwrap();
+    assert_eq!(last(50, 1000), "one\ntwo\nthree\n");
+    assert_eq!(last(2, 1000), "two\nthree\n");
+    assert_eq!(last(50, 11), "two\nthree\n");
+    assert_eq!(last(50, 4), "ree\n", "the end of a line that is too long");
+    assert_eq!(kept.last_lines("b", 2, 50, 1000), b"");
+}
+
+#[test]
+fn a_job_that_was_removed_is_forgotten() {
+    let kept = KeptOutput::default();
+    keeper(&kept, "a", None, 1).add(b"a1\n");
+    keeper(&kept, "b", None, 1).add(b"b1\n");
+    let jobs = ["b", "raw", "off"].map(|name| Arc::new(JobSpec::new(name.into(), None))).to_vec();
+    let mut spec = Spec { jobs, ..Spec::default() };
+    Arc::get_mut(&mut spec.jobs[1]).unwrap().raw_output = true;
+    Arc::get_mut(&mut spec.jobs[2]).unwrap().keep = Some(0);
+    kept.configure(&spec);
+    assert_eq!(text(&kept, wanted(&[], 9)), "b1\n");
+    assert_eq!(kept.why_unkept("b"), None);
+    assert!(kept.why_unkept("raw").unwrap().contains("raw") && kept.why_unkept("off").unwrap().contains('0'));
+}
+
+#[test]
+fn all_jobs_together_are_bounded_and_a_quiet_one_keeps_its_lines() {
+    let kept = KeptOutput::default();
+    keeper(&kept, "quiet", None, 1).add(b"precious\n");
+    let line = [b"x".repeat(99), b"\n".to_vec()].concat();
+    for _ in 0..3 {
+        for job in 0..500 {
+            keeper(&kept, &format!("job{job}"), None, 1).add(&line.repeat(400));
+            let store = kept.0.store.borrow();
+            assert!(store.size <= MOST_KEPT, "{}", store.size);
+            assert_eq!(store.size, store.rings.values().map(Ring::size).sum::<usize>());
+        }
+    }
+    assert_eq!(text(&kept, wanted(&["quiet"], 9)), "precious\n");
+    let store = kept.0.store.borrow();
+    assert!(store.rings.values().all(|ring| ring.len() > 0), "every job has some");
+    assert!(store.size > MOST_KEPT / 2);
+}
+
+#[test]
+fn the_level_is_the_size_at_which_all_fit() {
+    assert_eq!(level(&mut [10, 30, 20], 60), usize::MAX);
+    assert_eq!(level(&mut [10, 30, 20], 50), 20);
+    assert_eq!(level(&mut [10, 30, 30], 30), 10);
+    assert_eq!(level(&mut [10, 30, 30], 50), 20);
+    assert_eq!(level(&mut [], 50), usize::MAX);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_follower_is_woken_and_comes_to_an_end() {
+    let kept = KeptOutput::default();
+    let (woken, ()) = tokio::join!(kept.more(), async { keeper(&kept, "a", None, 1).add(b"a1\n") });
+    assert!(woken);
+    let (woken, ()) = tokio::join!(kept.more(), async { kept.close() });
+    assert!(woken);
+    assert!(!kept.more().await);
+}
