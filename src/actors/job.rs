@@ -80,7 +80,7 @@ pub struct Job {
     /// The time at which the phase began.
     since: SystemTime,
     /// What the process that ended last has used.
-    usage: Option<Usage>,
+    usage: Option<Box<Usage>>,
     /// Its last failure has a dossier that does not say yet what follows.
     is_undecided: bool,
 }
@@ -197,7 +197,7 @@ impl Job {
         let dossier = Dossier {
             time: SystemTime::now(),
             failure,
-            usage: self.usage.take(),
+            usage: self.usage.take().map(|usage| *usage),
             lines: lines.unwrap_or_default(),
             checks: checks.into_iter().map(|(check, verdict)| (check, verdict, None)).collect(),
             events: None,

@@ -107,7 +107,7 @@ pub struct JobSpec {
     /// The child inherits our stdout and stderr untouched.
     pub raw_output: bool,
     /// How many bytes of its last output are kept in memory; `None`: as many as of every job.
-    pub keep: Option<usize>,
+    pub keep: Option<u32>,
     /// When it completes, the program ends with its status.
     pub essential: bool,
     /// It must run and be healthy for the container to be ready.

@@ -151,7 +151,7 @@ pub enum ExecutionReport {
     /// Its program runs.
     Started(ProcessStarted),
     /// It has ended, and its process has used this.
-    Ended(ProcessEnded, Option<Usage>),
+    Ended(ProcessEnded, Option<Box<Usage>>),
     /// No process of it is left.
     Gone(GroupGone),
 }
