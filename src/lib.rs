@@ -22,6 +22,8 @@
 //! - [`config`]: from the text of a configuration to a validated [`config::spec::Spec`], or to all errors in it.
 //! - [`consul`]: a client of Consul's HTTP API.
 //! - [`dial`]: TCP connections to a host name or address.
+//! - [`explain`]: why a job is where it is, in sentences.
+//! - [`graph`]: what waits for what, as text and pictures.
 //! - [`http_client`]: one HTTP request and its response, for checks and for the command line.
 //! - [`logging`]: our own log records and the output of children.
 //! - [`masking`]: how secrets are serialised into a record.
@@ -38,6 +40,8 @@ pub mod cli;
 pub mod config;
 pub mod consul;
 pub mod dial;
+pub mod explain;
+pub mod graph;
 pub mod http_client;
 pub mod logging;
 pub mod masking;

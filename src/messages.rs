@@ -1,4 +1,5 @@
 //! The messages between actors, and the types that they are made of. No behaviour.
+pub mod account;
 pub mod bus;
 pub mod control;
 pub mod crashes;

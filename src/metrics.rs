@@ -9,6 +9,7 @@ mod built_in;
 mod digest;
 pub mod exposition;
 mod histogram;
+mod operation;
 pub mod process;
 mod user;
 
@@ -18,6 +19,7 @@ use std::time::Instant;
 
 use built_in::BuiltIn;
 use exposition::{Exposition, Format};
+use operation::Operation;
 use process::ProcessUse;
 use user::UserMetrics;
 
@@ -29,6 +31,7 @@ use crate::messages::status::Overview;
 pub struct Metrics {
     user: UserMetrics,
     built_in: BuiltIn,
+    operation: Operation,
 }
 
 /// The state of the program at the time of a scrape.
@@ -42,6 +45,19 @@ pub struct Scene<'a> {
     pub process: Option<ProcessUse>,
     /// The time of the scrape.
     pub now: Instant,
+    /// What became of the log.
+    pub log: Option<LogUse>,
+}
+
+/// What became of the log.
+#[derive(Debug, Clone, Copy)]
+pub struct LogUse {
+    /// Bytes that were written.
+    pub bytes: u64,
+    /// How often the output of jobs had to wait.
+    pub stalls: u64,
+    /// Whether it waits now, or the log cannot be written.
+    pub is_stalled: bool,
 }
 
 impl Metrics {
@@ -64,8 +80,10 @@ impl Metrics {
         let mut out = Exposition::new(format);
         self.user.expose(&mut out, scene.now);
         self.built_in.expose(&mut out);
+        self.operation.expose(&mut out);
         built_in::expose_overview(&mut out, scene.overview);
         built_in::expose_queue(&mut out, scene.queued);
+        operation::expose(&mut out, scene);
         if let Some(process) = &scene.process {
             process.expose(&mut out);
         }

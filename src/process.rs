@@ -1,7 +1,7 @@
 //! Processes: the only place that starts, waits for and signals them, behind one seam to the kernel. No decisions about
 //! jobs. Calls never block: starts, which may, happen on threads of their own; all else is done by one thread.
 //!
-//! How a child starts: in a new process group that it leads, with stdin from `/dev/null`. Signals that we
+//! How a child starts: in a new process group that it leads, with stdin from `/dev/null` unless it gets our terminal. Signals that we
 //! handle have their default action in it, and so have SIGPIPE and those that were ignored when we were
 //! started, the terminal's aside. Its signal mask is ours: empty after [`reset_signals`].
 //! None of our descriptors reach it, those that were given to us by our parent do, as without us.
@@ -22,6 +22,7 @@ mod resolve;
 mod running;
 mod spawn;
 mod spawner;
+mod terminal;
 mod variables;
 mod wait;
 pub mod wall_clock;
@@ -39,6 +40,7 @@ use crate::config::spec::{CommandLine, ExecutionSpec, VariableFile};
 use crate::messages::crashes::Usage;
 use crate::messages::process::{ExitStatus, Orphan, Pid};
 use crate::messages::signal::Signal;
+use terminal::Terminal;
 
 pub use environment::{Environ, Request};
 pub use error::SpawnError;
@@ -50,6 +52,7 @@ pub use jitter::set_seed;
 pub use launcher::{ExecutionCommand, Kind, Launcher, Order};
 pub use running::RunningJobs;
 pub use spawner::{Progress, Spawner};
+pub use terminal::has_terminal;
 pub use variables::{EnvironmentBlock, Layered, Variable, Variables};
 
 /// The seam to the kernel; tests put a fake here.
@@ -117,6 +120,14 @@ pub trait Kernel {
 
     /// Whether a group has no process left, not even a zombie; much cheaper than to look who lives.
     fn group_is_empty(&self, group: Pid) -> bool;
+
+    /// The signal that has stopped a child since this was last asked.
+    fn stopped_by(&self, _child: Pid) -> Option<Signal> {
+        None
+    }
+
+    /// Takes our terminal back from a job: we are in the foreground, its modes are as they were before the job.
+    fn take_terminal_back(&self) {}
 
     /// How many processes of our container the kernel has killed for lack of memory, if it tells.
     fn memory_kills(&self) -> Option<u64>;
@@ -193,6 +204,8 @@ pub enum Output {
     Piped,
     /// Where ours go.
     Inherited,
+    /// To our terminal, where its stdin comes from, too. Its group is in the foreground.
+    Terminal,
 }
 
 /// A process that was started.
@@ -235,10 +248,14 @@ pub enum Delivery {
 #[derive(Debug, Clone, Default)]
 pub struct Linux {
     spawner: Spawner,
+    terminal: Terminal,
 }
 
 impl Kernel for Linux {
     fn spawn(&self, launch: Launch) -> Spawning {
+        if launch.output == Output::Terminal {
+            self.terminal.note_modes();
+        }
         self.spawner.start(launch)
     }
 
@@ -297,6 +314,14 @@ impl Kernel for Linux {
 
     fn group_is_empty(&self, group: Pid) -> bool {
         group::is_empty(group)
+    }
+
+    fn stopped_by(&self, child: Pid) -> Option<Signal> {
+        wait::stopped_by(child)
+    }
+
+    fn take_terminal_back(&self) {
+        self.terminal.take_back();
     }
 
     fn memory_kills(&self) -> Option<u64> {

@@ -4,12 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use actix::prelude::*;
 use slog::Logger;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -20,7 +18,7 @@ use super::health_check::http::Http;
 use super::job::JobResources;
 use super::machine::Clock;
 use super::pilot::{
-    JobFactory, Load, Pilot, Resources, SignalArrived, configure_environment, host_name, own_service,
+    JobFactory, Load, Pilot, Resources, configure_environment, host_name, listen, own_service,
 };
 use super::reaper::Reaper;
 use super::registry::{PilotAddress, Registry};
@@ -64,7 +62,7 @@ pub fn run(setup: Setup) -> io::Result<u8> {
     System::new().block_on(async {
         let listeners = Listeners::bind(&setup.spec, setup.needs_control, setup.log.logger())?;
         let program = assemble(setup, Some(listeners))?;
-        forward_signals(&program.pilot)?;
+        listen(&program.pilot, Signal::all().filter(|signal| signal.is_for_us()))?;
         accept_signals()?;
         let status = program.exited.await;
         if let Some(web_server) = program.web_server {
@@ -123,6 +121,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         recorder: recorder.clone(),
         clock: clock.clone(),
         bus: bus.clone(),
+        board: board.clone(),
         sources: RefCell::default(),
     });
     checks.configure(&spec);
@@ -137,13 +136,17 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         sink: log.sink().clone(),
         kept: kept.clone(),
         dossiers: dossiers.clone(),
+        recorder: recorder.clone(),
     });
+    let reloads = recorder.clone();
+    let sink = log.sink().clone();
     let web_server = listeners.map(|listeners| {
         let pilot = PilotLink {
             reload: pilot.clone().recipient(),
             job: pilot.clone().recipient(),
             maintenance: pilot.clone().recipient(),
             environment: pilot.clone().recipient(),
+            inquiry: pilot.clone().recipient(),
         };
         let (board, events, started) = (board.clone(), EventLog::default(), Instant::now());
         let state = AppState {
@@ -156,6 +159,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
             spec: RefCell::default(),
             queued,
             started,
+            sink: Some(sink),
         };
         let web_server = WebServer::new(listeners, &spec, state, log.logger().clone()).start();
         let recipient = web_server.clone().recipient();
@@ -173,6 +177,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         consul: consul.clone(),
         web_server: web_server.clone(),
         reaper: reaper.recipient(),
+        recorder: reloads,
     };
     pilot_context.run(Pilot::new(Arc::new(spec), resources, exit));
     Ok(Program { pilot, registry, consul, board, web_server, exited })
@@ -196,27 +201,4 @@ fn start_consul_agent(
     let interest = Interest::Keys(keys.to_vec());
     registry.do_send(Subscribe { interest, recipient: agent.clone().recipient() });
     Ok(agent)
-}
-
-/// Hands every signal that can be handled to the Pilot, who knows what it means.
-fn forward_signals(pilot: &Addr<Pilot>) -> io::Result<()> {
-    let mut streams = Vec::new();
-    for number in Signal::all().filter(|number| number.is_for_us()) {
-        match signal(SignalKind::from_raw(number.number())) {
-            Ok(stream) => streams.push((number, stream)),
-            // The C library keeps some for itself.
-            Err(_) if number.is_real_time() => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let pilot = pilot.clone();
-    actix_rt::spawn(std::future::poll_fn(move |context| {
-        for (number, stream) in &mut streams {
-            while let Poll::Ready(Some(())) = stream.poll_recv(context) {
-                pilot.do_send(SignalArrived(*number));
-            }
-        }
-        Poll::<()>::Pending
-    }));
-    Ok(())
 }

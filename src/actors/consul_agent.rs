@@ -157,7 +157,7 @@ impl ConsulAgent {
     }
 
     fn call(&mut self, registration: Arc<Registration>, call: Call, link: u64, ctx: &mut Context<Self>) {
-        let id = Arc::clone(&registration.id);
+        let (id, registered) = (Arc::clone(&registration.id), Arc::clone(&registration));
         let (client, permits) = (self.clients.get(&link).cloned(), Rc::clone(&self.call_permits));
         let exchange = async move {
             let Some(client) = client else {
@@ -174,6 +174,9 @@ impl ConsulAgent {
         };
         ctx.spawn(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
             let result = result.map_err(|error| failure(&error));
+            if let (Call::Register(..), Ok(_)) = (&call, &result) {
+                agent.recorder.metrics().service_registered(&registered.name);
+            }
             agent.advance(Input::CallEnded { id, call, link, result, random: random_share() }, ctx);
         }));
     }
@@ -292,6 +295,7 @@ impl Handler<Notice> for ConsulAgent {
             EventCode::ExitMaintenance => self.advance(Input::MaintenanceChanged(false), ctx),
             EventCode::ExitSuccess
             | EventCode::ExitFailed
+            | EventCode::Ready
             | EventCode::Healthy
             | EventCode::Unhealthy
             | EventCode::Changed

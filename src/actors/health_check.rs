@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use actix::prelude::*;
 use slog::{Logger, o};
@@ -13,11 +13,13 @@ use super::machine::{Clock, Driver};
 use crate::config::spec::{CheckSpec, CommandLine, JobSpec, Spec};
 use crate::dial;
 use crate::logging::LogSink;
+use crate::messages::account::FailingCheck;
 use crate::messages::bus::Bus;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand};
 use crate::messages::process::{ExecutionReport, GroupGone, ProcessEnded};
 use crate::messages::signal::Signal;
+use crate::messages::status::Board;
 use crate::metrics::Recorder;
 use crate::process::{Kind, Launcher, Order};
 use crate::reason::reason;
@@ -42,6 +44,8 @@ pub struct CheckResources {
     pub clock: Clock,
     /// Publishes the outcome of a try.
     pub bus: Bus,
+    /// Shows users which checks fail, and why.
+    pub board: Board,
     /// The jobs whose check outcomes another job's `when` names; the outcomes of all others are not published.
     pub sources: RefCell<HashSet<Arc<str>>>,
 }
@@ -49,7 +53,7 @@ pub struct CheckResources {
 impl CheckResources {
     /// Notes which check outcomes the jobs of this configuration wait for.
     pub fn configure(&self, spec: &Spec) {
-        let keys = spec.jobs.iter().flat_map(|job| job.when.trigger.keys());
+        let keys = spec.jobs.iter().flat_map(|job| job.when.keys());
         let name = |key: &EventKey| match &key.source {
             Source::Check(name) => Some(Arc::clone(name)),
             Source::Global | Source::Job(_) | Source::Watch(_) | Source::Signal(_) => None,
@@ -138,6 +142,7 @@ impl HealthCheck {
                 let name = &self.driver.machine().spec().name;
                 self.resources.recorder.metrics().check_took(&self.job.name, name, took);
             }
+            Action::Show { failure } => self.show(failure),
             Action::PublishOutcome { passed } => self.resources.publish(&self.job.name, passed),
             Action::Report(changed) => self.verdicts.do_send(changed),
             Action::Log(severity, text) => severity.log(&self.log, &text, ()),
@@ -145,7 +150,28 @@ impl HealthCheck {
         }
     }
 
+    /// Its place on the board, among the checks that fail.
+    fn place(&self) -> (Arc<str>, Arc<str>) {
+        (Arc::clone(&self.job.name), Arc::clone(&self.driver.machine().spec().name))
+    }
+
+    fn show(&self, failure: Option<String>) {
+        let failing = &mut self.resources.board.write().failing;
+        let Some(reason) = failure else {
+            if !failing.is_empty() {
+                failing.remove(&self.place());
+            }
+            return;
+        };
+        let first = FailingCheck { reason: String::new(), times: 0, since: SystemTime::now(), next: None };
+        let check = failing.entry(self.place()).or_insert(first);
+        (check.reason, check.times, check.next) = (reason, check.times.saturating_add(1), None);
+    }
+
     fn schedule(&mut self, wait: Duration, ctx: &mut Context<Self>) {
+        if let Some(check) = self.resources.board.write().failing.get_mut(&self.place()) {
+            check.next = SystemTime::now().checked_add(wait);
+        }
         self.next = Some(ctx.run_later(wait, |check, ctx| {
             check.next = None;
             let log_is_flooded = check.resources.sink.is_flooded();
@@ -199,9 +225,16 @@ impl Handler<CheckCommand> for HealthCheck {
 
     fn handle(&mut self, command: CheckCommand, ctx: &mut Context<Self>) {
         let input = match command {
-            CheckCommand::Begin(round) => Input::Started(round),
+            // Why the last run was unhealthy is of interest until the next one.
+            CheckCommand::Begin(round) => {
+                self.show(None);
+                Input::Started(round)
+            }
             CheckCommand::Pause => Input::Paused,
-            CheckCommand::Retire => Input::Retired,
+            CheckCommand::Retire => {
+                self.show(None);
+                Input::Retired
+            }
         };
         self.advance(input, ctx);
     }

@@ -21,6 +21,7 @@ use crate::messages::moment::WallTime;
 use crate::messages::process::{ExecutionReport, GroupGone};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
+use crate::metrics::Recorder;
 use crate::process::wall_clock::{self, WallTimer};
 use crate::process::{Kind, Launcher, Order, random_share};
 
@@ -56,6 +57,8 @@ pub struct JobResources {
     pub kept: KeptOutput,
     /// What is known of failures.
     pub dossiers: Dossiers,
+    /// Counts crashes.
+    pub recorder: Recorder,
 }
 
 /// One job.
@@ -83,6 +86,10 @@ pub struct Job {
     usage: Option<Box<Usage>>,
     /// Its last failure has a dossier that does not say yet what follows.
     is_undecided: bool,
+    /// The time at which the timer of the phase elapses.
+    until: Option<SystemTime>,
+    /// The time at which the timer of `when` elapses.
+    schedule_until: Option<SystemTime>,
 }
 
 impl Job {
@@ -108,6 +115,8 @@ impl Job {
             since: SystemTime::now(),
             usage: None,
             is_undecided: false,
+            until: None,
+            schedule_until: None,
         }
     }
 
@@ -138,6 +147,7 @@ impl Job {
             Action::Launch(occasion) => self.launch(occasion, ctx),
             Action::End(execution, signal) => self.resources.launcher.end(execution, signal),
             Action::Signal(execution, signal) => self.resources.launcher.signal(execution, signal),
+            Action::Forward(execution, signal) => self.resources.launcher.forward(execution, signal),
             Action::Publish { code, detail, hold } => {
                 let hold = hold.map(|number| Hold::new(ctx.address().recipient(), number));
                 let published = self.publish(code, detail, hold);
@@ -145,12 +155,20 @@ impl Job {
             }
             Action::DrawJitter => self.advance(Input::JitterDrawn(random_share()), ctx),
             Action::StartTimer(wait) => {
-                self.timer = Some(ctx.run_later(wait, |job, ctx| job.advance(Input::TimerElapsed, ctx)));
+                self.until = SystemTime::now().checked_add(wait);
+                self.timer = Some(ctx.run_later(wait, |job, ctx| {
+                    job.until = None;
+                    job.advance(Input::TimerElapsed, ctx);
+                }));
             }
-            Action::CancelTimer => cancel(&mut self.timer, ctx),
+            Action::CancelTimer => {
+                self.until = None;
+                cancel(&mut self.timer, ctx);
+            }
             Action::StartSchedule(wait) => {
                 let elapsed =
                     |job: &mut Self, ctx: &mut Context<Self>| job.advance(Input::ScheduleElapsed, ctx);
+                self.schedule_until = SystemTime::now().checked_add(wait);
                 self.schedule = Some(ctx.run_later(wait, elapsed));
             }
             Action::CancelSchedule => cancel(&mut self.schedule, ctx),
@@ -173,12 +191,7 @@ impl Job {
             Action::Report(changed) => self.resources.bus.report(changed),
             Action::NoteFailure(failure) => self.note_failure(failure),
             Action::Show => {
-                let status = JobStatus {
-                    since: self.since,
-                    next_run: self.next_run(),
-                    ..self.driver.machine().status()
-                };
-                self.resources.board.write().jobs.insert(self.name(), status);
+                self.show();
                 self.note_decision();
             }
             Action::Log(severity, text, pid) => severity.log(&self.log, &text, slog::kv!("pid" => pid)),
@@ -199,7 +212,13 @@ impl Job {
             failure,
             usage: self.usage.take().map(|usage| *usage),
             lines: lines.unwrap_or_default(),
-            checks: checks.into_iter().map(|(check, verdict)| (check, verdict, None)).collect(),
+            checks: checks
+                .into_iter()
+                .map(|(check, verdict)| {
+                    let failing = board.failing.get(&(Arc::clone(&name), Arc::clone(&check)));
+                    (check, verdict, failing.map(|failing| failing.reason.clone()))
+                })
+                .collect(),
             events: None,
             decision: String::new(),
         };
@@ -214,6 +233,14 @@ impl Job {
             self.resources.dossiers.decide(&self.name(), decision);
             self.is_undecided = !is_final;
         }
+    }
+
+    fn show(&self) {
+        let machine = self.driver.machine();
+        let mut status = JobStatus { since: self.since, next_run: self.next_run(), ..machine.status() };
+        status.account.until = self.until;
+        status.account.gives_up = self.schedule_until.filter(|_| machine.gives_up_in_time());
+        self.resources.board.write().jobs.insert(self.name(), status);
     }
 
     fn read_clock(&mut self, ctx: &mut Context<Self>) {
@@ -319,6 +346,9 @@ impl Handler<ExecutionReport> for Job {
             ExecutionReport::Started(started) => Input::Started(started),
             ExecutionReport::Ended(ended, usage) => {
                 self.usage = usage;
+                if let Some(reason) = self.driver.machine().crash(&ended) {
+                    self.resources.recorder.metrics().job_crashed(&self.name(), reason);
+                }
                 Input::Ended(ended)
             }
             ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),
@@ -373,6 +403,6 @@ impl Drop for Job {
         }
         self.publish(EventCode::Stopped, Detail::default(), None);
         let (phase, health) = (Phase::Complete, Health::Unknown);
-        self.resources.bus.report(JobChanged { phase, returns: false, health, ..last });
+        self.resources.bus.report(JobChanged { phase, returns: false, health, ready: false, ..last });
     }
 }

@@ -2,9 +2,10 @@
 //! program. The decisions are in [`machine`].
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Instant, SystemTime};
 
 use actix::prelude::*;
 use tokio::sync::oneshot;
@@ -21,6 +22,7 @@ use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::process::{EndOrphans, OrphansGone};
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
+use crate::metrics::Recorder;
 use crate::offload;
 use crate::process::Environ;
 
@@ -28,11 +30,13 @@ mod control;
 pub mod machine;
 mod own_service;
 mod owned;
+mod signals;
 
 use machine::{Action, Input, Purpose, Reply, State};
 pub use own_service::{host_name, own_service};
 use owned::JobAddress;
 pub use owned::JobFactory;
+pub use signals::{SignalArrived, listen};
 
 /// Loads the configuration anew, with that environment for its templates; an error is the whole report.
 pub type Load = dyn Fn(&BTreeMap<String, String>) -> Result<Spec, String> + Send + Sync;
@@ -59,6 +63,8 @@ pub struct Resources {
     pub web_server: Option<Addr<WebServer>>,
     /// Ends processes that jobs left behind.
     pub reaper: Recipient<EndOrphans>,
+    /// Counts reloads.
+    pub recorder: Recorder,
 }
 
 /// Tells processes what the configuration says of the environment.
@@ -84,13 +90,10 @@ pub struct Pilot {
     last_request: u64,
     /// The log of the configuration that is being prepared.
     prepared_log: Option<PreparedLog>,
+    /// Signals that are handled only because a job asks for them.
+    heard_for_jobs: BTreeSet<Signal>,
     exit: Option<oneshot::Sender<u8>>,
 }
-
-/// A signal arrived.
-#[derive(Debug, Clone, Copy, Message)]
-#[rtype(result = "()")]
-pub struct SignalArrived(pub Signal);
 
 /// Command to ourselves: the turn has come in which a decision is due.
 #[derive(Message)]
@@ -108,17 +111,28 @@ impl Pilot {
             replies: HashMap::new(),
             last_request: 0,
             prepared_log: None,
+            heard_for_jobs: BTreeSet::new(),
             exit: Some(exit),
         }
     }
 
     fn advance(&mut self, input: Input, ctx: &mut Context<Self>) {
+        self.count_refused_reload(&input);
         for action in self.driver.step(input) {
             self.perform(action, ctx);
         }
         let mut board = self.resources.board.write();
         board.maintenance = self.driver.machine().is_in_maintenance();
         board.shutting_down = self.driver.machine().is_shutting_down();
+        if board.shutting_down {
+            board.shutdown_began.get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn count_refused_reload(&self, input: &Input) {
+        if matches!(input, Input::Loaded(Purpose::Reload, Err(_)) | Input::Prepared(Err(_))) {
+            self.resources.recorder.metrics().reload_ended(false);
+        }
     }
 
     fn perform(&mut self, action: Action, ctx: &mut Context<Self>) {
@@ -144,7 +158,7 @@ impl Pilot {
             Action::DecideSoon => ctx.address().do_send(Decide),
             Action::Load(purpose) => self.load(purpose, ctx),
             Action::Prepare(spec) => self.prepare(spec, ctx),
-            Action::Adopt(spec) => self.adopt(&spec),
+            Action::Adopt(spec) => self.adopt(&spec, ctx),
             Action::Discard => self.discard(),
             Action::StartTimer(timer, time) => {
                 ctx.run_later(time, move |pilot, ctx| pilot.advance(Input::Elapsed(timer), ctx));
@@ -175,6 +189,9 @@ impl Pilot {
         ctx.spawn(fut::wrap_future(loaded).map(move |outcome, pilot: &mut Self, ctx| {
             let outcome =
                 outcome.unwrap_or_else(|error| Err(format!("cannot load the configuration: {error}")));
+            if purpose == Purpose::Reload {
+                pilot.show_refusal(outcome.is_err());
+            }
             pilot.advance(Input::Loaded(purpose, outcome.map(Arc::new)), ctx);
         }));
     }
@@ -193,8 +210,14 @@ impl Pilot {
         };
         ctx.spawn(fut::wrap_future(prepared).map(|outcome, pilot: &mut Self, ctx| {
             let outcome = outcome.and_then(|spec| pilot.prepare_log(&spec));
+            pilot.show_refusal(outcome.is_err());
             pilot.advance(Input::Prepared(outcome), ctx);
         }));
+    }
+
+    /// Shows users that a reload is refused, or that none is.
+    fn show_refusal(&self, is_refused: bool) {
+        self.resources.board.write().refused_reload = is_refused.then(SystemTime::now);
     }
 
     fn prepare_log(&mut self, spec: &Spec) -> Result<(), String> {
@@ -212,7 +235,7 @@ impl Pilot {
         connected.map(drop).map_err(|error| format!("the client of Consul: {error}"))
     }
 
-    fn adopt(&mut self, spec: &Spec) {
+    fn adopt(&mut self, spec: &Spec, ctx: &Context<Self>) {
         if let Some(log) = self.prepared_log.take() {
             self.resources.log.adopt(log);
         }
@@ -221,6 +244,8 @@ impl Pilot {
         }
         configure_environment(&mut self.resources.environ.borrow_mut(), spec);
         self.resources.jobs.checks.configure(spec);
+        self.listen_for_jobs(spec, ctx);
+        self.resources.recorder.metrics().reload_ended(true);
     }
 
     fn discard(&mut self) {
@@ -235,6 +260,8 @@ impl Actor for Pilot {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
+        let spec = Arc::clone(self.driver.machine().spec());
+        self.listen_for_jobs(&spec, ctx);
         self.advance(Input::Started, ctx);
     }
 }

@@ -50,6 +50,8 @@ pub struct Reaper {
     orphans: HashMap<Pid, Orphan>,
     /// Told when no orphan is left at the end of the program.
     orphans_gone: Recipient<OrphansGone>,
+    /// The execution that has our terminal.
+    at_terminal: Option<ExecutionId>,
     deaths: Option<Deaths>,
     /// What is left to reap is reaped in the next turn.
     is_reaping: bool,
@@ -105,6 +107,7 @@ impl Reaper {
             starts: HashMap::new(),
             orphans: HashMap::new(),
             orphans_gone,
+            at_terminal: None,
             is_reaping: false,
             is_start_awaited: false,
             orphans_in_a_row: 0,
@@ -188,6 +191,10 @@ impl Reaper {
     fn tell_ended(&mut self, ended: ProcessEnded) {
         let Some(handles) = self.handles.get_mut(&ended.execution) else { return };
         handles.output = [None, None];
+        if self.at_terminal == Some(ended.execution) {
+            self.at_terminal = None;
+            self.kernel.take_terminal_back();
+        }
         if let (Some(variable), Some(pid)) = (&handles.variable, ended.pid) {
             self.running.remove(variable, pid);
         }
@@ -195,6 +202,18 @@ impl Reaper {
         handles.owner.do_send(ExecutionReport::Ended(ended, handles.usage.take()));
         if !leftover {
             self.handles.remove(&execution);
+        }
+    }
+
+    /// SIGCHLD also tells of children that were stopped. Only that of the job at the terminal matters.
+    fn look_for_stop(&mut self, ctx: &mut Context<Self>) {
+        let Some(execution) = self.at_terminal else { return };
+        let children = self.driver.machine().running().iter();
+        let Some(pid) = children.filter(|(_, of)| **of == execution).map(|(pid, _)| *pid).next() else {
+            return;
+        };
+        if let Some(signal) = self.kernel.stopped_by(pid) {
+            self.advance(Input::ChildStopped(pid, signal), ctx);
         }
     }
 
@@ -235,6 +254,7 @@ impl Handler<ChildrenDied> for Reaper {
         if !self.is_reaping {
             self.reap(ctx);
         }
+        self.look_for_stop(ctx);
     }
 }
 
@@ -272,6 +292,9 @@ impl Handler<ExecutionCommand> for Reaper {
             }
             ExecutionCommand::Signal(execution, signal) => {
                 self.advance(Input::SignalAsked(execution, signal), ctx);
+            }
+            ExecutionCommand::Forward(execution, signal) => {
+                self.advance(Input::ForwardAsked(execution, signal), ctx);
             }
         }
     }

@@ -7,6 +7,8 @@ mod crashes;
 pub mod endpoints;
 pub mod event_log;
 mod head_end;
+pub mod inquiry;
+mod insight;
 pub mod listener;
 mod logs;
 mod readiness;
@@ -33,9 +35,10 @@ use tokio::time::Instant;
 use connection::{ConnectionState, ConnectionTracker, Connections};
 use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
+use inquiry::Inquire;
 
-use crate::config::spec::Spec;
-use crate::logging::KeptOutput;
+use crate::config::spec::{Spec, StopBudget};
+use crate::logging::{KeptOutput, LogSink};
 use crate::messages::bus::Notice;
 use crate::messages::control::{ChangeEnvironment, ControlJob, Reload, SetMaintenance};
 use crate::messages::crashes::Dossiers;
@@ -61,6 +64,8 @@ pub struct PilotLink {
     pub maintenance: Recipient<SetMaintenance>,
     /// Change the environment.
     pub environment: Recipient<ChangeEnvironment>,
+    /// What only it knows.
+    pub inquiry: Recipient<Inquire>,
 }
 
 /// The application state of actix-web, which every route can use.
@@ -83,6 +88,8 @@ pub struct AppState {
     pub queued: Rc<Cell<usize>>,
     /// When the program started.
     pub started: Instant,
+    /// The log, whose use is measured.
+    pub sink: Option<LogSink>,
 }
 
 /// The two sets of routes, each with its own listener.
@@ -180,6 +187,10 @@ fn layout(spec: &Spec) -> Layout {
         jobs: spec.jobs.iter().map(|job| job.name.clone()).collect(),
         watches: spec.watches.iter().map(|watch| watch.name.clone()).collect(),
         telemetry: spec.telemetry.as_ref().map(|telemetry| (telemetry.address.to_string(), telemetry.port)),
+        stop_budget: match spec.stop_timeout {
+            StopBudget::Immediate => Duration::ZERO,
+            StopBudget::Within(budget) => budget,
+        },
     }
 }
 

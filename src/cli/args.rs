@@ -1,9 +1,11 @@
 //! Arguments → [`Request`]. Pure: reads no environment and no files, prints nothing.
 
+mod operator;
 mod value;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -14,7 +16,8 @@ use crate::config::spec::CommandLine;
 use crate::config::suggest::nearest;
 use crate::messages::control::{ControlJob, JobOrder, Reload};
 use crate::messages::signal::Signal;
-use value::{age, measurement, signal, variable};
+use operator::{GraphArguments, OrderArguments, StatusArguments, WhenArguments, WhyArguments};
+use value::{age, duration, measurement, signal, variable};
 
 const USAGE: &str = "containerpilot [-config PATH] [-record FILE] [-- CMD [ARG]...]
        containerpilot [-config PATH] FLAG
@@ -119,6 +122,14 @@ struct ClientFlags {
     #[arg(long, group = "mode")]
     ping: bool,
 
+    /// Exit 0 if the container is ready, or these jobs are; else 1, with the reasons
+    #[arg(long, group = "mode", value_name = "JOB", num_args = 0..)]
+    ready: Option<Vec<String>>,
+
+    /// With -ready: wait for it, at most this long
+    #[arg(long, requires = "ready", value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
+
     /// Enter or leave maintenance: health checks stop, services are deregistered
     #[arg(long, group = "mode", value_name = "enable|disable", hide_possible_values = true)]
     maintenance: Option<Maintenance>,
@@ -167,11 +178,13 @@ enum Command {
         record: PathBuf,
     },
     /// Show the jobs and watches of a running containerpilot
-    Status {
-        /// For people or for programs
-        #[arg(long, value_enum, default_value_t = Format::Human)]
-        format: Format,
-    },
+    Status(StatusArguments),
+    /// Tell why a job runs, waits, is delayed, unhealthy or over, and what to do
+    Why(WhyArguments),
+    /// Show when jobs are started next, by their schedule or after a delay
+    When(WhenArguments),
+    /// Show what waits for what; without a running containerpilot, from the configuration alone
+    Graph(GraphArguments),
     /// Print the latest events of a running containerpilot
     Events {
         /// Only those after this sequence number
@@ -211,12 +224,12 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Start a job by hand
-    Start(OneJob),
-    /// Stop a job; it stays stopped until started again
-    Stop(OneJob),
-    /// Stop a job and start it again
-    Restart(OneJob),
+    /// Start jobs by hand
+    Start(OrderArguments),
+    /// Stop jobs; they stay stopped until started again
+    Stop(OrderArguments),
+    /// Stop jobs and start them again
+    Restart(OrderArguments),
     /// Send a signal to a job's processes
     Signal {
         #[command(flatten)]
@@ -281,6 +294,11 @@ fn nearest_command(command: &clap::Command, word: &str) -> Option<String> {
 
 fn flag(command: &clap::Command, name: &str) -> Flag {
     match command.get_arguments().find(|arg| arg.get_long() == Some(name)) {
+        Some(arg)
+            if arg.get_num_args().is_some_and(|number| number.min_values() == 0 && number.takes_values()) =>
+        {
+            Flag::TakesWords
+        }
         Some(arg) if arg.get_action().takes_values() => Flag::TakesValue,
         Some(_) => Flag::Switch,
         None => {
@@ -356,6 +374,8 @@ fn flag_request(
         ClientRequest::Reload(Reload { restart_all: client.all, dry_run: client.dry_run })
     } else if client.ping {
         ClientRequest::Ping
+    } else if let Some(jobs) = client.ready {
+        ClientRequest::Ready { jobs, wait: client.wait }
     } else if let Some(direction) = client.maintenance {
         ClientRequest::Maintenance(direction)
     } else if !client.putenv.is_empty() {
@@ -384,14 +404,17 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request,
             return Ok(Request::Migrate { old, destination: destination(out), main });
         }
         Command::Replay { record } => return Ok(Request::Replay { record }),
-        Command::Status { format } => ClientRequest::Status { format },
+        Command::Status(arguments) => arguments.request(),
+        Command::Why(WhyArguments { job, format }) => ClientRequest::Why { job, format },
+        Command::When(WhenArguments { jobs }) => ClientRequest::When { jobs },
+        Command::Graph(GraphArguments { graph_format: format }) => ClientRequest::Graph { format },
         Command::Events { since, follow } => ClientRequest::Events { since, follow },
         Command::Report { out } => ClientRequest::Report { out },
         Command::Crashes { job, format } => ClientRequest::Crashes { job, format },
         Command::Logs { jobs, follow, lines, since } => ClientRequest::Logs { jobs, follow, lines, since },
-        Command::Start(name) => job(name, JobOrder::Start),
-        Command::Stop(name) => job(name, JobOrder::Stop),
-        Command::Restart(name) => job(name, JobOrder::Restart),
+        Command::Start(arguments) => arguments.request(JobOrder::Start),
+        Command::Stop(arguments) => arguments.request(JobOrder::Stop),
+        Command::Restart(arguments) => arguments.request(JobOrder::Restart),
         Command::Signal { job: name, signal } => job(name, JobOrder::Signal(signal)),
     };
     Ok(Request::Client { config, socket: None, request })

@@ -9,6 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 pub enum Flag {
     /// The next argument is its value.
     TakesValue,
+    /// The words after it are its values, if there are any.
+    TakesWords,
     /// It is present or absent.
     Switch,
     /// There is no flag of that name.
@@ -59,7 +61,9 @@ pub fn normalise(
             Some((name, true)) => arguments.push(format!("--{name}").into()),
             Some((_, false)) => {}
             None => {
-                is_value = long_name(&argument).is_some_and(|name| flag(name) == Flag::TakesValue);
+                let kind = long_name(&argument).map_or(Flag::Unknown, &flag);
+                is_value = kind == Flag::TakesValue;
+                after_command |= kind == Flag::TakesWords;
                 arguments.push(argument);
             }
         }

@@ -1,12 +1,17 @@
 //! Requests to a running containerpilot, through its control socket.
 
+mod changes;
 mod crashes;
 mod events;
 mod exchange;
 mod live;
 mod logs;
+mod orders;
+mod outlook;
+mod ready;
 mod report;
 mod table;
+mod watch;
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
@@ -42,19 +47,48 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|error| CommandError::new(format!("cannot ask {}: {}", socket.display(), reason(&error))))?;
-    runtime.block_on(ask(&socket, request))
+    runtime.block_on(perform(config, &socket, request))
 }
 
-async fn ask(socket: &Path, request: &ClientRequest) -> Result<ExitCode, CommandError> {
-    if let ClientRequest::Report { out } = request {
-        report::run(socket, out.as_deref()).await?;
-        return Ok(ExitCode::SUCCESS);
+async fn perform(
+    config: Option<&Path>,
+    socket: &Path,
+    request: &ClientRequest,
+) -> Result<ExitCode, CommandError> {
+    match request {
+        ClientRequest::Orders { names, order, wait } => orders::run(socket, names, *order, *wait).await,
+        ClientRequest::Ready { jobs, wait } => ready::run(socket, jobs, *wait).await,
+        ClientRequest::Status { jobs, watch: true, .. } => watch::run(socket, jobs).await,
+        ClientRequest::Report { out } => {
+            report::run(socket, out.as_deref()).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        ClientRequest::Graph { format } => outlook::graph(config, socket, *format).await,
+        ClientRequest::Status { watch: false, .. }
+        | ClientRequest::Reload(_)
+        | ClientRequest::Ping
+        | ClientRequest::Maintenance(_)
+        | ClientRequest::PutEnvironment(_)
+        | ClientRequest::PutMetrics(_)
+        | ClientRequest::Why { .. }
+        | ClientRequest::When { .. }
+        | ClientRequest::Events { .. }
+        | ClientRequest::Logs { .. }
+        | ClientRequest::Crashes { .. }
+        | ClientRequest::Job(_) => {
+            let response = ask(socket, &to_http(request)).await?;
+            print(request, response).await
+        }
     }
-    let sent = exchange::send(socket, &to_http(request)).await;
+}
+
+/// Sends a request; a response that is no success is an error with the server's words.
+async fn ask(socket: &Path, request: &TimedRequest) -> Result<TimedResponse, CommandError> {
+    let sent = exchange::send(socket, request).await;
     let mut response = sent.map_err(|error| unreachable(socket, &error))?;
     let status = response.status();
     if (200..300).contains(&status) {
-        return print(request, response).await;
+        return Ok(response);
     }
     let text = text(&mut response).await?;
     let json = serde_json::from_str::<Value>(&text).ok();
@@ -103,16 +137,35 @@ fn hint(live: &[PathBuf]) -> String {
     }
 }
 
+/// The whole status.
+async fn status(socket: &Path) -> Result<Value, CommandError> {
+    let request = get("/v3/status".to_owned(), Some(TIMEOUT));
+    value(&mut ask(socket, &request).await?).await
+}
+
+fn get(target: String, timeout: Option<Duration>) -> TimedRequest {
+    TimedRequest { request: http_request("GET", target, None), timeout }
+}
+
+/// The path of a job, with what follows its name.
+fn job_path(name: &str, verb: &str) -> String {
+    format!("/v3/jobs/{}/{verb}", utf8_percent_encode(name, RESERVED))
+}
+
 /// The HTTP request that asks for this.
 fn to_http(request: &ClientRequest) -> TimedRequest {
-    let get = |target: String, timeout| TimedRequest { request: http_request("GET", target, None), timeout };
     let put = |target: &str, body: Option<Value>| TimedRequest {
         request: http_request("PUT", target.to_owned(), body),
         timeout: Some(TIMEOUT),
     };
     match request {
         ClientRequest::Ping => get("/v3/ping".to_owned(), Some(TIMEOUT)),
-        ClientRequest::Status { .. } => get("/v3/status".to_owned(), Some(TIMEOUT)),
+        ClientRequest::Status { .. } | ClientRequest::When { .. } | ClientRequest::Orders { .. } => {
+            get("/v3/status".to_owned(), Some(TIMEOUT))
+        }
+        ClientRequest::Ready { jobs, .. } => ready::request(jobs),
+        ClientRequest::Why { job, .. } => get(job_path(job, "why"), Some(TIMEOUT)),
+        ClientRequest::Graph { format } => outlook::request(*format),
         ClientRequest::Events { since, follow } => {
             let since = since.map(|since| format!("&since={since}")).unwrap_or_default();
             let timeout = if *follow { None } else { Some(TIMEOUT) };
@@ -152,7 +205,7 @@ fn to_http(request: &ClientRequest) -> TimedRequest {
                 JobOrder::Restart => ("restart", None),
                 JobOrder::Signal(signal) => ("signal", Some(json!({ "signal": signal.to_string() }))),
             };
-            put(&format!("/v3/jobs/{}/{verb}", utf8_percent_encode(name, RESERVED)), body)
+            put(&job_path(name, verb), body)
         }
     }
 }
@@ -187,11 +240,22 @@ async fn print(request: &ClientRequest, mut response: TimedResponse) -> Result<E
             output::print(&crashes::render(&value(&mut response).await?, job.is_some()))?;
         }
         ClientRequest::Ping => output::print(&printable_lines(&text(&mut response).await?))?,
-        ClientRequest::Status { format: Format::Json } => {
+        ClientRequest::Status { jobs, format, .. } => {
+            let status = outlook::only(value(&mut response).await?, jobs)?;
+            output::print(&match format {
+                Format::Json => format!("{status:#}\n"),
+                Format::Human => table::render(&status, output::width()),
+            })?;
+        }
+        ClientRequest::Why { format: Format::Json, .. } => {
             output::print(&format!("{:#}\n", value(&mut response).await?))?;
         }
-        ClientRequest::Status { format: Format::Human } => {
-            output::print(&table::render(&value(&mut response).await?, output::width()))?;
+        ClientRequest::Why { format: Format::Human, .. } => {
+            output::print(&outlook::why(&value(&mut response).await?, output::width()))?;
+        }
+        ClientRequest::When { jobs } => {
+            let status = outlook::only(value(&mut response).await?, jobs)?;
+            output::print(&outlook::when(&status, !jobs.is_empty(), output::width()))?;
         }
         ClientRequest::Reload(Reload { dry_run, .. }) => {
             output::print(&reload_summary(&value(&mut response).await?, *dry_run))?;
@@ -200,6 +264,9 @@ async fn print(request: &ClientRequest, mut response: TimedResponse) -> Result<E
         | ClientRequest::Report { .. }
         | ClientRequest::PutEnvironment(_)
         | ClientRequest::PutMetrics(_)
+        | ClientRequest::Ready { .. }
+        | ClientRequest::Graph { .. }
+        | ClientRequest::Orders { .. }
         | ClientRequest::Job(_) => {}
     }
     Ok(ExitCode::SUCCESS)

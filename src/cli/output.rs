@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use terminal_size::{Width, terminal_size_of};
+use terminal_size::{Height, Width, terminal_size_of};
 
 /// Prints to stdout.
 pub fn print(text: &str) -> io::Result<()> {
@@ -21,6 +21,12 @@ pub fn print(text: &str) -> io::Result<()> {
 pub fn width() -> Option<usize> {
     let (Width(columns), _) = terminal_size_of(io::stdout())?;
     Some(usize::from(columns)).filter(|columns| *columns > 0)
+}
+
+/// The height of the terminal in lines; `None` if stdout is no terminal.
+pub fn height() -> Option<usize> {
+    let (_, Height(lines)) = terminal_size_of(io::stdout())?;
+    Some(usize::from(lines)).filter(|lines| *lines > 0)
 }
 
 /// Prints to stderr; there is nothing left to do if that fails.

@@ -1,11 +1,12 @@
 //! The request that a command line makes. Types only.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
 
 use crate::config::spec::CommandLine;
-use crate::messages::control::{ControlJob, Reload};
+use crate::messages::control::{ControlJob, JobOrder, Reload};
 
 /// What the program was called to do. `config` is the flag's value; where it is absent, the
 /// environment and the default paths decide ([`super::locate`]).
@@ -118,10 +119,38 @@ pub enum ClientRequest {
     PutEnvironment(Vec<(String, Option<String>)>),
     /// Record values of metrics.
     PutMetrics(Vec<(String, f64)>),
+    /// Is the container ready, or are these jobs?
+    Ready {
+        /// The jobs; the whole container if there are none.
+        jobs: Vec<String>,
+        /// How long to wait for it.
+        wait: Option<Duration>,
+    },
     /// The state of every job and watch.
     Status {
+        /// Only these jobs, if there are any.
+        jobs: Vec<String>,
         /// For people or for programs.
         format: Format,
+        /// Stay and draw it again at every change.
+        watch: bool,
+    },
+    /// Why a job is where it is.
+    Why {
+        /// Its name.
+        job: String,
+        /// For people or for programs.
+        format: Format,
+    },
+    /// When jobs are started next.
+    When {
+        /// Only these jobs, if there are any.
+        jobs: Vec<String>,
+    },
+    /// What waits for what.
+    Graph {
+        /// As text or as a picture.
+        format: GraphFormat,
     },
     /// The stream of events.
     Events {
@@ -155,6 +184,30 @@ pub enum ClientRequest {
     },
     /// Act on one job by hand.
     Job(ControlJob),
+    /// Start, stop or restart jobs by hand.
+    Orders {
+        /// Their names.
+        names: Vec<String>,
+        /// What to do to each.
+        order: JobOrder,
+        /// How long to wait until it is done; `None` does not wait.
+        wait: Option<Duration>,
+    },
+}
+
+/// The forms of `graph`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GraphFormat {
+    /// A tree for people.
+    Text,
+    /// Graphviz.
+    Dot,
+    /// Mermaid, for Markdown.
+    Mermaid,
+    /// A picture.
+    Svg,
+    /// For programs.
+    Json,
 }
 
 /// The two directions of maintenance mode.

@@ -65,6 +65,8 @@ impl JobSpec {
             advertise: None,
             raw_output: false,
             keep: None,
+            tty: false,
+            forward: Vec::new(),
             essential: false,
             required: false,
             execution: ExecutionSpec::default(),

@@ -5,6 +5,7 @@ mod daemon;
 mod machine;
 pub(super) mod shell;
 mod start;
+mod terminal;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -32,6 +33,7 @@ pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
         time_to_live(job, place, problems);
         advertised_interval(job, place, problems);
         schedule(job, place, problems);
+        terminal::lint(job, place, problems);
     }
 }
 

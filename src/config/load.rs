@@ -48,10 +48,14 @@ pub fn load_beside(
     loader.outcome(validated.spec)
 }
 
-/// A specification with nothing but a command, where there is no configuration.
+/// A specification with nothing but a command, where there is no configuration. The command gets every signal but those
+/// that stop it.
 pub fn load_command(main: CommandLine) -> Loaded {
     let (mut spec, mut problems) = (Spec::default(), Problems::default());
     spec.add_main(main);
+    if let Some(main) = spec.jobs.last_mut().map(Arc::make_mut) {
+        main.forward = validate::forwardable();
+    }
     lint::lint_command(&spec, &mut problems);
     Loaded { spec, warnings: Report::new(Sources::default(), problems) }
 }

@@ -108,6 +108,10 @@ pub struct JobSpec {
     pub raw_output: bool,
     /// How many bytes of its last output are kept in memory; `None`: as many as of every job.
     pub keep: Option<u32>,
+    /// The child gets our terminal, if we have one.
+    pub tty: bool,
+    /// Signals to us that are passed on to its main process.
+    pub forward: Vec<Signal>,
     /// When it completes, the program ends with its status.
     pub essential: bool,
     /// It must run and be healthy for the container to be ready.
@@ -144,17 +148,29 @@ pub struct When {
     pub timeout: Option<Duration>,
     /// The first run of an interval is one interval after startup.
     pub skips_startup: bool,
+    /// The clock of an interval or schedule starts once all of these events have happened; if there are none, at startup.
+    pub after: Vec<EventKey>,
 }
 
 impl When {
     /// The rule of a job that this starts, and nothing else.
     pub const fn new(trigger: Trigger) -> Self {
-        Self { trigger, timeout: None, skips_startup: false }
+        Self { trigger, timeout: None, skips_startup: false, after: Vec::new() }
     }
 
     /// Whether only the clock starts the job: not even startup does.
     pub const fn waits_for_clock(&self) -> bool {
         self.skips_startup || matches!(self.trigger, Trigger::Cron(_))
+    }
+
+    /// The events that it names.
+    pub fn keys(&self) -> &[EventKey] {
+        if self.after.is_empty() { self.trigger.keys() } else { &self.after }
+    }
+
+    /// What begins it: for what the clock starts, the events that start the clock.
+    pub fn beginning(&self) -> Trigger {
+        if self.after.is_empty() { self.trigger.clone() } else { Trigger::All(self.after.clone()) }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod address;
 mod advertise;
+mod after;
 mod command;
 mod consul;
 mod context;
@@ -13,6 +14,7 @@ mod names;
 mod restarts;
 mod sections;
 mod signals;
+mod terminal;
 mod tls;
 mod watches;
 mod when;
@@ -30,6 +32,7 @@ pub(super) use context::shown;
 pub(super) use jobs::PRE_START;
 use names::Names;
 pub(super) use sections::{DEFAULT_MODE, DEFAULT_SOCKET};
+pub(super) use signals::forwardable;
 pub(super) use when::{after, startup};
 
 /// Where the parts of a [`Spec`] are, for the lints.
@@ -111,6 +114,7 @@ pub fn validate(
     let mut context = Context::new(config, names, env, system, problems);
     let jobs = jobs::validate(&mut context, config);
     let stop_timeout = sections::stop_budget(&mut context, &config.stop_timeout, &jobs);
+    terminal::check_one(&mut context, config);
     let (env, variable_files) = execution::environment(&mut context, "env", &config.env);
     let spec = Spec {
         consul: consul::validate(&mut context, &config.consul),
@@ -120,7 +124,7 @@ pub fn validate(
         control: sections::control(&mut context, &config.control),
         telemetry: sections::telemetry(&mut context, &config.telemetry),
         stop_timeout,
-        shutdown_signals: signals::shutdown(&mut context, &config.shutdown_signals),
+        shutdown_signals: signals::shutdown(&mut context, config),
         env,
         variable_files,
     };

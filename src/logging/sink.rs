@@ -40,6 +40,17 @@ pub struct LogSink {
     _closer: Arc<Closer>,
 }
 
+/// How much was logged, and whether that goes well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogUsage {
+    /// Bytes that were written.
+    pub bytes: u64,
+    /// How often the output of jobs had to wait, because the log was not read fast enough.
+    pub stalls: u64,
+    /// Whether it waits now, or the log cannot be written.
+    pub is_stalled: bool,
+}
+
 /// Tells the writer that the last sink is dropped; the writer itself holds only `Shared`.
 #[derive(Debug)]
 struct Closer(Arc<Shared>);
@@ -63,6 +74,8 @@ pub(super) struct Shared {
     room: Notify,
     /// The number of bytes written so far: shows whether a slow output still accepts some.
     written: AtomicU64,
+    /// How often children had to wait for room.
+    stalls: AtomicU64,
     bound: usize,
     /// See [`FLOOD_MARGIN`].
     margin: usize,
@@ -156,7 +169,11 @@ impl LogSink {
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut queue = self.shared.lock();
         let before = queue.pending.len();
+        let had_room = !self.shared.is_nearly_full(&queue);
         write(&mut queue.pending);
+        if had_room && self.shared.is_nearly_full(&queue) {
+            self.shared.stalls.fetch_add(1, Ordering::Relaxed);
+        }
         if queue.pending.len() > before {
             self.shared.tell_writer(&queue);
         }
@@ -170,6 +187,16 @@ impl LogSink {
     /// Whether so much is queued that no process should be started.
     pub fn is_flooded(&self) -> bool {
         self.shared.lock().pending.len() >= self.shared.bound + self.shared.margin
+    }
+
+    /// How the log does.
+    pub fn usage(&self) -> LogUsage {
+        let queue = self.shared.lock();
+        LogUsage {
+            bytes: self.shared.written(),
+            stalls: self.shared.stalls.load(Ordering::Relaxed),
+            is_stalled: queue.broken || self.shared.is_nearly_full(&queue),
+        }
     }
 
     /// Waits until there is room.
@@ -239,6 +266,7 @@ impl Shared {
             progress: Condvar::new(),
             room: Notify::new(),
             written: AtomicU64::new(0),
+            stalls: AtomicU64::new(0),
             bound,
             margin,
             settings,

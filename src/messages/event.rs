@@ -19,6 +19,8 @@ pub enum EventCode {
     ExitSuccess,
     /// An execution of a job's process ended in any other way, a failed spawn included.
     ExitFailed,
+    /// An execution of a job can be used.
+    Ready,
     /// A job's health, or a watch's set of instances, became good.
     Healthy,
     /// A job's health, or a watch's set of instances, became bad.
@@ -39,11 +41,12 @@ pub enum EventCode {
 
 impl EventCode {
     /// Every code, in the order of the documentation.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Startup,
         Self::Shutdown,
         Self::ExitSuccess,
         Self::ExitFailed,
+        Self::Ready,
         Self::Healthy,
         Self::Unhealthy,
         Self::Changed,
@@ -61,6 +64,7 @@ impl EventCode {
             Self::Shutdown => "shutdown",
             Self::ExitSuccess => "exitSuccess",
             Self::ExitFailed => "exitFailed",
+            Self::Ready => "ready",
             Self::Healthy => "healthy",
             Self::Unhealthy => "unhealthy",
             Self::Changed => "changed",
@@ -79,6 +83,7 @@ impl EventCode {
             Self::Shutdown => "Shutdown",
             Self::ExitSuccess => "ExitSuccess",
             Self::ExitFailed => "ExitFailed",
+            Self::Ready => "Ready",
             Self::Healthy => "StatusHealthy",
             Self::Unhealthy => "StatusUnhealthy",
             Self::Changed => "StatusChanged",

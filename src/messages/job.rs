@@ -139,6 +139,8 @@ pub enum JobCommand {
     Restart,
     /// Send a signal to the job's processes.
     Signal(Signal),
+    /// Pass a signal of ours on to the job's main process.
+    Forward(Signal),
     /// Enter or leave maintenance.
     Maintain(bool),
     /// The job was removed: end the actor.
@@ -159,6 +161,8 @@ pub struct JobChanged {
     pub returns: bool,
     /// Its health.
     pub health: Health,
+    /// Whether its current execution is ready.
+    pub ready: bool,
     /// The events that it still waits for.
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.

@@ -140,6 +140,34 @@ impl fmt::Display for ProcessEnded {
     }
 }
 
+/// Why a run failed that nobody had asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum CrashReason {
+    /// Its exit status is no success.
+    Status,
+    /// A signal killed it that we did not send.
+    Signal,
+    /// The kernel killed it, or a process of it, for lack of memory.
+    Memory,
+    /// It ran longer than its `timeout`.
+    Timeout,
+    /// It could not be started.
+    Start,
+}
+
+impl CrashReason {
+    /// The word that metrics use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Signal => "signal",
+            Self::Memory => "memory",
+            Self::Timeout => "timeout",
+            Self::Start => "start",
+        }
+    }
+}
+
 /// No process of an execution is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupGone(pub ExecutionId);

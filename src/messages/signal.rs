@@ -98,6 +98,8 @@ impl Signal {
     pub const WINCH: Self = Self(libc::SIGWINCH);
     /// Urgent data on a socket.
     pub const URG: Self = Self(libc::SIGURG);
+    /// Stop from the keyboard.
+    pub const TSTP: Self = Self(libc::SIGTSTP);
     /// A stopped process goes on.
     pub const CONT: Self = Self(libc::SIGCONT);
     /// Cannot be caught: the process ends.

@@ -5,10 +5,11 @@ use std::cell::{Ref, RefCell, RefMut};
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::account::{Account, FailingCheck};
 use super::health::{Health, Verdict};
 use super::job::Phase;
 
@@ -27,6 +28,8 @@ pub struct JobStatus {
     pub pid: Option<i32>,
     /// Whether execve(2) has not returned yet.
     pub starting: bool,
+    /// Whether its process can be used: it said so, was first healthy, or was executed, whichever counts for it.
+    pub ready: bool,
     /// Runs after the first, since it was configured.
     pub restarts: u64,
     /// The exit status of its last execution as in a shell, and in words.
@@ -49,6 +52,8 @@ pub struct JobStatus {
     pub early_ends: u32,
     /// `backoff.resetAfter`.
     pub settles_after: Duration,
+    /// Why it is where it is.
+    pub account: Account,
 }
 
 impl JobStatus {
@@ -61,6 +66,7 @@ impl JobStatus {
             checks: Vec::new(),
             pid: None,
             starting: false,
+            ready: false,
             restarts: 0,
             last_exit: None,
             advertised: None,
@@ -72,6 +78,7 @@ impl JobStatus {
             missed_runs: None,
             early_ends: 0,
             settles_after: Duration::ZERO,
+            account: Account::default(),
         }
     }
 
@@ -108,6 +115,8 @@ pub struct Layout {
     pub watches: Vec<Arc<str>>,
     /// Address and port of telemetry, our own service.
     pub telemetry: Option<(String, u16)>,
+    /// How long the whole shutdown may take.
+    pub stop_budget: Duration,
 }
 
 /// The content of the board.
@@ -119,12 +128,18 @@ pub struct Overview {
     pub jobs: BTreeMap<Arc<str>, JobStatus>,
     /// Watches by name.
     pub watches: BTreeMap<Arc<str>, WatchStatus>,
+    /// The checks whose last try failed, by job and name.
+    pub failing: BTreeMap<(Arc<str>, Arc<str>), FailingCheck>,
     /// The state of the connection to Consul.
     pub discovery: DiscoveryStatus,
+    /// When a reload was refused, if none has succeeded since.
+    pub refused_reload: Option<SystemTime>,
     /// Whether the container is in maintenance.
     pub maintenance: bool,
     /// Whether the program is shutting down.
     pub shutting_down: bool,
+    /// When that began.
+    pub shutdown_began: Option<Instant>,
 }
 
 impl Overview {

@@ -27,7 +27,7 @@ pub struct BuiltIn {
 }
 
 /// Every built-in family, those of [`super::process`] included: a user's metric cannot have such a name.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 29] = [
     "containerpilot_check_duration_seconds",
     "containerpilot_consul_failures_total",
     "containerpilot_consul_lag_seconds",
@@ -35,11 +35,21 @@ const NAMES: [&str; 19] = [
     "containerpilot_control_http_requests",
     "containerpilot_event_queue_depth",
     "containerpilot_events",
+    "containerpilot_job_crashes_total",
+    "containerpilot_job_gave_up",
     "containerpilot_job_health",
     "containerpilot_job_last_exit_code",
+    "containerpilot_job_missed_runs_total",
     "containerpilot_job_restarts_total",
     "containerpilot_job_up",
+    "containerpilot_log_bytes_total",
+    "containerpilot_log_stalled",
+    "containerpilot_log_stalls_total",
     "containerpilot_maintenance",
+    "containerpilot_registrations_total",
+    "containerpilot_reloads_total",
+    "containerpilot_shutdown_budget_seconds",
+    "containerpilot_shutdown_seconds",
     "containerpilot_watch_instances",
     "process_cpu_seconds_total",
     "process_max_fds",
@@ -86,6 +96,7 @@ impl Metrics {
             Source::Global | Source::Signal(_) => true,
             Source::Job(_) | Source::Watch(_) | Source::Check(_) => configured.contains(&key.source),
         });
+        self.operation.forget_all_but(configured);
         self.built_in.check_durations.retain(|(job, _), _| configured.contains(&Source::Job(job.clone())));
     }
 }

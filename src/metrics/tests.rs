@@ -20,7 +20,7 @@ fn metrics(specs: &[MetricSpec]) -> Metrics {
 
 fn exposed(metrics: &Metrics) -> String {
     let overview = Overview::default();
-    let scene = Scene { overview: &overview, queued: 3, process: None, now: Instant::now() };
+    let scene = Scene { overview: &overview, queued: 3, process: None, now: Instant::now(), log: None };
     metrics.expose(Format::Prometheus, &scene)
 }
 
@@ -107,7 +107,7 @@ fn names_of_our_own_are_refused() {
 #[test]
 fn no_user_metric_can_have_a_name_that_we_expose() {
     let (overview, process) = (Overview::default(), ProcessUse::read());
-    let scene = Scene { overview: &overview, queued: 0, process, now: Instant::now() };
+    let scene = Scene { overview: &overview, queued: 0, process, now: Instant::now(), log: None };
     let text = Metrics::default().expose(Format::Prometheus, &scene);
     let names: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();

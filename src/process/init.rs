@@ -45,6 +45,16 @@ pub fn accept_signals() -> io::Result<()> {
     Ok(SigSet::empty().thread_set_mask()?)
 }
 
+/// Makes the terminal at our stdin our controlling one. Only the leader of a session that has none can do that, and only if
+/// the terminal belongs to no other session.
+pub(super) fn acquire_terminal() -> io::Result<()> {
+    // SAFETY: takes numbers.
+    if unsafe { libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 fn is_ignored(signal: libc::c_int) -> io::Result<bool> {
     // SAFETY: all zeroes is a valid `sigaction`.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };

@@ -10,6 +10,7 @@ use actix::prelude::{Message, Recipient};
 use super::adopted::kernel_name;
 use super::environment::{Environ, Request, process_name};
 use super::execution::is_another_user;
+use super::terminal::has_terminal;
 use super::{Launch, Output, RunningJobs};
 use crate::config::spec::{CommandLine, JobSpec};
 use crate::messages::event::EventKey;
@@ -34,6 +35,8 @@ pub enum ExecutionCommand {
     End(ExecutionId, Signal),
     /// Send a signal to an execution, once its program runs.
     Signal(ExecutionId, Signal),
+    /// Send a signal to the main process of an execution alone, once its program runs.
+    Forward(ExecutionId, Signal),
 }
 
 /// One process to start.
@@ -80,6 +83,11 @@ impl Launcher {
     pub fn signal(&self, execution: ExecutionId, signal: Signal) {
         self.reaper.do_send(ExecutionCommand::Signal(execution, signal));
     }
+
+    /// Sends a signal to the main process of an execution alone, once its program runs.
+    pub fn forward(&self, execution: ExecutionId, signal: Signal) {
+        self.reaper.do_send(ExecutionCommand::Forward(execution, signal));
+    }
 }
 
 impl Order {
@@ -120,13 +128,18 @@ impl Order {
             own: &execution.env,
             occasion: self.occasion.as_ref(),
         });
+        let output = match (&self.kind, self.job.tty) {
+            (Kind::Job, true) if has_terminal() => Output::Terminal,
+            (Kind::Job | Kind::Check(..), _) if self.raw_output => Output::Inherited,
+            (Kind::Job | Kind::Check(..), _) => Output::Piped,
+        };
         Some(Launch {
             execution: execution.clone(),
             environment,
             variable_files: environ.variable_files().to_vec(),
             running: running.clone(),
             variable: self.variable(),
-            output: if self.raw_output { Output::Inherited } else { Output::Piped },
+            output,
             command,
         })
     }

@@ -21,13 +21,13 @@ use std::{mem, ptr};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::{Gid, Uid, chdir, fchown, setpgid};
+use nix::unistd::{Gid, Uid, chdir, fchown, getpid, setpgid, tcsetpgrp};
 
 use super::error::SpawnError;
 use super::execution::{Steps, login_environment};
 use super::image::Image;
 use super::spawner::Progress;
-use super::{Launch, Output, Pipes, SpawnOutcome, Spawned, diagnosis, memory, resolve};
+use super::{Launch, Output, Pipes, SpawnOutcome, Spawned, diagnosis, memory, resolve, terminal};
 use crate::config::spec::ExecutionSpec;
 use crate::messages::process::Pid;
 
@@ -36,7 +36,7 @@ const STACK_SIZE: usize = 64 * 1024;
 /// How long to wait for the report of a child after clone(2) has returned. The kernel returns after execve, when the
 /// report is complete; only an emulator that makes a fork of a vfork returns earlier.
 const REPORT_PATIENCE: u16 = 50;
-/// Signals whose disposition says something about the terminal: a child inherits it.
+/// Signals whose being ignored says something about the terminal: a child that is not at the terminal inherits it.
 const LEFT_ALONE: [c_int; 3] = [libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP];
 
 /// The stdin of every process, opened once.
@@ -85,6 +85,8 @@ struct Child {
     directory: Option<CString>,
     /// Its stdin, stdout and stderr; `None` where it keeps ours.
     stdio: [Option<RawFd>; 3],
+    /// Its group takes the foreground of our terminal.
+    is_at_terminal: bool,
     steps: Steps,
     /// Where it reports a failure.
     report: RawFd,
@@ -104,7 +106,7 @@ fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
     let image = Image::new(&path, command, environment).map_err(impossible)?;
     let steps = Steps::plan(execution);
     let (pipes, writers) = match output {
-        Output::Inherited => (None, None),
+        Output::Inherited | Output::Terminal => (None, None),
         Output::Piped => {
             let (pipes, writers) = output_pipes(execution)?;
             (Some(pipes), Some(writers))
@@ -114,8 +116,14 @@ fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
     let [stdout, stderr] = writers
         .as_ref()
         .map_or([None; 2], |writers| writers.each_ref().map(|writer| Some(writer.as_raw_fd())));
-    let stdio = [Some(null()?.as_raw_fd()), stdout, stderr];
-    let child = Child { image, directory, stdio, steps, report: report_writer.as_raw_fd() };
+    let is_at_terminal = *output == Output::Terminal;
+    let stdio = if is_at_terminal {
+        let terminal = terminal::is_writable().then_some(libc::STDIN_FILENO);
+        [None, terminal, terminal]
+    } else {
+        [Some(null()?.as_raw_fd()), stdout, stderr]
+    };
+    let child = Child { image, directory, stdio, is_at_terminal, steps, report: report_writer.as_raw_fd() };
     Ok(Prepared { child, execution, path, pipes, report, _writers: writers, report_writer })
 }
 
@@ -181,9 +189,14 @@ impl Child {
     fn prepare(&self) -> Result<(), Failure> {
         let own = nix::unistd::Pid::from_raw(0);
         setpgid(own, own).map_err(|errno| Stage::Creation.failed(errno))?;
+        if self.is_at_terminal {
+            // Allowed from the background, since SIGTTOU is blocked here like all signals.
+            tcsetpgrp(io::stdin(), getpid()).map_err(|errno| Stage::Terminal.failed(errno))?;
+        }
         for (target, source) in (0..).zip(self.stdio) {
             if let Some(source) = source {
-                // SAFETY: takes numbers; `source` is open and, like all descriptors of ours, none of the first three.
+                // SAFETY: takes numbers; `source` is open and, like all descriptors of ours, none of the first three, or
+                // it is the terminal at our stdin.
                 let duplicated = unsafe { libc::dup2(source, target) };
                 Errno::result(duplicated).map_err(|errno| Stage::Creation.failed(errno))?;
             }
@@ -192,7 +205,7 @@ impl Child {
             chdir(directory.as_c_str()).map_err(|errno| Stage::Directory.failed(errno))?;
         }
         self.steps.make().map_err(|(step, errno)| Stage::Step(step).failed(errno))?;
-        reset_signals().map_err(|errno| Stage::Creation.failed(errno))
+        reset_signals(self.is_at_terminal).map_err(|errno| Stage::Creation.failed(errno))
     }
 }
 
@@ -207,11 +220,15 @@ extern "C" fn run(child: *mut c_void) -> c_int {
 }
 
 /// Gives every signal its default action, then unblocks all: no handler of ours may run here.
-fn reset_signals() -> Result<(), Errno> {
-    for signal in (1..=libc::SIGRTMAX()).filter(|signal| !LEFT_ALONE.contains(signal)) {
+fn reset_signals(is_at_terminal: bool) -> Result<(), Errno> {
+    for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: the default action runs no code of ours. Refused for SIGKILL, SIGSTOP and those that the C library
         // keeps for itself.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        let previous = unsafe { libc::signal(signal, libc::SIG_DFL) };
+        if previous == libc::SIG_IGN && LEFT_ALONE.contains(&signal) && !is_at_terminal {
+            // SAFETY: nothing runs when a signal is ignored.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
     }
     // SAFETY: all zeroes is a valid `sigset_t`, which `sigemptyset` then fills in.
     let mut none: libc::sigset_t = unsafe { mem::zeroed() };
@@ -234,6 +251,8 @@ struct Failure {
 enum Stage {
     /// It could not lead a group or set up its streams and signals.
     Creation,
+    /// It could not take the foreground of our terminal.
+    Terminal,
     /// It could not enter its directory.
     Directory,
     /// The setting of that number failed.
@@ -254,7 +273,8 @@ impl Failure {
             Stage::Creation => 0,
             Stage::Directory => 1,
             Stage::Execution => 2,
-            Stage::Step(step) => 3 + step,
+            Stage::Terminal => 3,
+            Stage::Step(step) => 4 + step,
         };
         let mut bytes = [0; 8];
         let (first, second) = bytes.split_at_mut(4);
@@ -269,7 +289,8 @@ impl Failure {
             0 => Stage::Creation,
             1 => Stage::Directory,
             2 => Stage::Execution,
-            step => Stage::Step(step - 3),
+            3 => Stage::Terminal,
+            step => Stage::Step(step - 4),
         };
         Self { stage, errno: Errno::from_raw(i32::from_ne_bytes([e, f, g, h])) }
     }
@@ -289,6 +310,7 @@ impl Failure {
     fn explain(self, steps: &Steps, execution: &ExecutionSpec, path: &Path) -> SpawnError {
         let cwd = match self.stage {
             Stage::Step(step) => return steps.failed(step, self.errno),
+            Stage::Terminal => return SpawnError::new("give it the terminal".to_owned(), self.errno.into()),
             Stage::Directory => execution.cwd.as_deref(),
             Stage::Creation | Stage::Execution => None,
         };
@@ -341,7 +363,8 @@ mod tests {
     #[test]
     fn every_failure_survives_the_way_through_the_pipe() {
         let steps = [Stage::Step(0), Stage::Step(30)];
-        for stage in [Stage::Creation, Stage::Directory, Stage::Execution].into_iter().chain(steps) {
+        let others = [Stage::Creation, Stage::Terminal, Stage::Directory, Stage::Execution];
+        for stage in others.into_iter().chain(steps) {
             let failure = stage.failed(Errno::EPERM);
             assert_eq!(Failure::from_bytes(failure.to_bytes()), failure);
         }

@@ -63,6 +63,12 @@ fn used(usage: &libc::rusage) -> Usage {
     }
 }
 
+/// The signal that has stopped a child since this was last asked.
+pub(super) fn stopped_by(child: Pid) -> Option<Signal> {
+    let stopped = wait(libc::P_PID, child.number().unsigned_abs(), libc::WSTOPPED | libc::WNOHANG).ok()??;
+    Signal::from_number(stopped.status).filter(|_| stopped.code == libc::CLD_STOPPED)
+}
+
 pub(super) fn has_children() -> bool {
     let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     waitid(Id::All, look) != Err(Errno::ECHILD)

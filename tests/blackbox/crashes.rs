@@ -154,4 +154,5 @@ fn a_check_that_failed_is_in_the_dossier() {
     pilot.eventually("the dossier", || !crashes(&pilot, "app").is_empty());
     let crash = crashes(&pilot, "app").remove(0);
     assert_eq!(crash["checks"][0]["status"], "failing", "{crash}");
+    assert_eq!(crash["checks"][0]["reason"], "exited with status 1", "{crash}");
 }

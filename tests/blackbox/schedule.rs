@@ -52,7 +52,7 @@ fn status_tells_the_next_run_in_utc_whatever_the_zone() {
     assert!(next("utc").ends_with("T03:00:00.000000000Z"), "{}", next("utc"));
     assert!(next("hourly").as_str() > pilot.status_of("hourly")["since"].as_str().unwrap());
     assert!(pilot.status_of("server")["nextRun"].is_null());
-    let table = pilot.tell(&["status"]);
+    let table = pilot.tell(&["when"]);
     assert!(table.contains("NEXT RUN") && table.contains("T21:30:00Z"), "{table}");
     pilot.tell(&["stop", "utc"]);
     pilot.wait_for_event("utc stopped");

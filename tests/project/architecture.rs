@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every top-level module with its layer; a file may import its own module and those of lower layers.
-const LAYERS: [(&str, u8); 16] = [
+const LAYERS: [(&str, u8); 18] = [
     ("http_client", 0),
     ("masking", 0),
     ("messages", 1),
@@ -18,6 +18,8 @@ const LAYERS: [(&str, u8); 16] = [
     ("metrics", 3),
     ("logging", 3),
     ("recording", 3),
+    ("explain", 4),
+    ("graph", 4),
     ("consul", 4),
     ("process", 4), // carries what children write into the log
     ("actors", 5),

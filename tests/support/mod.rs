@@ -17,6 +17,7 @@ mod processes;
 pub mod proxy;
 pub mod record;
 mod setup;
+pub mod terminal;
 pub mod tls;
 
 use std::fs;

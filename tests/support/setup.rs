@@ -1,6 +1,6 @@
 //! How a run begins: its folder, configuration, arguments, environment, and whether it is process 1.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use super::log::Log;
 use super::processes::{self, Mark, VARIABLE};
+use super::terminal::Terminal;
 use super::{DEADLINE, LOOK_EVERY, Pilot, record};
 
 /// The control socket's name in the folder of a run.
@@ -29,6 +30,10 @@ pub struct Setup {
     within: Vec<String>,
     world: World,
     unread: bool,
+    /// Its standard input, if that is a terminal.
+    stdin: Option<File>,
+    /// Its standard output, if that is a terminal.
+    stdout: Option<File>,
 }
 
 /// Where the program runs.
@@ -53,6 +58,8 @@ impl Setup {
             within: vec![],
             world: World::Ours,
             unread: false,
+            stdin: None,
+            stdout: None,
         }
     }
 
@@ -100,6 +107,31 @@ impl Setup {
         self
     }
 
+    /// As the leader of a session whose controlling terminal is this one, at its standard input.
+    pub fn at_terminal(mut self, terminal: &Terminal) -> Self {
+        self.within = ["setsid", "--ctty"].map(Into::into).into();
+        self.on_terminal(terminal)
+    }
+
+    /// As a job of a shell with job control, at this terminal; the script runs the program as `"$@"`.
+    pub fn below_shell(mut self, terminal: &Terminal, script: &str) -> Self {
+        let words = ["setsid", "--ctty", "bash", "--norc", "--noprofile", "-ic", script, "bash"];
+        self.within = words.map(Into::into).into();
+        self.on_terminal(terminal)
+    }
+
+    /// With this terminal as its standard input.
+    pub fn on_terminal(mut self, terminal: &Terminal) -> Self {
+        self.stdin = Some(terminal.open());
+        self
+    }
+
+    /// With this terminal as its standard input and output. Nothing of its log is seen then.
+    pub fn wholly_on_terminal(mut self, terminal: &Terminal) -> Self {
+        self.stdout = Some(terminal.open());
+        self.on_terminal(terminal)
+    }
+
     /// With a standard output that nobody reads, so that it is full soon.
     pub fn with_unread_output(mut self) -> Self {
         self.unread = true;
@@ -134,7 +166,9 @@ impl Setup {
         command.args(&self.arguments);
         command.env_remove("CONTAINERPILOT").env(VARIABLE, self.dir());
         command.envs(self.environment.iter().cloned());
-        command.current_dir(self.dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stdin = self.stdin.as_ref().map_or_else(Stdio::null, |file| file.try_clone().unwrap().into());
+        let stdout = self.stdout.as_ref().map_or_else(Stdio::piped, |file| file.try_clone().unwrap().into());
+        command.current_dir(self.dir()).stdin(stdin).stdout(stdout).stderr(Stdio::piped());
         command
     }
 

@@ -129,6 +129,11 @@ pub enum Action {
     Kill(ExecutionId),
     /// Add the duration of a try to the metrics.
     Measure(Duration),
+    /// Show users why the try failed, or that it passed.
+    Show {
+        /// Why it failed.
+        failure: Option<String>,
+    },
     /// Publish whether the try passed, for jobs that wait for it.
     PublishOutcome {
         /// Whether it did.
@@ -328,6 +333,7 @@ impl State {
         let Some(round) = self.round.filter(|round| began >= round.since) else { return actions };
         let passed = outcome.is_ok();
         actions.push(Action::Measure(now.since(began)));
+        actions.push(Action::Show { failure: outcome.err().map(str::to_owned) });
         actions.push(Action::PublishOutcome { passed });
         let before = self.progress.verdict;
         self.progress = self.progress.after(&self.spec, passed, now.since(round.since));

@@ -17,14 +17,17 @@ use crate::messages::moment::{ClockReading, Moment, WallTime};
 use crate::messages::process::{ExecutionId, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
 
+mod account;
 mod advertisement;
 mod backoff;
 mod calendar;
 mod commands;
+mod crash_reason;
 mod crashes;
 mod executions;
 mod health;
 pub mod lifecycle;
+mod readiness;
 mod reasons;
 mod reporting;
 mod restarts;
@@ -34,6 +37,7 @@ mod tests;
 mod timers;
 pub mod trigger;
 
+use account::Beginnings;
 use advertisement::Advertisement;
 use calendar::Calendar;
 use executions::Execution;
@@ -56,6 +60,8 @@ pub struct State {
     advertisement: Option<Advertisement>,
     /// The execution under way, or the last one.
     execution: Option<Execution>,
+    /// The execution under way can be used.
+    ready: bool,
     /// The process is to start as soon as the log has room for its output.
     awaits_log: bool,
     /// The timer of the phase, and how long it lasts.
@@ -80,6 +86,10 @@ pub struct State {
     last_outcome: Option<u8>,
     /// The restart rules exclude a restart after the last execution.
     is_last_run: bool,
+    /// Why the restart rules exclude it, where the settings alone do not tell.
+    no_restart: Option<String>,
+    /// How its first execution went.
+    beginnings: Beginnings,
     /// The restarts that count, if `restarts.per` limits them.
     restarted: Window,
     /// Why it gave up before its first run.
@@ -94,8 +104,8 @@ pub struct State {
     stop_reason: Option<StopReason>,
     /// Executions since it was configured.
     runs: u64,
-    /// The phase and health that the Pilot knows, and whether the job returns from that phase.
-    reported: Option<(Phase, bool, Health)>,
+    /// The phase, health and readiness that the Pilot knows, and whether the job returns from that phase.
+    reported: Option<(Phase, bool, Health, bool)>,
     /// It is over and not needed any more: what still comes is ignored.
     retired: bool,
 }
@@ -169,6 +179,8 @@ pub enum Action {
     End(ExecutionId, Signal),
     /// Send a signal to the processes of an execution.
     Signal(ExecutionId, Signal),
+    /// Send a signal to the main process of an execution.
+    Forward(ExecutionId, Signal),
     /// Publish an event of the job, and report [`Input::Published`] at once.
     Publish {
         /// The code of the event.
@@ -228,10 +240,11 @@ impl State {
     pub fn new(spec: Arc<JobSpec>, generation: u64, host: &str) -> Self {
         Self {
             life: lifecycle::State::new(),
-            listener: Listener::new(spec.when.trigger.clone()),
+            listener: Listener::new(spec.when.beginning()),
             checks: Checks::new(spec.health.len()),
             advertisement: Advertisement::new(&spec, host),
             execution: None,
+            ready: false,
             awaits_log: false,
             timer: None,
             schedule: None,
@@ -245,6 +258,8 @@ impl State {
             last_exit: None,
             last_outcome: None,
             is_last_run: false,
+            no_restart: None,
+            beginnings: Beginnings::default(),
             restarted: Window::default(),
             never_ran: None,
             ended: None,
@@ -276,10 +291,19 @@ impl State {
         (cause, has_hold): (Option<u64>, bool),
         list: &mut Actions,
     ) {
-        if key.code == EventCode::Startup && self.schedule.is_none() && self.calendar.is_none() {
-            self.schedule_from_startup(now, list);
+        let before = (self.listener.missing(), self.gives_up_in_time());
+        let is_triggered = self.listener.observe(&key);
+        let is_begun = self.schedule.is_some() || self.calendar.is_some();
+        let begins =
+            if self.spec.when.after.is_empty() { key.code == EventCode::Startup } else { is_triggered };
+        if begins && !is_begun {
+            self.schedule_from_beginning(now, list);
         }
-        if !self.listener.observe(&key) {
+        if !is_triggered {
+            // Users see which of several are still missing, and until when it waits.
+            if before != (self.listener.missing(), self.gives_up_in_time()) {
+                list.push(Action::Show);
+            }
             return;
         }
         if self.spec.when.waits_for_clock() {
@@ -320,6 +344,9 @@ impl State {
         }
         if before != Phase::Running && next.phase == Phase::Running {
             self.begin_advertisement(list);
+            if self.spec.exec.is_none() {
+                self.ready_by_start(list);
+            }
         }
         self.settle(list);
         if self.awaits_log && next.phase != Phase::Running {
@@ -412,6 +439,7 @@ impl Machine for State {
             Input::ClockRead(reading) => self.clock_read(reading, list),
         }
         self.note_restarts(now);
+        self.note_beginnings(now);
         actions
     }
 }

@@ -1,10 +1,13 @@
 //! What the control plane asks of the Pilot.
 
+use std::sync::Arc;
+
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::Pilot;
 use super::machine::{Input, Reply};
+use crate::actors::web_server::inquiry::{Inquire, Knowledge};
 use crate::config::exec_limits::{ExecLimits, cost_of_job, length};
 use crate::config::spec::Environment;
 use crate::messages::control::{
@@ -60,6 +63,16 @@ impl Handler<SetMaintenance> for Pilot {
     fn handle(&mut self, SetMaintenance(on): SetMaintenance, ctx: &mut Context<Self>) -> Self::Result {
         let reply = self.ask(|request| Input::MaintenanceSet(request, on), ctx);
         Box::pin(async { matches!(reply.await, Ok(Reply::Maintenance(true))) })
+    }
+}
+
+impl Handler<Inquire> for Pilot {
+    type Result = MessageResult<Inquire>;
+
+    fn handle(&mut self, Inquire(job): Inquire, _: &mut Context<Self>) -> Self::Result {
+        let machine = self.driver.machine();
+        let awaited = job.map(|job| machine.prospects(&job)).unwrap_or_default();
+        MessageResult(Knowledge { spec: Arc::clone(machine.spec()), awaited })
     }
 }
 

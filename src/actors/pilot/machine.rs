@@ -19,10 +19,12 @@ use crate::messages::signal::Signal;
 mod by_hand;
 mod changeover;
 mod facts;
+mod forwarding;
 mod member;
 mod members;
 mod needs;
 mod plan;
+mod prospects;
 mod reload;
 mod review;
 mod shutdown;
@@ -304,6 +306,9 @@ impl State {
 
     fn signal(&mut self, now: Moment, signal: Signal) -> Vec<Action> {
         let event = EventKey { code: EventCode::Signal, source: Source::Signal(signal) };
+        if let Some(actions) = self.forward(signal, &event) {
+            return actions;
+        }
         match signals::meaning(signal, &self.spec.shutdown_signals) {
             Meaning::ShutDown => self.interrupt(now, signal),
             Meaning::HangUp => self.hang_up(event),
@@ -319,7 +324,7 @@ impl State {
 
     /// SIGHUP is an event if some job waits for it, else it asks for a reload.
     fn hang_up(&mut self, event: EventKey) -> Vec<Action> {
-        if self.spec.jobs.iter().any(|job| job.when.trigger.keys().contains(&event)) {
+        if self.is_awaited(&event) {
             vec![Action::Publish(event)]
         } else if self.is_shutting_down() {
             vec![Action::log(Severity::Warning, "SIGHUP received: no reload while shutting down")]

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use slog::Logger;
+use slog::{Logger, warn};
 
 use super::Pilot;
 use crate::actors::health_check::{CheckResources, HealthCheck};
@@ -16,6 +16,7 @@ use crate::config::spec::{CheckSpec, JobSpec, WatchSpec};
 use crate::messages::bus::{Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::event::EventKey;
 use crate::messages::job::JobCommand;
+use crate::process::has_terminal;
 
 /// What jobs and their checks are created with.
 pub struct JobFactory {
@@ -54,6 +55,10 @@ impl JobFactory {
 
 impl Pilot {
     pub(super) fn start_job(&mut self, spec: &Arc<JobSpec>, generation: u64) {
+        if spec.tty && !has_terminal() {
+            let text = "has no terminal, since the program has none: `docker run` needs -it for that";
+            warn!(self.resources.log.logger(), "{text}"; "job" => &*spec.name);
+        }
         let job = self.resources.jobs.create(spec, generation, self.resources.log.logger());
         self.jobs.insert(spec.name.clone(), job);
     }

@@ -182,8 +182,12 @@ pub enum Input {
     },
     /// An owner sends a signal to an execution.
     SignalAsked(ExecutionId, Signal),
+    /// An owner sends a signal to the main process of an execution.
+    ForwardAsked(ExecutionId, Signal),
     /// A child has ended that is no longer being started. It is reaped when the actions of this input are performed.
     ChildExited(Pid, ExitStatus),
+    /// The child at the terminal was stopped by a signal.
+    ChildStopped(Pid, Signal),
     /// Children were reaped; zombies count as members of their groups.
     Looked(Survey),
     /// The time to look at what is left of executions has come; zombies do not count as members.
@@ -283,6 +287,23 @@ impl State {
             }
         }
     }
+
+    /// Undoes Ctrl-Z of a job that is no shell: nobody is there who could continue it.
+    fn continue_stopped(&self, pid: Pid, signal: Signal) -> Vec<Action> {
+        let execution = self.running.get(&pid).and_then(|id| self.executions.get(id));
+        let Some(execution) = execution.filter(|_| signal == Signal::TSTP) else { return vec![] };
+        let text = "was stopped by Ctrl-Z and goes on: no shell is there to continue it".to_owned();
+        let log = Action::Log(Severity::Info, Some(execution.name.label.clone()), text);
+        vec![Action::SignalGroup(pid, Signal::CONT), log]
+    }
+
+    /// Sends a signal to the main process of an execution, now or once its program runs; then it is alone in its group.
+    fn forward(&mut self, id: ExecutionId, signal: Signal) -> Option<Action> {
+        match &self.executions.get(&id)?.stage {
+            Stage::Starting(_) => self.signal(id, signal),
+            Stage::Running(child) => Some(Action::SignalChild(child.pid, signal)),
+        }
+    }
 }
 
 impl Machine for State {
@@ -300,7 +321,9 @@ impl Machine for State {
                 self.end(execution, signal, is_cancelled, pid)
             }
             Input::SignalAsked(id, signal) => self.signal(id, signal).into_iter().collect(),
+            Input::ForwardAsked(id, signal) => self.forward(id, signal).into_iter().collect(),
             Input::ChildExited(pid, status) => self.note_exit(pid, status),
+            Input::ChildStopped(pid, signal) => self.continue_stopped(pid, signal),
             Input::Looked(survey) => self.look(now, &survey),
             Input::Swept(survey) => self.sweep(now, &survey),
             Input::GroupIsEmpty(id) => self.forget_group(id),

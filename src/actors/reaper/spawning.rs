@@ -13,7 +13,7 @@ use super::Reaper;
 use super::machine::{Failure, Input, SLOW_AFTER, Settlement, TELL_AFTER};
 use crate::logging::{ChildOutput, Label, OutputStream};
 use crate::messages::process::{ExecutionId, Pid};
-use crate::process::{SpawnOutcome, Spawned, Spawning};
+use crate::process::{Output, SpawnOutcome, Spawned, Spawning};
 use crate::reason::reason;
 
 type Outcome = oneshot::Receiver<SpawnOutcome>;
@@ -23,6 +23,9 @@ impl Reaper {
         let order = self.handles.get_mut(&execution).and_then(|handles| handles.order.take());
         let launch = order.and_then(|order| order.describe(&self.environ.borrow(), &self.running));
         let Some(launch) = launch else { return };
+        if launch.output == Output::Terminal {
+            self.at_terminal = Some(execution);
+        }
         let Spawning { progress, outcome } = self.kernel.spawn(launch);
         self.starts.insert(execution, progress);
         await_outcome(execution, outcome, SLOW_AFTER, Self::await_slow_start, ctx);

@@ -54,7 +54,7 @@ fn a_reload_touches_only_what_changed() {
         scene.signal(Signal::TERM);
     });
     assert_eq!((scene.fake.runs("same"), scene.fake.runs("changed"), scene.fake.runs("new")), (1, 2, 1));
-    assert_eq!(scene.events_of("changed")[..3], ["stopping", "exitFailed", "stopped"]);
+    assert_eq!(scene.events_of("changed")[..4], ["ready", "stopping", "exitFailed", "stopped"]);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_job_stopped_by_hand_stays_so_until_it_is_started_by_hand() {
         assert_eq!((scene.phase("app"), scene.fake.runs("app")), (Phase::Running, 2));
         scene.signal(Signal::TERM);
     });
-    assert_eq!(scene.events_of("app")[..3], ["stopping", "exitFailed", "stopped"]);
+    assert_eq!(scene.events_of("app")[..4], ["ready", "stopping", "exitFailed", "stopped"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn jobs_without_when_start_at_startup_and_the_program_ends_when_all_are_complete
         |_| async {},
     );
     assert_eq!(status, 0);
-    assert_eq!(scene.events_of("a"), ["exitSuccess", "stopping", "stopped"]);
+    assert_eq!(scene.events_of("a"), ["ready", "exitSuccess", "stopping", "stopped"]);
     assert_eq!(scene.events()[0], "global startup");
 }
 

@@ -12,7 +12,7 @@ fn shutdown_stops_every_job_and_ends_as_soon_as_all_are_gone() {
     assert_eq!(status, 0);
     assert!(scene.elapsed() < Duration::from_millis(1100), "{:?}", scene.elapsed());
     for name in ["a", "b"] {
-        assert_eq!(scene.events_of(name), ["stopping", "exitFailed", "stopped"]);
+        assert_eq!(scene.events_of(name), ["ready", "stopping", "exitFailed", "stopped"]);
         assert!(scene.at("global shutdown") < scene.at(&format!("{name} stopping")));
     }
 }
@@ -74,7 +74,7 @@ fn an_immediate_budget_kills_at_once() {
         scene.signal(Signal::TERM);
     });
     assert_eq!(scene.fake.signals_to("a"), [Signal::KILL]);
-    assert_eq!(scene.events_of("a"), ["stopping", "exitFailed", "stopped"]);
+    assert_eq!(scene.events_of("a"), ["ready", "stopping", "exitFailed", "stopped"]);
 }
 
 #[test]
@@ -227,5 +227,5 @@ fn that_a_stopping_job_fails_its_checks_is_no_news() {
         scene.settle().await;
         scene.fake.set("check", Manner::Ends(1, 1));
     });
-    assert_eq!(scene.events_of("app"), ["healthy", "stopping", "exitSuccess", "stopped"]);
+    assert_eq!(scene.events_of("app"), ["healthy", "ready", "stopping", "exitSuccess", "stopped"]);
 }

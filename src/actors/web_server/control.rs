@@ -1,15 +1,14 @@
 //! The routes of the control socket.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::web::{Data, Path, Payload, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 
-use super::AppState;
 use super::reply::{Failure, Reply, done, json, kind, object, resource};
-use super::{crashes, logs, report, status};
+use super::{AppState, crashes, insight, logs, report, status};
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
 use crate::messages::signal::Signal;
 
@@ -28,6 +27,7 @@ pub fn routes(config: &mut ServiceConfig) {
     config
         .service(resource("/v3/ping", PING, ping))
         .service(resource("/v3/status", QUERY, whole_status))
+        .service(resource("/v3/ready", QUERY, insight::ready))
         .service(resource("/v3/events", QUERY, events))
         .service(resource("/v3/logs", QUERY, logs::logs))
         .service(resource("/v3/crashes", QUERY, crashes::of_all))
@@ -42,7 +42,9 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(resource("/v3/jobs/{name:.+}/start", COMMAND, job(JobOrder::Start)))
         .service(resource("/v3/jobs/{name:.+}/stop", COMMAND, job(JobOrder::Stop)))
         .service(resource("/v3/jobs/{name:.+}/restart", COMMAND, job(JobOrder::Restart)))
-        .service(resource("/v3/jobs/{name:.+}/signal", COMMAND, signal));
+        .service(resource("/v3/jobs/{name:.+}/signal", COMMAND, signal))
+        .service(resource("/v3/jobs/{name:.+}/why", QUERY, insight::why))
+        .service(resource("/v3/graph", QUERY, insight::graph));
 }
 
 async fn ping() -> HttpResponse {
@@ -50,7 +52,7 @@ async fn ping() -> HttpResponse {
 }
 
 async fn whole_status(state: Data<AppState>) -> HttpResponse {
-    json(StatusCode::OK, &status::whole(&state.board.read(), state.started.elapsed()))
+    json(StatusCode::OK, &status::whole(&state.board.read(), state.started.elapsed(), SystemTime::now()))
 }
 
 async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {

@@ -2,7 +2,7 @@
 //! that it has sent. A client that reads too slowly loses the events that are no longer kept, and is told so.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::fmt::Write;
 use std::rc::Rc;
@@ -21,6 +21,8 @@ use crate::messages::event::{Detail, Event};
 const KEPT: usize = 10_000;
 /// The number of events in one chunk of a response.
 const PER_CHUNK: usize = 100;
+/// The number of events that are looked at for a chain of causes.
+const CHAIN_SEARCH: usize = 1000;
 
 /// The last events.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +63,24 @@ impl EventLog {
     pub fn last(&self, most: usize) -> Vec<Arc<Event>> {
         let kept = self.0.kept.borrow();
         kept.events.iter().skip(kept.events.len().saturating_sub(most)).cloned().collect()
+    }
+
+    /// The events with these numbers and those that led to them, oldest first; at most `most`, the newest.
+    pub fn chain(&self, numbers: &[u64], most: usize) -> Vec<Arc<Event>> {
+        let kept = self.0.kept.borrow();
+        let mut found: BTreeMap<u64, Arc<Event>> = BTreeMap::new();
+        for number in numbers {
+            let mut next = Some(*number);
+            // A cause is older than its effect, so this ends.
+            while let Some(number) = next.filter(|number| !found.contains_key(number)) {
+                let Ok(at) = kept.events.binary_search_by_key(&number, |event| event.sequence) else { break };
+                let Some(event) = kept.events.get(at).filter(|_| found.len() < CHAIN_SEARCH) else { break };
+                found.insert(number, Arc::clone(event));
+                next = event.cause;
+            }
+        }
+        let surplus = found.len().saturating_sub(most);
+        found.into_values().skip(surplus).collect()
     }
 
     /// There will be no more events: every stream ends after the last one.
@@ -232,6 +252,23 @@ mod tests {
         assert!(all.starts_with(": the events up to 500 are no longer known\n\nid: 501\n"), "{all:.100}");
         assert_eq!(all.matches("data: ").count(), 10_000);
         assert!(text(log.stream(Some(500), false)).starts_with("id: 501\n"));
+    }
+
+    #[test]
+    fn a_chain_goes_back_from_an_event_to_its_first_cause() {
+        let log = EventLog::default();
+        for (sequence, cause) in
+            [(1, None), (2, Some(1)), (3, None), (4, Some(2)), (5, Some(3)), (6, Some(99))]
+        {
+            log.push(Arc::new(Event { cause, ..Arc::unwrap_or_clone(event(sequence)) }));
+        }
+        let chain = |numbers: &[u64], most| -> Vec<u64> {
+            log.chain(numbers, most).iter().map(|event| event.sequence).collect()
+        };
+        assert_eq!(chain(&[4], 10), [1, 2, 4]);
+        assert_eq!(chain(&[4, 5, 2], 10), [1, 2, 3, 4, 5]);
+        assert_eq!(chain(&[4, 5], 2), [4, 5], "the newest");
+        assert_eq!(chain(&[6, 77], 10), [6], "what is no longer known ends it");
     }
 
     #[tokio::test]

@@ -6,8 +6,10 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::readiness::reason_not_ready;
+use crate::explain;
 use crate::logging::time::TimeText;
 use crate::messages::health::Verdict;
+use crate::messages::job::Phase;
 use crate::messages::status::{JobStatus, Overview, WatchStatus};
 
 /// Our version.
@@ -19,9 +21,13 @@ pub fn time(time: SystemTime) -> String {
 }
 
 /// The whole status, for the control socket.
-pub fn whole(overview: &Overview, uptime: Duration) -> Value {
-    let jobs: Vec<Value> =
-        overview.jobs_in_order().into_iter().map(|(name, status)| job(name, status)).collect();
+pub fn whole(overview: &Overview, uptime: Duration, now: SystemTime) -> Value {
+    let reason = |name: &str| explain::reason(overview, name, now);
+    let jobs: Vec<Value> = overview
+        .jobs_in_order()
+        .into_iter()
+        .map(|(name, status)| job(name, status, reason(name).as_deref()))
+        .collect();
     let watches: Vec<Value> =
         overview.watches_in_order().into_iter().map(|(name, status)| watch(name, status)).collect();
     json!({
@@ -35,7 +41,7 @@ pub fn whole(overview: &Overview, uptime: Duration) -> Value {
     })
 }
 
-fn job(name: &str, job: &JobStatus) -> Value {
+fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
     let check =
         |(name, verdict): &(Arc<str>, Verdict)| json!({ "name": &**name, "status": verdict_name(*verdict) });
     json!({
@@ -46,13 +52,21 @@ fn job(name: &str, job: &JobStatus) -> Value {
         "checks": job.checks.iter().map(check).collect::<Vec<_>>(),
         "pid": job.pid,
         "restarts": job.restarts,
+        "runs": job.account.runs,
         "lastExit": job.last_exit.as_ref().map(|(status, words)| json!({ "status": status, "reason": words })),
         "advertised": job.advertised.as_ref().map(|(address, port)| json!({ "address": address, "port": port })),
         "essential": job.essential,
         "required": job.required,
         "neverRan": job.never_ran,
         "nextRun": job.next_run.map(time),
+        "nextTry": next_try(job).map(time),
+        "reason": reason,
     })
+}
+
+/// When a job that does not run is started next.
+fn next_try(job: &JobStatus) -> Option<SystemTime> {
+    job.account.until.filter(|_| job.phase == Phase::Delayed).or(job.next_run)
 }
 
 fn watch(name: &str, watch: &WatchStatus) -> Value {
@@ -96,10 +110,17 @@ pub fn in_containerpilots_form(overview: &Overview) -> Value {
 
 /// The jobs that are not ready, each with the reason. An orchestrator should send no traffic while there are any.
 pub fn not_ready(overview: &Overview, now: SystemTime) -> Vec<Value> {
-    let entry = |(name, job): (&Arc<str>, &JobStatus)| {
-        let reason = reason_not_ready(job, now)?;
-        let (state, health) = (job.state(), job.health.to_string());
-        Some(json!({ "name": &**name, "state": state, "health": health, "reason": reason }))
-    };
-    overview.jobs_in_order().into_iter().filter_map(entry).collect()
+    overview.jobs_in_order().into_iter().filter_map(|(name, job)| not_ready_entry(name, job, now)).collect()
+}
+
+/// Those of these jobs that are not ready, whether the container needs them or not.
+pub fn not_ready_of(jobs: &[(&str, &JobStatus)], now: SystemTime) -> Vec<Value> {
+    let required = |job: &JobStatus| JobStatus { required: true, ..job.clone() };
+    jobs.iter().filter_map(|(name, job)| not_ready_entry(name, &required(job), now)).collect()
+}
+
+fn not_ready_entry(name: &str, job: &JobStatus, now: SystemTime) -> Option<Value> {
+    let reason = reason_not_ready(job, now)?;
+    let (state, health) = (job.state(), job.health.to_string());
+    Some(json!({ "name": name, "state": state, "health": health, "reason": reason }))
 }

@@ -10,9 +10,9 @@ use serde_json::json;
 use super::AppState;
 use super::reply::{json, resource};
 use super::status;
-use crate::metrics::Scene;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::ProcessUse;
+use crate::metrics::{LogUse, Scene};
 
 /// Some load balancers send HEAD.
 const QUERY: &[Method] = &[Method::GET, Method::HEAD];
@@ -40,6 +40,10 @@ pub fn exposition(state: &AppState, format: Format) -> String {
         queued: state.queued.get(),
         process: ProcessUse::read(),
         now: Instant::now(),
+        log: state.sink.as_ref().map(|sink| {
+            let usage = sink.usage();
+            LogUse { bytes: usage.bytes, stalls: usage.stalls, is_stalled: usage.is_stalled }
+        }),
     };
     state.recorder.metrics().expose(format, &scene)
 }

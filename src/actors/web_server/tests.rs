@@ -6,6 +6,7 @@ mod pipelined;
 mod telemetry;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -77,6 +78,14 @@ impl Handler<ChangeEnvironment> for Stub {
     }
 }
 
+impl Handler<Inquire> for Stub {
+    type Result = MessageResult<Inquire>;
+
+    fn handle(&mut self, _: Inquire, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(inquiry::Knowledge { spec: Arc::new(Spec::default()), awaited: BTreeMap::new() })
+    }
+}
+
 /// The web server's inside, and what the Pilot would have heard.
 struct Scenery {
     state: Data<AppState>,
@@ -122,7 +131,8 @@ fn state(pilot: Stub) -> AppState {
             reload: pilot.clone().recipient(),
             job: pilot.clone().recipient(),
             maintenance: pilot.clone().recipient(),
-            environment: pilot.recipient(),
+            environment: pilot.clone().recipient(),
+            inquiry: pilot.recipient(),
         },
         board: Board::default(),
         recorder: Recorder::default(),
@@ -132,6 +142,7 @@ fn state(pilot: Stub) -> AppState {
         spec: RefCell::default(),
         queued: Rc::new(Cell::new(0)),
         started: Instant::now(),
+        sink: None,
     }
 }
 

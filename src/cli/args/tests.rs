@@ -1,4 +1,5 @@
 use super::*;
+use crate::cli::request::GraphFormat;
 
 fn parsed(line: &str) -> Result<Request, clap::Error> {
     parse(line.split(' ').map(OsString::from), false)
@@ -143,17 +144,53 @@ fn client_flags_become_requests() {
 }
 
 #[test]
+fn ready_takes_any_number_of_jobs() {
+    let ready = |jobs: &[&str], wait: Option<u64>| ClientRequest::Ready {
+        jobs: jobs.iter().map(|name| (*name).to_owned()).collect(),
+        wait: wait.map(Duration::from_secs),
+    };
+    for (line, expected) in [
+        ("cp -ready", ready(&[], None)),
+        ("cp -ready -wait 30s", ready(&[], Some(30))),
+        ("cp -ready app db", ready(&["app", "db"], None)),
+        ("cp -ready app db -wait 2m", ready(&["app", "db"], Some(120))),
+        ("cp -ready app -wait=5", ready(&["app"], Some(5))),
+    ] {
+        assert_eq!(client(line), expected, "{line}");
+    }
+    assert!(parsed("cp -wait 3s").is_err());
+    assert!(parsed("cp -ready -wait soon").is_err());
+    assert!(parsed("cp -ready -ping").is_err());
+}
+
+#[test]
 fn commands_become_requests() {
     let job = |name: &str, order| ClientRequest::Job(ControlJob { name: name.to_owned(), order });
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let status = |jobs: &[&str], format, watch| ClientRequest::Status { jobs: names(jobs), format, watch };
+    let orders = |jobs: &[&str], order, wait: Option<u64>| ClientRequest::Orders {
+        names: names(jobs),
+        order,
+        wait: wait.map(Duration::from_secs),
+    };
+    let why = |format| ClientRequest::Why { job: "app".to_owned(), format };
     for (line, expected) in [
-        ("cp status", ClientRequest::Status { format: Format::Human }),
-        ("cp status -format json", ClientRequest::Status { format: Format::Json }),
+        ("cp status", status(&[], Format::Human, false)),
+        ("cp status -format json", status(&[], Format::Json, false)),
         ("cp events", ClientRequest::Events { since: None, follow: false }),
         ("cp events -f", ClientRequest::Events { since: None, follow: true }),
         ("cp events -since 7 -follow", ClientRequest::Events { since: Some(7), follow: true }),
-        ("cp start app", job("app", JobOrder::Start)),
-        ("cp stop app", job("app", JobOrder::Stop)),
-        ("cp restart app", job("app", JobOrder::Restart)),
+        ("cp status a b", status(&["a", "b"], Format::Human, false)),
+        ("cp status -watch", status(&[], Format::Human, true)),
+        ("cp start app", orders(&["app"], JobOrder::Start, Some(60))),
+        ("cp stop a b -no-wait", orders(&["a", "b"], JobOrder::Stop, None)),
+        ("cp restart -wait 5s app", orders(&["app"], JobOrder::Restart, Some(5))),
+        ("cp why app", why(Format::Human)),
+        ("cp why app -format json", why(Format::Json)),
+        ("cp when", ClientRequest::When { jobs: vec![] }),
+        ("cp when app", ClientRequest::When { jobs: names(&["app"]) }),
+        ("cp graph", ClientRequest::Graph { format: GraphFormat::Text }),
+        ("cp graph -format svg", ClientRequest::Graph { format: GraphFormat::Svg }),
         ("cp signal app hup", job("app", JobOrder::Signal(Signal::HUP))),
     ] {
         assert_eq!(client(line), expected, "{line}");
@@ -282,7 +319,7 @@ fn words_are_a_usage_error_where_no_configuration_is_named_or_something_else_is_
 #[test]
 fn a_word_too_many_after_a_command_is_not_taken_for_a_program() {
     for line in
-        ["cp restart app once", "cp -config F restart app once", "cp status app", "cp -socket S stop a b"]
+        ["cp why app once", "cp -config F why app once", "cp graph app", "cp -socket S signal a hup b"]
     {
         let error = usage_error(line);
         assert!(error.contains("unexpected argument") && !error.contains("--\u{20}"), "{line}: {error}");

@@ -1,5 +1,7 @@
 //! Values of arguments: from text to what they mean, or to what was expected.
 
+use std::time::Duration;
+
 use crate::config::duration::GoDuration;
 use crate::messages::signal::Signal;
 
@@ -41,4 +43,11 @@ pub(super) fn age(text: &str) -> Result<String, String> {
         Ok(Some(_)) => Ok(text.to_owned()),
         Ok(None) | Err(_) => Err("expected a duration such as 90s, 5m or 1h30m".to_owned()),
     }
+}
+
+/// A time such as `30s` or `5m`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || format!("expected a time such as 30s or 5m, found {text:?}");
+    let time = GoDuration::parse_config(text).map_err(|_| expected())?;
+    time.as_std().ok_or_else(expected)
 }

@@ -17,14 +17,8 @@ const GAP: usize = 2;
 pub fn render(status: &Value, width: Option<usize>) -> String {
     let mut text = summary(status);
     text.push('\n');
-    let mut head = vec!["JOB", "STATE", "HEALTH", "PID", "RESTARTS", "LAST EXIT", "SINCE"];
-    let mut jobs = rows(&status["jobs"], job);
-    let next_runs = rows(&status["jobs"], |job| vec![second(&job["nextRun"])]);
-    // Only jobs with a schedule have one.
-    if next_runs.iter().flatten().any(|next| next != "-") {
-        head.push("NEXT RUN");
-        jobs.iter_mut().zip(next_runs).for_each(|(row, next)| row.extend(next));
-    }
+    let head = ["JOB", "STATE", "HEALTH", "PID", "RESTARTS", "LAST EXIT", "SINCE", "REASON"];
+    let jobs = rows(&status["jobs"], job);
     text.push_str(&table(&head, jobs, width));
     let watches = rows(&status["watches"], watch);
     if !watches.is_empty() {
@@ -62,15 +56,23 @@ fn job(job: &Value) -> Vec<String> {
     let health = if failing.is_empty() { health } else { format!("{health} ({failing})") };
     let since = second(&job["since"]);
     // A complete job has done its work; one that never ran has not.
-    let (state, last_exit) = match job["neverRan"].as_str() {
-        Some(reason) => ("never ran".to_owned(), printable(reason)),
-        None => (word(&job["state"]), job.pointer("/lastExit/reason").map_or("-".to_owned(), word)),
-    };
-    vec![word(&job["name"]), state, health, word(&job["pid"]), word(&job["restarts"]), last_exit, since]
+    let state = if job["neverRan"].is_null() { word(&job["state"]) } else { "never ran".to_owned() };
+    let last_exit = job.pointer("/lastExit/reason").map_or("-".to_owned(), word);
+    let reason = job["reason"].as_str().map(printable).unwrap_or_default();
+    vec![
+        word(&job["name"]),
+        state,
+        health,
+        word(&job["pid"]),
+        word(&job["restarts"]),
+        last_exit,
+        since,
+        reason,
+    ]
 }
 
 /// A time without the fraction of its second.
-fn second(time: &Value) -> String {
+pub fn second(time: &Value) -> String {
     let text = word(time);
     text.split_once('.').map_or(text.clone(), |(second, _)| format!("{second}Z"))
 }
@@ -87,7 +89,8 @@ fn watch(watch: &Value) -> Vec<String> {
     vec![word(&watch["name"]), instances]
 }
 
-fn word(value: &Value) -> String {
+/// A value in a cell.
+pub fn word(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => printable(text),
@@ -107,7 +110,7 @@ fn span(time: Duration) -> String {
 }
 
 /// Columns as wide as their widest word, two spaces apart; words of users are cut if a line would be too long.
-fn table(head: &[&str], rows: Vec<Vec<String>>, width: Option<usize>) -> String {
+pub fn table(head: &[&str], rows: Vec<Vec<String>>, width: Option<usize>) -> String {
     let titles = head.iter().map(|word| (*word).to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
     let column = |(index, title): (usize, &&str)| {
@@ -159,7 +162,8 @@ mod tests {
             "jobs": [
                 {"name": "app", "state": "running", "health": "unhealthy", "pid": 7, "restarts": 2,
                  "checks": [{"name": "http", "status": "failing"}, {"name": "tcp", "status": "passing"}],
-                 "lastExit": {"status": 1, "reason": "exited with 1"}, "since": "2026-11-15T02:43:00.123456789Z"},
+                 "lastExit": {"status": 1, "reason": "exited with 1"}, "since": "2026-11-15T02:43:00.123456789Z",
+                 "reason": "http: answered 500"},
                 {"name": "setup", "state": "complete", "health": "unknown", "pid": null, "restarts": 0,
                  "checks": [], "lastExit": null, "since": "2026-11-15T02:43:00.123456789Z"},
             ],
@@ -173,8 +177,8 @@ mod tests {
             "\
 containerpilot 1.0.0, up 1h2m, in maintenance
 
-JOB    STATE     HEALTH            PID  RESTARTS  LAST EXIT      SINCE
-app    running   unhealthy (http)  7    2         exited with 1  2026-11-15T02:43:00Z
+JOB    STATE     HEALTH            PID  RESTARTS  LAST EXIT      SINCE                 REASON
+app    running   unhealthy (http)  7    2         exited with 1  2026-11-15T02:43:00Z  http: answered 500
 setup  complete  unknown           -    0         -              2026-11-15T02:43:00Z
 
 WATCH  INSTANCES
@@ -190,7 +194,7 @@ mq     unknown
             "version": "1", "uptime": 1.0, "consul": {"trouble": "it cannot be reached: Connection refused"},
             "jobs": [{"name": "app", "state": "complete", "health": "unknown", "pid": null, "restarts": 0, "checks": [],
                       "lastExit": null, "neverRan": "\"migrate exitSuccess\" can no longer come",
-                      "since": "2026-11-15T02:43:00.1Z"}],
+                      "reason": "never ran: migrate failed", "since": "2026-11-15T02:43:00.1Z"}],
         });
         assert_eq!(
             render(&status, None),
@@ -198,8 +202,8 @@ mq     unknown
 containerpilot 1, up 1s
 Consul is in trouble: it cannot be reached: Connection refused
 
-JOB  STATE      HEALTH   PID  RESTARTS  LAST EXIT                                 SINCE
-app  never ran  unknown  -    0         \"migrate exitSuccess\" can no longer come  2026-11-15T02:43:00Z
+JOB  STATE      HEALTH   PID  RESTARTS  LAST EXIT  SINCE                 REASON
+app  never ran  unknown  -    0         -          2026-11-15T02:43:00Z  never ran: migrate failed
 "
         );
     }

@@ -28,6 +28,14 @@ pub(in crate::config) fn lonely_script(words: &[String]) -> Option<&str> {
     }
 }
 
+/// Whether a command is a shell that reads commands from its terminal: it has no script.
+pub(super) fn is_interactive(program: &str, args: &[String]) -> bool {
+    SHELLS.contains(&base_name(program))
+        && args
+            .iter()
+            .all(|word| word.starts_with('-') && (!is_command_option(word) || word.starts_with("--")))
+}
+
 /// `-c`, alone or after other options as in `-ec`.
 fn is_command_option(word: &str) -> bool {
     let letters = word.strip_prefix('-').unwrap_or_default();
@@ -95,6 +103,20 @@ mod tests {
     fn a_script_of_one_word_before_others_is_found() {
         for line in ["sh -c echo hi", "/bin/bash -ec echo hi", "busybox sh -c echo hi", "ash -e -c echo hi"] {
             assert_eq!(lonely(line).as_deref(), Some("echo"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_shell_without_a_script_is_interactive() {
+        let is_so = |line: &str| {
+            let words = words::split(line).unwrap();
+            is_interactive(&words[0], &words[1..])
+        };
+        for line in ["bash", "/bin/sh -i", "bash --norc -l", "zsh"] {
+            assert!(is_so(line), "{line}");
+        }
+        for line in ["sh -c date", "bash -ic date", "bash script.sh", "python3", "vim -c x"] {
+            assert!(!is_so(line), "{line}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::config::diagnostic::{Problem, Problems};
-use crate::config::spec::{JobSpec, Spec, Trigger};
+use crate::config::spec::{JobSpec, Spec, Trigger, When};
 use crate::config::validate::Places;
 use crate::messages::event::{EventCode, EventKey, Source};
 
@@ -65,7 +65,7 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
 pub(super) fn never_start(spec: &Spec) -> Vec<(usize, Reason)> {
     // Only who waits for another job can wait in vain.
     let waits_for_a_job = |key: &EventKey| matches!(key.source, Source::Job(_) | Source::Check(_));
-    if !spec.jobs.iter().any(|job| job.when.trigger.keys().iter().any(waits_for_a_job)) {
+    if !spec.jobs.iter().any(|job| job.when.keys().iter().any(waits_for_a_job)) {
         return Vec::new();
     }
     let graph = Graph::new(&spec.jobs);
@@ -108,7 +108,7 @@ impl<'a> Graph<'a> {
             jobs.iter().enumerate().map(|(index, job)| (&*job.name, index)).collect();
         let mut waiting = vec![Vec::new(); jobs.len()];
         for (index_of_job, job) in jobs.iter().enumerate() {
-            for key in job.when.trigger.keys() {
+            for key in job.when.keys() {
                 if let Source::Job(name) | Source::Check(name) = &key.source
                     && let Some(waiters) = index.get(&**name).and_then(|source| waiting.get_mut(*source))
                 {
@@ -142,7 +142,7 @@ impl<'a> Graph<'a> {
     }
 
     fn keys(&self, job: usize) -> &'a [EventKey] {
-        self.jobs.get(job).map_or(&[], |job| job.when.trigger.keys())
+        self.jobs.get(job).map_or(&[], |job| job.when.keys())
     }
 
     fn source(&self, key: &EventKey) -> Option<usize> {
@@ -159,7 +159,7 @@ impl<'a> Graph<'a> {
         while let Some(index) = open.pop_front() {
             let Some(job) = self.jobs.get(index) else { continue };
             let known = can_start.get(index).copied().unwrap_or(true);
-            if known || !self.is_possible(index, &job.when.trigger, &can_start) {
+            if known || !self.is_possible(index, &job.when, &can_start) {
                 continue;
             }
             if let Some(known) = can_start.get_mut(index) {
@@ -170,13 +170,13 @@ impl<'a> Graph<'a> {
         can_start
     }
 
-    fn is_possible(&self, waiter: usize, trigger: &Trigger, can_start: &[bool]) -> bool {
+    fn is_possible(&self, waiter: usize, when: &When, can_start: &[bool]) -> bool {
         let can_happen = |key: &EventKey| self.obstacle(waiter, key, can_start).is_none();
-        match trigger {
+        match &when.trigger {
             Trigger::Once(key) | Trigger::Each(key) => can_happen(key),
             Trigger::All(keys) => keys.iter().all(can_happen),
             Trigger::Any(keys) => keys.iter().any(can_happen),
-            Trigger::Interval(_) | Trigger::Cron(_) => true,
+            Trigger::Interval(_) | Trigger::Cron(_) => when.after.iter().all(can_happen),
         }
     }
 
@@ -197,10 +197,12 @@ impl<'a> Graph<'a> {
                 Some(Reason::NoHealthCheck(source, key.code))
             }
             // Something else runs the process of such a job; its health is known regardless.
-            EventCode::Healthy | EventCode::Unhealthy if job.exec.is_none() => None,
-            EventCode::ExitSuccess | EventCode::ExitFailed | EventCode::Healthy | EventCode::Unhealthy => {
-                stuck.then_some(Reason::WaitsFor(source, key.code))
-            }
+            EventCode::Healthy | EventCode::Unhealthy | EventCode::Ready if job.exec.is_none() => None,
+            EventCode::ExitSuccess
+            | EventCode::ExitFailed
+            | EventCode::Ready
+            | EventCode::Healthy
+            | EventCode::Unhealthy => stuck.then_some(Reason::WaitsFor(source, key.code)),
             EventCode::Stopping | EventCode::Stopped => {
                 let gives_up = job.when.timeout.is_some();
                 let hopeless = stuck && !gives_up && self.mutual.contains(&(waiter, source));

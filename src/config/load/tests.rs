@@ -9,8 +9,9 @@ use crate::config::Addresses;
 use crate::config::diagnostic::Severity;
 use crate::config::interfaces::InterfaceAddress;
 use crate::config::spec::{
-    ConsulAddress, EndOfRun, JobKind, Limit, OnUnhealthy, RestartOn, RestartRule, StopBudget, Trigger,
+    ConsulAddress, EndOfRun, JobKind, Limit, OnUnhealthy, RestartOn, RestartRule, StopBudget, Trigger, When,
 };
+use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
 
 fn system() -> System {
@@ -627,4 +628,49 @@ fn a_restart_rule_is_read_with_its_defaults() {
         (Limit::Unlimited, RestartRule::default(), true)
     );
     assert_eq!((c.success.clone(), c.on_unhealthy), (vec![EndOfRun::Code(0)], OnUnhealthy::Nothing));
+}
+
+#[test]
+fn after_is_short_for_all_of_ready() {
+    let loaded = loaded(
+        "{jobs: [{name: 'db', exec: 'a'}, {name: 'cache', exec: 'a'},
+                 {name: 'app', exec: 'a', after: ['db', 'cache', 'db']},
+                 {name: 'tick', exec: 'a', after: 'db', when: {interval: '1m'}},
+                 {name: 'nightly', exec: 'a', after: ['db'], when: {cron: '@daily'}}]}",
+    );
+    let ready = |name: &str| EventKey { code: EventCode::Ready, source: Source::Job(name.into()) };
+    let jobs = &loaded.spec.jobs;
+    assert_eq!(jobs[2].when, When::new(Trigger::All(vec![ready("db"), ready("cache")])));
+    assert_eq!((jobs[3].when.trigger.is_periodic(), jobs[3].when.keys()), (true, &[ready("db")][..]));
+    assert_eq!(jobs[4].when.after, [ready("db")]);
+    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+}
+
+#[test]
+fn after_names_jobs_and_stands_beside_a_clock_only() {
+    let found = errors(
+        "{consul: 'localhost:8500', watches: [{name: 'db', interval: 1}],
+          jobs: [{name: 'a', exec: 'a', after: ['b', 'watch.db']}, {name: 'c', exec: 'a', after: []},
+                 {name: 'd', exec: 'a', after: ['a'], when: {source: 'c', once: 'exitSuccess'}}]}",
+    );
+    let expected = [
+        "jobs[0] (\"a\").after[0]: nothing is named \"b\"",
+        "jobs[0] (\"a\").after[1]: a watch has no event \"ready\"; its events are healthy, unhealthy, changed",
+        "jobs[1] (\"c\").after: expected at least one job, found none",
+        "jobs[2] (\"d\").after: expected no `when` beside it but one with `interval` or `cron`",
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (line, expected) in found.iter().zip(expected) {
+        assert!(line.contains(expected), "{line}");
+    }
+}
+
+#[test]
+fn what_pre_start_is_to_run_after_starts_at_startup_beside_coprocesses() {
+    let loaded = loaded(
+        "{coprocesses: [{name: 'agent', command: 'agent'}],
+          jobs: [{name: 'setup', exec: 'a'}, {name: 'preStart', exec: 'a', after: ['setup']}]}",
+    );
+    assert_eq!(loaded.spec.jobs[1].when.trigger, Trigger::Once(validate::startup()));
+    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
 }

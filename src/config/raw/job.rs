@@ -23,6 +23,9 @@ pub struct RawJob {
     pub exec: Opt<RawCommand>,
     /// When to run. By default once, at startup.
     pub when: Opt<RawWhen>,
+    /// Jobs that must be ready before it runs; with `when.interval` or `when.cron`, before its clock starts. Short for
+    /// `when: {all: [{source: "db", once: "ready"}]}`.
+    pub after: Opt<OneOrMany<String>>,
     /// How often to restart it when it ends, or a rule. Default "never"; with `when.interval`, "unlimited".
     pub restarts: Opt<RawRestarts>,
     /// Exit statuses and signals that count as success. Default: 0.
@@ -33,6 +36,12 @@ pub struct RawJob {
     pub stop_timeout: Opt<Time>,
     /// The signal that asks it to stop. Default SIGTERM.
     pub stop_signal: Opt<Scalar>,
+    /// Signals to containerpilot that are passed on to its main process, and then do nothing else: any but SIGTERM, SIGINT,
+    /// SIGCHLD, SIGKILL, SIGSTOP and those that tell of a fault.
+    pub forward: Opt<OneOrMany<Scalar>>,
+    /// Gives it our terminal, as a shell would: its input and output, Ctrl-C, Ctrl-Z and the size. One job at most. Default
+    /// false.
+    pub tty: Opt<Flag>,
     /// How long it has after `stopSignal` before SIGKILL.
     pub kill_timeout: Opt<Time>,
     /// The pause between leaving Consul and `stopSignal`. Default 0.

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use super::context::{Context, is_set, key, shown, span, time, value};
 use super::names::Names;
-use super::when::{self, after, sources, startup};
-use super::{JobPlaces, advertise, command, execution, health, restarts, signals};
+use super::when::{self, after, startup};
+use super::{
+    JobPlaces, advertise, after as after_jobs, command, execution, health, restarts, signals, terminal,
+};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
 use crate::config::raw::{Field, List, Opt, RawBackoff, RawConfig, RawCoprocess, RawJob, Real};
@@ -71,9 +73,8 @@ impl After {
 
 /// `preStart` and the jobs whose events it waits for, directly or through others.
 fn before_pre_start(config: &RawConfig) -> HashSet<String> {
-    let sources: HashMap<Cow<'_, str>, Vec<&str>> = entries(&config.jobs)
-        .filter_map(|(_, job)| Some((job.identity()?, value(&job.when).map_or_else(Vec::new, sources))))
-        .collect();
+    let sources: HashMap<Cow<'_, str>, Vec<&str>> =
+        entries(&config.jobs).filter_map(|(_, job)| Some((job.identity()?, sources(job)))).collect();
     let mut before = HashSet::from([PRE_START.to_owned()]);
     let mut open = vec![PRE_START];
     while let Some(name) = open.pop() {
@@ -85,6 +86,13 @@ fn before_pre_start(config: &RawConfig) -> HashSet<String> {
         }
     }
     before
+}
+
+/// Whose events a job waits for.
+fn sources(job: &RawJob) -> Vec<&str> {
+    let mut sources = value(&job.when).map_or_else(Vec::new, when::sources);
+    sources.extend(after_jobs::names(job));
+    sources
 }
 
 /// The entries of a list that could be read.
@@ -119,6 +127,7 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         Some(when) => when::validate(context, when),
         None => Some(When::new(context.after.job(identity.as_deref()))),
     };
+    let when = after_jobs::validate(context, raw, when);
     check_name(context, field, raw);
     let exec = exec(context, field, raw);
     let health = health::validate(context, &raw.health);
@@ -154,13 +163,15 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         advertise,
         raw_output: value(&raw.logging).is_some_and(|logging| is_set(&logging.raw)),
         keep: value(&raw.logging).and_then(|logging| value(&logging.keep)).map(|size| size.0),
+        tty: terminal::validate(context, raw),
+        forward: signals::forward(context, &raw.forward),
         essential,
         required: value(&raw.required).map_or(required, |required| required.0),
         execution,
     };
     context.places.jobs.push(JobPlaces {
         name: raw.name_span().or(span(&raw.exec)).unwrap_or(field.span),
-        when: key(&raw.when).unwrap_or(field.span),
+        when: key(&raw.when).or(key(&raw.after)).unwrap_or(field.span),
         cron: value(&raw.when).and_then(when::cron_span),
         jitter: value(&raw.when).and_then(when::jitter_span),
         exec: span(&raw.exec),

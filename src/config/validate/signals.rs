@@ -1,8 +1,10 @@
 //! Signals that users name: those that stop a job, and those that shut the program down.
 
 use super::context::{Context, value};
+use super::jobs::{entries, label};
 use crate::config::diagnostic::Problem;
-use crate::config::raw::{Field, OneOrMany, Opt, Scalar};
+use crate::config::merge::Named;
+use crate::config::raw::{Field, OneOrMany, Opt, RawConfig, Scalar};
 use crate::messages::signal::Signal;
 
 /// Signals that pause a process, wake it, or tell it of its children: none is a request to end. Servers
@@ -22,9 +24,9 @@ pub(super) fn stop(context: &mut Context<'_>, field: &Field<Scalar>) -> Option<S
 }
 
 /// The signals that begin a shutdown beside the usual ones, each once.
-pub(super) fn shutdown(context: &mut Context<'_>, field: &Opt<OneOrMany<Scalar>>) -> Vec<Signal> {
+pub(super) fn shutdown(context: &mut Context<'_>, config: &RawConfig) -> Vec<Signal> {
     let mut signals = Vec::new();
-    for field in value(field).into_iter().flat_map(|list| &list.0) {
+    for field in value(&config.shutdown_signals).into_iter().flat_map(|list| &list.0) {
         let path = format!("shutdownSignals[{}]", field.index);
         let Some(signal) = named(context, &path, field) else { continue };
         if let Some(reason) = taken(signal) {
@@ -35,13 +37,66 @@ pub(super) fn shutdown(context: &mut Context<'_>, field: &Opt<OneOrMany<Scalar>>
             signals.push(signal);
         }
     }
+    refuse_forwarded(context, config, &signals);
     signals
+}
+
+/// A signal that shuts down cannot be for a job alone.
+fn refuse_forwarded(context: &mut Context<'_>, config: &RawConfig, shutdown: &[Signal]) {
+    for (field, job) in entries(&config.jobs) {
+        for forwarded in value(&job.forward).into_iter().flat_map(|list| &list.0) {
+            let signal = forwarded.value.as_ref().and_then(|name| Signal::parse(&name.0));
+            if let Some(signal) = signal.filter(|signal| shutdown.contains(signal)) {
+                let label = label("jobs", field.index, job.identity().as_deref());
+                let message = format!(
+                    "{label}.forward[{}]: {signal} shuts down, by `shutdownSignals`: remove it from one of them",
+                    forwarded.index
+                );
+                context.error("bad-signal", forwarded.span, message);
+            }
+        }
+    }
+}
+
+/// The signals that are passed on to a job, each once.
+pub(super) fn forward(context: &mut Context<'_>, field: &Opt<OneOrMany<Scalar>>) -> Vec<Signal> {
+    let mut signals = Vec::new();
+    for field in value(field).into_iter().flat_map(|list| &list.0) {
+        let path = format!(".forward[{}]", field.index);
+        let Some(signal) = named(context, &path, field) else { continue };
+        if let Some(reason) = kept(signal) {
+            let message = format!("{path}: {signal} cannot be forwarded: {reason}");
+            let help = "`containerpilot signal JOB SIGNAL` sends a job any signal";
+            context.add(Problem::error("bad-signal", field.span, message).help(help));
+        } else if !signals.contains(&signal) {
+            signals.push(signal);
+        }
+    }
+    signals
+}
+
+/// Every signal that can be passed on.
+pub(in crate::config) fn forwardable() -> Vec<Signal> {
+    Signal::all().filter(|signal| kept(*signal).is_none()).collect()
 }
 
 fn named(context: &mut Context<'_>, path: &str, field: &Field<Scalar>) -> Option<Signal> {
     let name = &field.value.as_ref()?.0;
     let wrong = || format!("{path}: expected a signal such as \"SIGTERM\", found {name:?}");
     context.accept("bad-signal", field.span, Signal::parse(name).ok_or_else(wrong))
+}
+
+/// Why a signal cannot be passed on to a job, if it cannot.
+fn kept(signal: Signal) -> Option<&'static str> {
+    match signal.number() {
+        libc::SIGTERM | libc::SIGINT => Some("it shuts down, and every job gets its `stopSignal`"),
+        libc::SIGTTIN | libc::SIGTTOU => Some("it tells a program that it is in the background"),
+        libc::SIGKILL | libc::SIGSTOP | libc::SIGCHLD | libc::SIGPIPE | 32 | 33 => taken(signal),
+        libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP | libc::SIGSYS => {
+            taken(signal)
+        }
+        _ => None,
+    }
 }
 
 /// Why a signal cannot begin a shutdown, if it cannot.

@@ -17,9 +17,10 @@ use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
 
 /// Events of a job.
-const JOB_EVENTS: [EventCode; 6] = [
+const JOB_EVENTS: [EventCode; 7] = [
     EventCode::ExitSuccess,
     EventCode::ExitFailed,
+    EventCode::Ready,
     EventCode::Healthy,
     EventCode::Unhealthy,
     EventCode::Stopping,
@@ -96,7 +97,7 @@ fn rule(context: &mut Context<'_>, span: Span, rule: &RawWhenRule) -> Option<Whe
     let timeout = time(&rule.timeout).filter(|timeout| !timeout.is_zero());
     let timeout = timeout.filter(|_| !trigger.is_periodic());
     let skips_startup = kind == Some("interval") && value(&rule.startup).is_some_and(|startup| !startup.0);
-    Some(When { trigger, timeout, skips_startup })
+    Some(When { trigger, timeout, skips_startup, after: Vec::new() })
 }
 
 /// Warns of keys that mean something only beside another one.
@@ -318,7 +319,8 @@ fn of_source(
         return Some(key);
     }
     let (event, events) = (key.code.config_name(), names_of(events));
-    let message = format!(".{name}: a {noun} has no event {event:?}; its events are {events}");
+    let place = if name.is_empty() { String::new() } else { format!(".{name}") };
+    let message = format!("{place}: a {noun} has no event {event:?}; its events are {events}");
     let may_be_watch = noun == "job" && WATCH_EVENTS.contains(&key.code);
     let watch = context.names.watch(source).filter(|_| may_be_watch);
     let help = watch.map(|_| format!("\"watch.{source}\" is the watch of that name"));
@@ -326,6 +328,16 @@ fn of_source(
 }
 
 fn source(context: &mut Context<'_>, span: Span, text: &str) -> Option<Source> {
+    source_of(context, ".source", span, text)
+}
+
+/// The event `ready` of what an entry of `after` names; the path of the context is that of the entry.
+pub(super) fn ready(context: &mut Context<'_>, span: Span, text: &str) -> Option<EventKey> {
+    let source = source_of(context, "", span, text)?;
+    of_source(context, "", span, EventKey { code: EventCode::Ready, source }, text)
+}
+
+fn source_of(context: &mut Context<'_>, place: &str, span: Span, text: &str) -> Option<Source> {
     let names = &context.names;
     let job = names.job(text).map(Source::Job);
     let watch = || names.watch(text.strip_prefix("watch.").unwrap_or(text)).map(Source::Watch);
@@ -337,13 +349,13 @@ fn source(context: &mut Context<'_>, span: Span, text: &str) -> Option<Source> {
     }
     let (message, help) = if is_other_signal(context, text) {
         let help = "the signals that a job can wait for are SIGHUP and SIGUSR2";
-        (format!(".source: a job cannot wait for {text}"), help.to_owned())
+        (format!("{place}: a job cannot wait for {text}"), help.to_owned())
     } else {
         let help = match text {
             MAIN => "the command after `--` has this name; there is none here".to_owned(),
             _ => names.advice(text),
         };
-        (format!(".source: nothing is named {text:?}"), help)
+        (format!("{place}: nothing is named {text:?}"), help)
     };
     context.reject(Problem::error("unknown-source", span, message).help(help))
 }

@@ -168,6 +168,7 @@ fn a_passed_try_is_measured_published_and_reported_and_the_next_one_scheduled() 
         [
             Action::CancelTimeout,
             Action::Measure(Duration::from_millis(50)),
+            Action::Show { failure: None },
             Action::PublishOutcome { passed: true },
             Action::Log(Severity::Debug, "check is Passing".to_owned()),
             Action::Report(CheckChanged { check: 1, round: 7, verdict: Verdict::Passing }),

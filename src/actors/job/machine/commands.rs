@@ -46,6 +46,7 @@ impl State {
                 self.signalled = Some(signal);
                 self.signal(signal, list);
             }
+            JobCommand::Forward(signal) => self.forward(signal, list),
             JobCommand::Maintain(on) => {
                 list.extend(self.checks.maintain(on).map(Action::Check));
                 self.settle(list);

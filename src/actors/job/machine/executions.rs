@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::lifecycle::{Ended, Input};
+use super::lifecycle::{Ended, Input, Process};
 use super::{Action, Actions, State, reasons};
 use crate::actors::machine::Severity;
 use crate::config::spec::Trigger;
@@ -42,9 +42,9 @@ impl State {
 
     /// Starts the process, if the log has room for its output.
     pub(super) fn spawn(&mut self, list: &mut Actions) {
-        (self.kill, self.stop_reason, self.execution) = (None, None, None);
+        (self.kill, self.stop_reason, self.execution, self.ready) = (None, None, None, false);
         self.signalled = None;
-        self.is_last_run = false;
+        (self.is_last_run, self.no_restart) = (false, None);
         self.awaits_log = !self.spec.raw_output;
         list.push(if self.awaits_log { Action::CheckLog } else { self.launch() });
     }
@@ -76,6 +76,8 @@ impl State {
         self.log(if self.is_routine() { Severity::Debug } else { Severity::Info }, "started", list);
         if self.life.phase == Phase::Running {
             list.extend(self.checks.begin().map(Action::Check));
+            self.ready_by_start(list);
+            self.report(list);
         }
         list.push(Action::Show);
     }
@@ -84,7 +86,7 @@ impl State {
         let Some(execution) = self.execution.filter(|execution| execution.id == ended.execution) else {
             return;
         };
-        list.push(Action::Check(self.checks.pause()));
+        self.serve_no_more(list);
         if !self.life.pending {
             self.release_hold(list);
         }
@@ -147,10 +149,21 @@ impl State {
 
     /// Asks the process to end. It is not checked any more: that it does not answer is no news.
     pub(super) fn end(&mut self, signal: Signal, list: &mut Actions) {
-        list.push(Action::Check(self.checks.pause()));
+        self.serve_no_more(list);
         if let Some(execution) = self.execution() {
             self.log(Severity::Debug, format!("sends {signal}"), list);
             list.push(Action::End(execution, signal));
+        }
+    }
+
+    /// Passes on a signal that we got.
+    pub(super) fn forward(&self, signal: Signal, list: &mut Actions) {
+        match self.execution().filter(|_| self.life.process == Process::Live) {
+            Some(execution) => {
+                self.log(Severity::Debug, format!("forwards {signal}"), list);
+                list.push(Action::Forward(execution, signal));
+            }
+            None => self.log(Severity::Debug, format!("has no process to forward {signal} to"), list),
         }
     }
 

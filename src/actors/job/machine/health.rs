@@ -99,9 +99,15 @@ impl State {
     pub(super) fn check_without_process(&mut self, before: Phase, list: &mut Actions) {
         match (before == Phase::Running, self.life.phase == Phase::Running) {
             (false, true) => list.extend(self.checks.begin().map(Action::Check)),
-            (true, false) => list.push(Action::Check(self.checks.pause())),
+            (true, false) => self.serve_no_more(list),
             (true, true) | (false, false) => {}
         }
+    }
+
+    /// The process has ended, or is being ended: it is neither checked nor ready.
+    pub(super) fn serve_no_more(&mut self, list: &mut Actions) {
+        self.ready = false;
+        list.push(Action::Check(self.checks.pause()));
     }
 
     /// Health is published until the job is told to stop: who waits for it then is given up, though the job is checked
@@ -115,6 +121,9 @@ impl State {
         self.log(severity, text, list);
         if !self.life.phase.is_stopping() {
             self.publish(code, None, list);
+        }
+        if code == EventCode::Healthy {
+            self.become_ready(list);
         }
         self.settle(list);
         if code == EventCode::Unhealthy {

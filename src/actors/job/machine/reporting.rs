@@ -19,7 +19,9 @@ impl State {
         match code {
             EventCode::ExitSuccess | EventCode::ExitFailed => self.ended.take().unwrap_or_default(),
             EventCode::Stopping => Detail { pid: self.live_pid(), ..Detail::reason(self.why_it_stops()) },
-            EventCode::Healthy | EventCode::Unhealthy => Detail { pid: self.live_pid(), ..Detail::default() },
+            EventCode::Ready | EventCode::Healthy | EventCode::Unhealthy => {
+                Detail { pid: self.live_pid(), ..Detail::default() }
+            }
             EventCode::Startup
             | EventCode::Shutdown
             | EventCode::Changed
@@ -43,7 +45,7 @@ impl State {
 
     /// Tells the Pilot where the job is, if it is somewhere else than it was told last.
     pub(super) fn report(&mut self, list: &mut Actions) {
-        let seen = (self.life.phase, self.returns(), self.checks.health());
+        let seen = (self.life.phase, self.returns(), self.checks.health(), self.ready);
         if self.reported.replace(seen) != Some(seen) {
             list.push(Action::Report(self.changed(None)));
         }
@@ -62,6 +64,7 @@ impl State {
             phase: self.life.phase,
             returns: self.returns(),
             health: self.checks.health(),
+            ready: self.ready,
             missing: self.listener.missing(),
             last_status: self.last_outcome,
             answers,
@@ -77,6 +80,7 @@ impl State {
             checks: names.zip(self.checks.verdicts()).collect(),
             pid: self.live_pid(),
             starting: is_running && self.spec.exec.is_some() && self.pid().is_none(),
+            ready: self.ready,
             restarts: self.runs.saturating_sub(1),
             last_exit: self.last_exit.clone(),
             advertised: self.spec.advertise.as_ref().map(|spec| (spec.address.to_string(), spec.port)),
@@ -87,12 +91,13 @@ impl State {
             missed_runs: self.spec.when.trigger.is_periodic().then_some(self.missed_runs),
             early_ends: self.life.early_ends,
             settles_after: self.spec.backoff.reset_after,
+            account: self.account(),
             ..JobStatus::new(self.life.phase)
         }
     }
 
     /// A job that something else executes runs as soon as it need not wait.
-    fn has_run(&self) -> bool {
+    pub(super) fn has_run(&self) -> bool {
         self.runs > 0 || self.spec.exec.is_none() && self.life.phase != Phase::Waiting
     }
 

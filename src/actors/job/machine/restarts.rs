@@ -94,8 +94,9 @@ impl State {
     }
 
     /// Says why a run is the last one, if the rules decide that.
-    pub(super) fn log_last_run(&self, status: ExitStatus, judgement: Judgement, list: &mut Actions) {
-        if let Some(reason) = self.why_no_restart(status, judgement) {
+    pub(super) fn log_last_run(&mut self, status: ExitStatus, judgement: Judgement, list: &mut Actions) {
+        self.no_restart = self.why_no_restart(status, judgement);
+        if let Some(reason) = self.no_restart.clone() {
             // That a job which is to run until it succeeds has done so is no news.
             let severity = if judgement.success { Severity::Debug } else { Severity::Info };
             self.log(severity, format!("is not restarted: {reason}"), list);

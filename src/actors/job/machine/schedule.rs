@@ -1,5 +1,5 @@
-//! The timers of `when`: the ticks of an interval or schedule, and the end of the wait for the first trigger. All begin at
-//! startup.
+//! The timers of `when`: the ticks of an interval or schedule, and the end of the wait for the first trigger. They begin at
+//! startup; ticks with `after`, when those jobs are ready.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub enum NextRun {
 }
 
 impl State {
-    pub(super) fn schedule_from_startup(&mut self, now: Moment, list: &mut Actions) {
+    pub(super) fn schedule_from_beginning(&mut self, now: Moment, list: &mut Actions) {
         match self.spec.when.trigger {
             Trigger::Interval(interval) => self.schedule_tick(now, interval, now, list),
             Trigger::Cron(_) => list.push(Action::ReadClock),

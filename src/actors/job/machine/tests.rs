@@ -4,6 +4,7 @@
 mod crashing;
 mod executing;
 mod random;
+mod ready;
 mod ruling;
 mod scheduled;
 mod telling;

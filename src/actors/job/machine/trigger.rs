@@ -56,9 +56,10 @@ impl Listener {
 
 /// The events that a job must be told of, each once.
 pub fn interests(spec: &JobSpec) -> Vec<EventKey> {
-    let is_timed = spec.when.trigger.is_periodic() || spec.when.timeout.is_some();
+    let starts_clock = spec.when.trigger.is_periodic() && spec.when.after.is_empty();
+    let is_timed = starts_clock || spec.when.timeout.is_some();
     let mut unique: Vec<EventKey> = Vec::new();
-    for key in spec.when.trigger.keys().iter().cloned().chain(is_timed.then(startup)) {
+    for key in spec.when.keys().iter().cloned().chain(is_timed.then(startup)) {
         if !unique.contains(&key) {
             unique.push(key);
         }

@@ -54,7 +54,7 @@ impl State {
     /// Tells a new job of `startup`, and of what has come before it and still holds.
     fn welcome(&self, job: &JobSpec, facts: &BTreeSet<EventKey>) -> Vec<Action> {
         let maintain = self.maintenance.then(|| Action::Tell(job.name.clone(), JobCommand::Maintain(true)));
-        let past = facts::wanted(&job.when.trigger).iter().filter(|key| facts.contains(key)).cloned();
+        let past = facts::wanted(&job.when).iter().filter(|key| facts.contains(key)).cloned();
         let events = [global(EventCode::Startup)].into_iter().chain(past);
         maintain.into_iter().chain(events.map(|key| Action::TellJobEvent(job.name.clone(), key))).collect()
     }

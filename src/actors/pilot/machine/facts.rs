@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Watched;
 use super::member::Member;
-use crate::config::spec::{Spec, Trigger};
+use crate::config::spec::{Spec, Trigger, When};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
 
@@ -24,6 +24,9 @@ pub fn known(
             Health::Unhealthy => add(EventCode::Unhealthy),
             Health::Unknown | Health::Maintenance => false,
         };
+        if job.ready {
+            add(EventCode::Ready);
+        }
         match job.last_status {
             Some(0) => add(EventCode::ExitSuccess),
             Some(_) => add(EventCode::ExitFailed),
@@ -53,10 +56,11 @@ pub fn is_observed_still(fact: &EventKey, old: &Spec, new: &Spec) -> bool {
 }
 
 /// The events that a job may take from the past: those that it needs once.
-pub fn wanted(trigger: &Trigger) -> &[EventKey] {
-    match trigger {
+pub fn wanted(when: &When) -> &[EventKey] {
+    match &when.trigger {
         Trigger::Once(key) => std::slice::from_ref(key),
         Trigger::All(keys) | Trigger::Any(keys) => keys,
-        Trigger::Each(_) | Trigger::Interval(_) | Trigger::Cron(_) => &[],
+        Trigger::Interval(_) | Trigger::Cron(_) => &when.after,
+        Trigger::Each(_) => &[],
     }
 }

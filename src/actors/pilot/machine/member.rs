@@ -23,6 +23,8 @@ pub struct Member {
     pub returns: bool,
     /// Its health.
     pub health: Health,
+    /// Whether its current execution is ready.
+    pub ready: bool,
     /// What it still waits for while it waits.
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.
@@ -49,7 +51,8 @@ impl Member {
             phase: Phase::Waiting,
             returns: false,
             health: Health::Unknown,
-            missing: spec.when.trigger.first_missing(),
+            ready: false,
+            missing: spec.when.beginning().first_missing(),
             last_status: None,
             last_end: 0,
             needs: vec![],
@@ -71,6 +74,7 @@ impl Member {
         self.phase = change.phase;
         self.returns = change.returns;
         self.health = change.health;
+        self.ready = change.ready;
         self.missing = change.missing;
         self.last_status = change.last_status;
         self.answered = change.answers.unwrap_or(self.answered);
@@ -101,17 +105,21 @@ impl Member {
 
     /// The other jobs whose event of that code it waits or waited for.
     pub fn awaits(&self, code: EventCode) -> impl Iterator<Item = &Arc<str>> {
-        self.spec.when.trigger.keys().iter().filter_map(move |key| match &key.source {
+        self.spec.when.keys().iter().filter_map(move |key| match &key.source {
             Source::Job(name) if key.code == code && name != self.name() => Some(name),
             Source::Job(_) | Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_) => None,
         })
     }
 
+    /// The other jobs that it uses: it waits or waited for them to be ready or healthy.
+    pub fn awaits_service(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.awaits(EventCode::Ready).chain(self.awaits(EventCode::Healthy))
+    }
+
     /// Whether it listens for the end of something, so that it may have to run while we shut down.
     pub fn listens_for_an_end(&self) -> bool {
         let ends = [EventCode::Shutdown, EventCode::Stopping, EventCode::Stopped];
-        let trigger = &self.spec.when.trigger;
-        trigger.keys().iter().any(|key| ends.contains(&key.code))
+        self.spec.when.keys().iter().any(|key| ends.contains(&key.code))
     }
 
     /// Whether it can still publish an event of this code. Only certain knowledge says no: a job that will run again,
@@ -134,7 +142,8 @@ impl Member {
         };
         match code {
             EventCode::Stopped => true,
-            EventCode::Stopping => whole_life_ahead,
+            // Each execution can come to be ready; what nothing executes is ready as soon as it need not wait, or healthy.
+            EventCode::Stopping | EventCode::Ready => whole_life_ahead,
             EventCode::ExitSuccess | EventCode::ExitFailed => {
                 self.spec.exec.is_some() && (whole_life_ahead || self.phase != Phase::Ending)
             }

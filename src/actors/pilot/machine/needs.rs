@@ -1,4 +1,4 @@
-//! Which jobs must outlive which: those that a job waited for to be healthy, and those that a job whose success it waited
+//! Which jobs must outlive which: those that a job waited for to be ready or healthy, and those that a job whose success it waited
 //! for had waited for, through any chain. So a database outlives the application that was started after its migration.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,12 +23,12 @@ fn needs_of(job: &Member, by_name: &BTreeMap<&str, &Member>) -> Vec<Arc<str>> {
     let mut seen: BTreeSet<&str> = BTreeSet::from([&**job.name()]);
     let mut chain = vec![job];
     while let Some(link) = chain.pop() {
-        for name in link.awaits(EventCode::Healthy) {
+        for name in link.awaits_service() {
             if name != job.name() && !needs.contains(name) {
                 needs.push(name.clone());
             }
         }
-        let before = link.awaits(EventCode::Healthy).chain(link.awaits(EventCode::ExitSuccess));
+        let before = link.awaits_service().chain(link.awaits(EventCode::ExitSuccess));
         chain.extend(before.filter(|name| seen.insert(name)).filter_map(|name| by_name.get(&**name)));
     }
     needs

@@ -29,7 +29,8 @@ pub fn meaning(signal: Signal, shutdown: &[Signal]) -> Meaning {
         Signal::HUP => Meaning::HangUp,
         Signal::USR1 => Meaning::ReopenLog,
         Signal::USR2 => Meaning::Event,
-        Signal::WINCH | Signal::URG => Meaning::Nothing,
+        // A job asked for SIGTSTP or SIGCONT before a reload: the handler stays.
+        Signal::WINCH | Signal::URG | Signal::TSTP | Signal::CONT => Meaning::Nothing,
         _ => Meaning::Unexpected,
     }
 }

@@ -27,6 +27,16 @@ pub fn can_live(jobs: &[Member], outside: Outside) -> Vec<bool> {
 /// Each waiting job is looked at again only when a job that it waits for was found, so that the cost grows
 /// with the number of `when` entries and not with its square.
 fn can_live_after(jobs: &[Member], outside: Outside, ending: BTreeSet<&str>) -> Vec<bool> {
+    search(jobs, outside, ending).alive
+}
+
+/// For each event that a job waits for, whether it can still come.
+pub fn can_still_come(jobs: &[Member], outside: Outside, keys: &[(&Member, EventKey)]) -> Vec<bool> {
+    let search = search(jobs, outside, BTreeSet::new());
+    keys.iter().map(|(job, key)| search.can_come(key, job)).collect()
+}
+
+fn search<'a>(jobs: &'a [Member], outside: Outside, ending: BTreeSet<&'a str>) -> Search<'a> {
     let index = jobs.iter().enumerate().map(|(index, job)| (&**job.name(), index)).collect();
     let alive = vec![false; jobs.len()];
     let mut search = Search { jobs, outside, ending, alive, index, waiters: waiters(jobs) };
@@ -40,7 +50,7 @@ fn can_live_after(jobs: &[Member], outside: Outside, ending: BTreeSet<&str>) -> 
     while let Some(index) = found.pop() {
         found.extend(search.mark(index));
     }
-    search.alive
+    search
 }
 
 struct Search<'a> {

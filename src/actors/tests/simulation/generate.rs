@@ -104,6 +104,9 @@ impl Dice {
             return job;
         }
         job.when.trigger = self.trigger(index, number, has_consul);
+        if job.when.trigger.is_periodic() && self.one_in(3) {
+            job.when.after = self.others_to_be_ready(index);
+        }
         job.when.timeout = self.one_in(5).then(|| self.ms(0..4000));
         job.restarts = self.pick(&[Limit::Finite(0), Limit::Finite(0), Limit::Finite(2), Limit::Unlimited]);
         if matches!(job.when.trigger, Trigger::Each(_)) && job.restarts == Limit::Unlimited {
@@ -121,6 +124,9 @@ impl Dice {
         job.essential = self.one_in(14);
         job.required = self.one_in(2);
         job.raw_output = self.one_in(4);
+        if self.one_in(8) {
+            job.forward = vec![self.pick(&[Signal::HUP, Signal::USR1, Signal::USR2, Signal::WINCH])];
+        }
         self.add_checks(&mut job);
         if has_consul && !job.health.is_empty() && !self.one_in(3) {
             job.advertise = Some(self.advertisement(index));
@@ -173,8 +179,17 @@ impl Dice {
         }
     }
 
+    /// Events `ready` of earlier jobs.
+    fn others_to_be_ready(&mut self, index: usize) -> Vec<EventKey> {
+        let name = |dice: &mut Self| Arc::from(NAMES[dice.0.usize(0..=index)]);
+        let number = self.0.usize(1..3);
+        (0..number).map(|_| EventKey { code: EventCode::Ready, source: Source::Job(name(self)) }).collect()
+    }
+
     fn key(&mut self, index: usize, number: usize, has_consul: bool) -> EventKey {
         let codes = [
+            EventCode::Ready,
+            EventCode::Ready,
             EventCode::Healthy,
             EventCode::Healthy,
             EventCode::ExitSuccess,
@@ -364,7 +379,7 @@ impl Dice {
 
 /// Whether all jobs that it waits for are among the first `number`.
 fn refers_within(job: &JobSpec, number: usize) -> bool {
-    job.when.trigger.keys().iter().all(|key| match &key.source {
+    job.when.keys().iter().all(|key| match &key.source {
         Source::Job(name) | Source::Check(name) => NAMES[..number].contains(&&**name),
         Source::Global | Source::Watch(_) | Source::Signal(_) => true,
     })

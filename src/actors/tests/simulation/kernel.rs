@@ -297,7 +297,7 @@ impl SimulatedKernel {
         (launch, sender): (Launch, oneshot::Sender<SpawnOutcome>),
     ) -> u64 {
         let (pipes, output) = match launch.output {
-            Output::Inherited => (None, None),
+            Output::Inherited | Output::Terminal => (None, None),
             Output::Piped => {
                 let (stdout, stderr) = (pipe(), pipe());
                 (Some(Pipes { stdout: stdout.0, stderr: stderr.0 }), Some(Rc::new([stdout.1, stderr.1])))

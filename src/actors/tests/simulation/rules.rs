@@ -73,6 +73,8 @@ struct Ledger {
     is_blurred: bool,
     /// Reloads that are under way.
     reloads: u32,
+    /// When the reply to the last reload was heard.
+    reloaded: Duration,
     /// Ends of processes that no event has told yet.
     ends: Vec<End>,
     environ: Option<u32>,
@@ -125,6 +127,10 @@ struct Account {
     is_over: bool,
     over_since: Duration,
     health: Health,
+    /// `ready` was told of its present execution.
+    is_ready: bool,
+    /// Its process lives, as far as the kernel was asked for one.
+    lives: bool,
     /// The last outcome of each check of its present execution.
     checks: BTreeMap<String, bool>,
     /// When a check last failed or began anew.
@@ -155,6 +161,8 @@ impl Account {
             is_over: false,
             over_since: Duration::ZERO,
             health: Health::Unknown,
+            is_ready: false,
+            lives: false,
             checks: BTreeMap::new(),
             doubtful: now,
             phase: None,
@@ -174,7 +182,7 @@ impl Account {
             return;
         }
         let is_first = self.fired == 0;
-        let fires = match &self.spec.when.trigger {
+        let fires = match &self.spec.when.beginning() {
             Trigger::Once(wanted) => is_first && wanted == key,
             Trigger::Each(wanted) => wanted == key,
             Trigger::Any(wanted) => is_first && wanted.contains(key),
@@ -220,6 +228,7 @@ impl Rules {
             killed: None,
             is_blurred: false,
             reloads: 0,
+            reloaded: Duration::ZERO,
             ends: vec![],
             environ: None,
             given_up: vec![],
@@ -308,24 +317,25 @@ impl Rules {
         let mut ledger = self.ledger.borrow_mut();
         let now = (self.journal.awake(), ledger.last_sequence);
         ledger.reloads = ledger.reloads.saturating_sub(1);
+        ledger.reloaded = now.0;
         let Some((program, started)) = outcome else { return };
         ledger.given_up.clear();
         ledger.jobs.retain(|name, _| program.jobs.iter().any(|job| job.name == *name));
         let is_new = |name: &str| started.iter().any(|started| *started == *name);
-        let healthy: Vec<EventKey> = ledger
-            .jobs
-            .values()
-            .filter(|kept| kept.health == Health::Healthy && !kept.is_stopping && !is_new(&kept.spec.name))
-            .map(|kept| EventKey {
-                code: EventCode::Healthy,
-                source: Source::Job(Arc::clone(&kept.spec.name)),
-            })
-            .collect();
+        let kept = ledger.jobs.values().filter(|kept| !kept.is_stopping && !is_new(&kept.spec.name));
+        let of = |kept: &Account, code| EventKey { code, source: Source::Job(Arc::clone(&kept.spec.name)) };
+        let facts = |kept: &Account| {
+            let healthy = (kept.health == Health::Healthy).then(|| of(kept, EventCode::Healthy));
+            let serves = kept.lives || kept.spec.exec.is_none();
+            let ready = (serves && kept.is_ready).then(|| of(kept, EventCode::Ready));
+            healthy.into_iter().chain(ready).collect::<Vec<_>>()
+        };
+        let holding: Vec<EventKey> = kept.flat_map(facts).collect();
         for job in program.jobs.iter().filter(|job| is_new(&job.name)) {
             let mut account = Account::new(Arc::new(job.clone()), true, now);
             if !matches!(job.when.trigger, Trigger::Each(_)) {
                 // What still holds need not happen again.
-                healthy.iter().for_each(|key| account.observe(key));
+                holding.iter().for_each(|key| account.observe(key));
             }
             ledger.jobs.insert(Arc::clone(&job.name), account);
         }

@@ -113,6 +113,7 @@ fn remove_job(program: &mut Program, name: &str) {
                 *key = startup();
             }
         };
+        job.when.after.retain(|key| !matches!(&key.source, Source::Job(job) if **job == *name));
         match &mut job.when.trigger {
             Trigger::Once(key) | Trigger::Each(key) => replace(key),
             Trigger::All(keys) | Trigger::Any(keys) => keys.iter_mut().for_each(replace),
@@ -122,7 +123,8 @@ fn remove_job(program: &mut Program, name: &str) {
 }
 
 /// Plainer jobs.
-const JOB_CHANGES: [fn(&mut JobSpec) -> bool; 7] = [
+const JOB_CHANGES: [fn(&mut JobSpec) -> bool; 8] = [
+    |job| !mem::take(&mut job.when.after).is_empty(),
     |job| job.when.timeout.take().is_some(),
     |job| !matches!(job.when.trigger, Trigger::Interval(_)) && job.timeout.take().is_some(),
     |job| mem::take(&mut job.stop) != StopSpec::default(),

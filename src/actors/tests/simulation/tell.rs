@@ -86,13 +86,14 @@ fn program(program: &Program, story: &Story) -> String {
 
 /// When a job runs, in a few words.
 fn trigger(job: &JobSpec) -> String {
-    let keys: Vec<String> = job.when.trigger.keys().iter().map(EventKey::to_string).collect();
+    let keys: Vec<String> = job.when.keys().iter().map(EventKey::to_string).collect();
     match &job.when.trigger {
         Trigger::Once(_) => format!("once {}", keys.join("")),
         Trigger::Each(_) => format!("each {}", keys.join("")),
         Trigger::All(_) => format!("all of {}", keys.join(", ")),
         Trigger::Any(_) => format!("any of {}", keys.join(", ")),
-        Trigger::Interval(interval) => format!("every {interval:?}"),
+        Trigger::Interval(interval) if keys.is_empty() => format!("every {interval:?}"),
+        Trigger::Interval(interval) => format!("every {interval:?} after {}", keys.join(", ")),
         Trigger::Cron(cron) => format!("at {:?}", cron.text),
     }
 }

@@ -51,6 +51,7 @@ fn the_status_has_containerpilots_form_and_order() {
             jobs: ["plain", "served", "a-checked", "not-yet"].map(Arc::from).into(),
             watches: ["mq", "db"].map(Arc::from).into(),
             telemetry: Some(("10.0.0.1".to_owned(), 9090)),
+            ..Layout::default()
         };
         scene.state.board.write().watches.insert(Arc::from("mq"), WatchStatus::default());
         scene.show("served", |job| {

@@ -162,3 +162,24 @@ fn a_thousand_jobs_in_the_worst_order_are_judged() {
     jobs.push(job("j1000", startup()));
     assert_eq!(reasons(jobs), []);
 }
+
+#[test]
+fn every_job_that_can_start_can_become_ready() {
+    let mut idle = checked(job("idle", startup()));
+    idle.exec = None;
+    let jobs = vec![
+        job("a", startup()),
+        job("b", once("a", EventCode::Ready)),
+        idle,
+        job("c", once("idle", EventCode::Ready)),
+    ];
+    assert_eq!(reasons(jobs), []);
+}
+
+#[test]
+fn jobs_that_wait_for_each_other_to_be_ready_never_start() {
+    let mut clock = job("clock", Trigger::Interval(Duration::from_secs(1)));
+    clock.when.after = vec![of("b", EventCode::Ready)];
+    let jobs = vec![job("a", startup()), job("b", once("clock", EventCode::Ready)), clock];
+    assert_eq!(reasons(jobs), [(1, Reason::Cycle(vec![1, 2]))]);
+}

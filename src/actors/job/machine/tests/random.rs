@@ -82,6 +82,7 @@ impl Observer {
             JobCommand::Start,
             JobCommand::Restart,
             JobCommand::Signal(Signal::HUP),
+            JobCommand::Forward(Signal::USR1),
             JobCommand::Maintain(choice >= 128),
         ];
         let place = usize::from(choice);
@@ -151,6 +152,7 @@ impl Observer {
                 assert!(is_gone && !self.is_stopping, "two executions at once");
                 self.is_live = true;
             }
+            Action::Forward(id, _) => assert!(self.is_live && id.0 == self.job.executions),
             Action::End(id, _) | Action::Signal(id, _) => assert_eq!(id.0, self.job.executions),
             Action::Publish { code: EventCode::Stopping, .. } => {
                 assert!(!std::mem::replace(&mut self.is_stopping, true), "stopping twice");

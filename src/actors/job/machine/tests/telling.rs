@@ -114,10 +114,10 @@ fn each_event_is_the_cause_of_the_next() {
     assert_eq!(job.state.cause(), Some(90));
     job.starts();
     job.ends(0);
-    assert_eq!(job.state.cause(), Some(3), "exitSuccess, stopping, stopped");
+    assert_eq!(job.state.cause(), Some(4), "ready, exitSuccess, stopping, stopped");
     let mut told = Job::running(spec());
     told.feed(Input::Commanded(JobCommand::Stop { cause: None, in_shutdown: true }));
-    assert_eq!(told.state.cause(), Some(1));
+    assert_eq!(told.state.cause(), Some(2), "ready, stopping");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What starts a job: events, ticks, hands; and the holds of others that it keeps.
 
 use super::*;
+use crate::messages::job::Missing;
 
 const INTERVAL: Trigger = Trigger::Interval(ms(500));
 
@@ -83,7 +84,7 @@ fn a_job_gives_up_when_its_trigger_has_not_come_in_time() {
     let mut waits = with_trigger(Trigger::Once(db_stopping()));
     waits.when.timeout = Some(ms(3000));
     let mut job = Job::of(waits);
-    assert_eq!(job.happens(startup()), [Action::StartSchedule(ms(3000))]);
+    assert_eq!(job.happens(startup()), [Action::StartSchedule(ms(3000)), Action::Show]);
     let actions = job.on(Input::ScheduleElapsed);
     let reason = "\"db stopping\" has not come within 3.0s";
     assert_eq!(logged(&actions), [(Severity::Warning, &*format!("gives up: {reason}"))]);
@@ -123,4 +124,12 @@ fn only_a_job_that_never_ran_says_that_it_will_not_run() {
     served.starts();
     served.ends(0);
     assert_eq!(logged(&served.told(give_up)), []);
+}
+
+#[test]
+fn users_see_which_of_several_events_are_still_missing() {
+    let mut job = Job::of(with_trigger(Trigger::All(vec![db_stopping(), startup()])));
+    assert_eq!(job.happens(startup()), [Action::Show]);
+    assert_eq!(job.state.status().account.missing, Missing::AllOf(vec![db_stopping()]));
+    assert_eq!(job.happens(startup()), [], "that is no news");
 }

@@ -11,7 +11,7 @@ use super::{event, spec};
 use crate::actors::machine::Machine;
 use crate::config::spec::{JobSpec, Spec, StopBudget, Trigger};
 use crate::messages::control::{ControlJob, JobOrder, Refusal, Reload};
-use crate::messages::event::EventCode;
+use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
 use crate::messages::moment::Moment;
@@ -72,6 +72,7 @@ fn changed(name: &str, generation: u64, phase: Phase) -> JobChanged {
         generation,
         phase,
         returns: false,
+        ready: false,
         health: Health::Unknown,
         missing,
         last_status: None,
@@ -263,6 +264,33 @@ fn a_signal_to_a_job_is_sent_even_while_the_program_stops_and_other_orders_are_n
     assert!(actions.contains(&Action::Tell("app".into(), JobCommand::Signal(Signal::KILL))));
     let actions = scene.step(Input::JobOrdered(2, order(JobOrder::Restart)));
     assert!(matches!(actions.as_slice(), [Action::Reply(2, Reply::Order(Err(Refusal::NotNow(_))))]));
+}
+
+#[test]
+fn a_signal_that_a_job_asks_for_is_passed_on_and_does_nothing_else() {
+    let forward = |names: &[Signal]| JobSpec { forward: names.to_vec(), ..spec("app") };
+    let every = [Signal::QUIT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::TSTP];
+    let mut scene = Scene::new(whole(vec![forward(&every), spec("other")]));
+    scene.report("app", 0, Phase::Running);
+    for signal in every {
+        let told = Action::Tell("app".into(), JobCommand::Forward(signal));
+        assert_eq!(scene.step(Input::Signal(signal)), [told], "{signal}");
+    }
+    let actions = scene.step(Input::Signal(Signal::TERM));
+    assert!(actions.contains(&Action::PublishShutdown), "{actions:?}");
+    let told = Action::Tell("app".into(), JobCommand::Forward(Signal::QUIT));
+    assert_eq!(scene.step(Input::Signal(Signal::QUIT)), [told], "in a shutdown too");
+}
+
+#[test]
+fn a_forwarded_signal_is_still_the_event_that_a_job_waits_for() {
+    let event = EventKey { code: EventCode::Signal, source: Source::Signal(Signal::HUP) };
+    let mut hook = spec("hook");
+    hook.when.trigger = Trigger::Each(event.clone());
+    let app = JobSpec { forward: vec![Signal::HUP], ..spec("app") };
+    let mut scene = Scene::new(whole(vec![app, hook]));
+    let told = Action::Tell("app".into(), JobCommand::Forward(Signal::HUP));
+    assert_eq!(scene.step(Input::Signal(Signal::HUP)), [told, Action::Publish(event)]);
 }
 
 fn any_phase() -> impl Strategy<Value = Phase> {

@@ -230,9 +230,10 @@ impl World {
     fn end_one(&mut self) {
         let all: Vec<ExecutionId> = self.names.keys().copied().collect();
         if let Some(id) = self.pick(&all) {
-            match self.below(3) {
+            match self.below(4) {
                 0 => self.end(id, Signal::TERM),
                 1 => self.end(id, Signal::KILL),
+                2 => self.input(&Input::ForwardAsked(id, Signal::USR1)),
                 _ => self.input(&Input::SignalAsked(id, Signal::USR1)),
             }
         }

@@ -68,6 +68,7 @@ impl Rules {
     fn happened_to(&self, name: &Arc<str>, code: EventCode, event: &Event, kernel: &SimulatedKernel) {
         match code {
             EventCode::ExitSuccess | EventCode::ExitFailed => self.check_end(name, event, kernel),
+            EventCode::Ready => self.check_ready(name),
             EventCode::Healthy | EventCode::Unhealthy => self.check_health(name, code),
             EventCode::Stopping => {
                 self.check_stopping(name, event.sequence);
@@ -88,6 +89,7 @@ impl Rules {
         let mut ledger = self.ledger.borrow_mut();
         if let Some(account) = ledger.jobs.get_mut(name) {
             account.ends += 1;
+            account.is_ready = false;
             account.phase = None;
         }
         if event.key.code == EventCode::ExitSuccess && event.detail.status != Some(0) {
@@ -129,6 +131,21 @@ impl Rules {
         }
     }
 
+    /// An execution is ready once, and not while its job stops; one that is checked, when it is healthy.
+    fn check_ready(&self, name: &str) {
+        let mut ledger = self.ledger.borrow_mut();
+        let Some(account) = ledger.jobs.get_mut(name) else { return };
+        if std::mem::replace(&mut account.is_ready, true) {
+            self.break_rule("an execution is ready once", name);
+        }
+        if account.is_stopping {
+            self.break_rule("a job that stops has no news of its readiness", name);
+        }
+        if !account.spec.health.is_empty() && account.health != Health::Healthy {
+            self.break_rule("a job with checks is ready when it is healthy", name);
+        }
+    }
+
     fn check_health(&self, name: &str, code: EventCode) {
         let now = self.journal.awake();
         let mut ledger = self.ledger.borrow_mut();
@@ -164,6 +181,9 @@ impl Rules {
         account.is_stopping = true;
         account.stopping = Some((sequence, self.journal.awake()));
         account.health = Health::Unknown;
+        if account.spec.exec.is_none() {
+            account.is_ready = false;
+        }
         if is_expected || account.is_told || account.orders > 0 {
             return;
         }
@@ -271,7 +291,7 @@ impl Rules {
         if ledger.is_blurred || ledger.reloads > 0 || account.by_hand > 0 || account.orders > 0 {
             return;
         }
-        let has_come = account.spec.when.trigger.keys().iter().any(|key| ledger.past.contains(key));
+        let has_come = account.spec.when.keys().iter().any(|key| ledger.past.contains(key));
         if account.is_new && has_come {
             return;
         }

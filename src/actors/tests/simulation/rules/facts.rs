@@ -38,6 +38,7 @@ impl Observer for Rules {
         account.last_start = now;
         account.is_due = false;
         account.health = Health::Unknown;
+        account.lives = true;
         account.checks.clear();
         account.doubtful = now;
         account.phase = None;
@@ -63,7 +64,11 @@ impl Observer for Rules {
 
     fn ended(&self, job: &str, execution: u64, pid: Option<Pid>, status: ExitStatus) {
         let at = self.journal.awake();
-        self.ledger.borrow_mut().ends.push(End { job: Arc::from(job), execution, pid, status, at });
+        let mut ledger = self.ledger.borrow_mut();
+        if let Some(account) = ledger.jobs.get_mut(job) {
+            account.lives = false;
+        }
+        ledger.ends.push(End { job: Arc::from(job), execution, pid, status, at });
     }
 
     fn check_started(&self, check: &str) {

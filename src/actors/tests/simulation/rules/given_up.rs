@@ -48,7 +48,7 @@ impl GivenUp {
         if sequence <= self.after || self.is_of_a_circle(key, all) {
             return false;
         }
-        match &self.spec.when.trigger {
+        match &self.spec.when.beginning() {
             Trigger::Once(wanted) | Trigger::Each(wanted) => wanted == key,
             Trigger::Any(wanted) => wanted.contains(key),
             Trigger::Interval(_) | Trigger::Cron(_) => false,
@@ -76,7 +76,7 @@ impl GivenUp {
                 return true;
             }
             let together = all.iter().filter(|other| other.at == self.at && other.name() == name);
-            for wanted in together.flat_map(|other| other.spec.when.trigger.keys()) {
+            for wanted in together.flat_map(|other| other.spec.when.keys()) {
                 if let Source::Job(name) | Source::Check(name) = &wanted.source
                     && !reached.contains(&&**name)
                 {

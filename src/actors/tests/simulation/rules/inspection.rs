@@ -50,8 +50,11 @@ impl Rules {
             }
         }
         let is_blurred = *is_blurred;
+        // What ended during a reload is looked at when that is over.
+        let reloaded = ledger.reloaded;
         let is_ending = |account: &&Account| {
-            let is_over = account.is_over && now.saturating_sub(account.over_since) > AT_ONCE;
+            let since = account.over_since.max(reloaded);
+            let is_over = account.is_over && now.saturating_sub(since) > AT_ONCE;
             account.spec.essential && is_over && !account.is_told && !account.is_new
         };
         if !is_stopping

@@ -7,15 +7,20 @@ use crate::messages::event::{EventCode, Source};
 
 /// The jobs whose event of that code a job waits for.
 fn awaited(job: &JobSpec, code: EventCode) -> impl Iterator<Item = &str> {
-    job.when.trigger.keys().iter().filter_map(move |key| match &key.source {
+    job.when.keys().iter().filter_map(move |key| match &key.source {
         Source::Job(name) if key.code == code && *name != job.name => Some(&**name),
         Source::Job(_) | Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_) => None,
     })
 }
 
-/// The jobs before a job: it waits for their health or success.
+/// The jobs that a job uses: it waits for them to be ready or healthy.
+fn used(job: &JobSpec) -> impl Iterator<Item = &str> {
+    awaited(job, EventCode::Ready).chain(awaited(job, EventCode::Healthy))
+}
+
+/// The jobs before a job: it waits for their readiness, health or success.
 fn before<'a>(jobs: &'a [Arc<JobSpec>], job: &'a JobSpec) -> Vec<&'a JobSpec> {
-    let names = awaited(job, EventCode::Healthy).chain(awaited(job, EventCode::ExitSuccess));
+    let names = used(job).chain(awaited(job, EventCode::ExitSuccess));
     names.filter_map(|name| jobs.iter().find(|job| *job.name == *name)).map(|job| &**job).collect()
 }
 
@@ -34,11 +39,11 @@ fn chain<'a>(jobs: &'a [Arc<JobSpec>], job: &'a JobSpec) -> Vec<&'a JobSpec> {
     found
 }
 
-/// Whether a job needs the other: it, or a job before it, waits for the other's health.
+/// Whether a job needs the other: it, or a job before it, waits for the other's readiness or health.
 pub(super) fn needs(jobs: &[Arc<JobSpec>], job: &JobSpec, other: &str) -> bool {
     let mut all = chain(jobs, job);
     all.push(job);
-    all.iter().any(|job| awaited(job, EventCode::Healthy).any(|name| name == other))
+    all.iter().any(|job| used(job).any(|name| name == other))
 }
 
 /// Whether some job is before itself: then no order of stops satisfies all.

@@ -39,7 +39,7 @@ impl Rules {
                 self.break_rule("no trigger is lost", format!("{name} does not run again"));
             }
             if let (Trigger::Interval(interval), true) =
-                (&account.spec.when.trigger, waits && !account.is_told)
+                (&account.spec.when.trigger, waits && account.fired > 0 && !account.is_told)
                 && now.saturating_sub(account.last_start)
                     > 2 * *interval + account.spec.timeout.unwrap_or_default() + Duration::from_secs(2)
             {

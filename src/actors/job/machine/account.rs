@@ -1,0 +1,70 @@
+//! What a job can say about why it is where it is.
+
+use serde::{Deserialize, Serialize};
+
+use super::State;
+use super::schedule::Schedule;
+use crate::messages::account::{Account, FirstRun};
+use crate::messages::event::EventKey;
+use crate::messages::health::Health;
+use crate::messages::job::{Missing, Phase};
+use crate::messages::moment::Moment;
+
+/// The first execution of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Beginnings {
+    occasion: Option<EventKey>,
+    started: Option<Moment>,
+    up: Option<Moment>,
+    ended: Option<Moment>,
+}
+
+impl State {
+    /// After an input: notes when the first execution began, could be used and ended.
+    pub(super) fn note_beginnings(&mut self, now: Moment) {
+        if self.beginnings.ended.is_some() {
+            return;
+        }
+        let runs = self.life.phase == Phase::Running && (self.pid().is_some() || self.spec.exec.is_none());
+        if runs && self.beginnings.started.is_none() {
+            self.beginnings.occasion = self.occasion.clone();
+            self.beginnings.started = Some(now);
+        }
+        let is_up = self.checks.health() == Health::Healthy || self.spec.health.is_empty();
+        if runs && is_up && self.beginnings.up.is_none() {
+            self.beginnings.up = Some(now);
+        }
+        if self.last_exit.is_some() {
+            self.beginnings.ended = Some(now);
+        }
+    }
+
+    /// Why it is where it is, but for the times that only the actor knows.
+    pub(super) fn account(&self) -> Account {
+        let is_waiting = self.life.phase == Phase::Waiting;
+        let has_lost = self.life.phase == Phase::Complete && !self.has_run();
+        let since_beginning = |moment: Moment| moment.since_beginning();
+        Account {
+            missing: if is_waiting || has_lost { self.listener.missing() } else { Missing::Nothing },
+            awaits_log: self.awaits_log,
+            stop_reason: self.stop_reason.map(|reason| reason.text().to_owned()),
+            no_restart: self.no_restart.clone(),
+            failed: self.last_outcome.is_some_and(|status| status != 0),
+            runs: self.runs,
+            occasion: self.occasion.clone(),
+            cause: self.cause,
+            first_run: FirstRun {
+                occasion: self.beginnings.occasion.clone(),
+                started: self.beginnings.started.map(since_beginning),
+                up: self.beginnings.up.map(since_beginning),
+                ended: self.beginnings.ended.map(since_beginning),
+            },
+            ..Account::default()
+        }
+    }
+
+    /// Whether the timer of its `when` is the end of the wait for its events.
+    pub fn gives_up_in_time(&self) -> bool {
+        matches!(self.schedule, Some(Schedule::TriggerTimeout(_)))
+    }
+}

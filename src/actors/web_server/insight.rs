@@ -1,0 +1,102 @@
+//! The routes that explain: whether jobs are ready, why a job is where it is, and what waits for what.
+
+use std::time::SystemTime;
+
+use actix_web::http::StatusCode;
+use actix_web::web::{Data, Path};
+use actix_web::{HttpRequest, HttpResponse};
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+
+use super::AppState;
+use super::event_log::to_json;
+use super::inquiry::Inquire;
+use super::reply::{Failure, Reply, json};
+use super::status::{self, time};
+use crate::explain::{Scene, Why, why as explain};
+use crate::graph::{Format, Graph};
+use crate::messages::account::Awaited;
+use crate::messages::control::Refusal;
+
+/// The number of events in the chain behind an explanation.
+const LONGEST_CHAIN: usize = 20;
+
+/// Whether an orchestrator may send traffic, or whether the jobs that the query names are ready.
+pub async fn ready(state: Data<AppState>, request: HttpRequest) -> Reply {
+    let names = job_names(&request)?;
+    let (overview, now) = (state.board.read(), SystemTime::now());
+    let waiting = if names.is_empty() {
+        status::not_ready(&overview, now)
+    } else {
+        let find = |name: &String| match overview.jobs.get_key_value(name.as_str()) {
+            Some((name, job)) => Ok((&**name, job)),
+            None => Err(Refusal::NoSuchJob(name.clone())),
+        };
+        let jobs = names.iter().map(find).collect::<Result<Vec<_>, Refusal>>()?;
+        status::not_ready_of(&jobs, now)
+    };
+    let is_ready = waiting.is_empty() && !overview.shutting_down;
+    let answer = json!({ "ready": is_ready, "notReady": waiting, "shuttingDown": overview.shutting_down });
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(json(status, &answer))
+}
+
+/// The jobs that `job=NAME` names, as often as it is there.
+fn job_names(request: &HttpRequest) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for pair in request.query_string().split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("job", name)) => names.push(percent_decode_str(name).decode_utf8_lossy().into_owned()),
+            Some(_) | None => return Err(Failure::bad_value(format!("expected job=NAME, found {pair:?}"))),
+        }
+    }
+    Ok(names)
+}
+
+/// Why a job is where it is.
+pub async fn why(state: Data<AppState>, name: Path<String>) -> Reply {
+    let name = name.into_inner();
+    let knowledge = state.pilot.inquiry.send(Inquire(Some(name.clone()))).await?;
+    let overview = state.board.read();
+    let scene = Scene {
+        overview: &overview,
+        spec: &knowledge.spec,
+        awaited: &knowledge.awaited,
+        now: SystemTime::now(),
+    };
+    let Some(why) = explain(&scene, &name) else { return Err(Refusal::NoSuchJob(name).into()) };
+    Ok(json(StatusCode::OK, &why_json(&state, &name, &why)))
+}
+
+fn why_json(state: &AppState, name: &str, why: &Why) -> Value {
+    let awaited = |awaited: &Awaited| {
+        json!({
+            "source": awaited.key.source.to_string(),
+            "event": awaited.key.code.config_name(),
+            "happened": awaited.happened,
+            "canStillCome": awaited.can_still_come,
+        })
+    };
+    let chain = state.events.chain(&why.causes, LONGEST_CHAIN);
+    json!({
+        "job": name,
+        "state": why.state,
+        "summary": why.summary,
+        "waitsFor": why.waits_for.iter().map(awaited).collect::<Vec<_>>(),
+        "chain": chain.iter().map(|event| to_json(event)).collect::<Vec<_>>(),
+        "nextTry": why.next_try.map(time),
+    })
+}
+
+/// What waits for what, in the format that the query names.
+pub async fn graph(state: Data<AppState>, request: HttpRequest) -> Reply {
+    let mut format = Format::Text;
+    for pair in request.query_string().split('&').filter(|pair| !pair.is_empty()) {
+        let wrong = || format!("expected format=text, dot, mermaid, svg or json, found {pair:?}");
+        let value = pair.strip_prefix("format=").and_then(Format::parse);
+        format = value.ok_or_else(|| Failure::bad_value(wrong()))?;
+    }
+    let knowledge = state.pilot.inquiry.send(Inquire(None)).await?;
+    let graph = Graph::of(&knowledge.spec).with_status(&state.board.read());
+    Ok(HttpResponse::Ok().content_type(format.content_type()).body(graph.render(format)))
+}

@@ -1,0 +1,274 @@
+//! `start`, `stop` and `restart`: gives the orders, waits until each is carried out, and says how it went.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+
+use super::changes::{Changes, Woken};
+use super::{CommandError, ask, http_request, job_path, output, printable, status};
+use super::{TIMEOUT, exchange::TimedRequest, table};
+use crate::explain::words::ending;
+use crate::messages::control::JobOrder;
+
+/// The first pause before the status is looked at again without an event; the pauses double.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How far an order is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Progress {
+    /// It is being carried out; what the job does now.
+    Pending(String),
+    /// It is done.
+    Done(String),
+    /// It went wrong.
+    Failed(String),
+}
+
+/// Gives the order to every job, and waits for at most that long.
+pub async fn run(
+    socket: &Path,
+    names: &[String],
+    order: JobOrder,
+    wait: Option<Duration>,
+) -> Result<ExitCode, CommandError> {
+    let before = jobs(&status(socket).await?);
+    // Before the orders, so that nothing is missed.
+    let changes = Changes::follow(socket).await?;
+    let mut failures = Vec::new();
+    let mut pending: Vec<String> = Vec::new();
+    for name in names {
+        match ask(socket, &request(name, order)).await {
+            Ok(_) => pending.extend(members(name, &before)),
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    if let Some(wait) = wait {
+        failures.extend(settle(socket, &changes, &before, pending, order, Instant::now() + wait).await?);
+    }
+    match failures.as_slice() {
+        [] => Ok(ExitCode::SUCCESS),
+        failures => Err(CommandError::new(failures.join("\ncontainerpilot: "))),
+    }
+}
+
+fn request(name: &str, order: JobOrder) -> TimedRequest {
+    let target = job_path(name, &order.to_string());
+    TimedRequest { request: http_request("PUT", target, None), timeout: Some(TIMEOUT) }
+}
+
+/// The jobs that an order to this name is for: one, or the members of a group.
+fn members(name: &str, before: &BTreeMap<String, Value>) -> Vec<String> {
+    let Some(group) = name.strip_prefix("group.").filter(|_| !before.contains_key(name)) else {
+        return vec![name.to_owned()];
+    };
+    before.iter().filter(|(_, job)| job["group"] == group).map(|(name, _)| name.clone()).collect()
+}
+
+/// Waits until every order is carried out, and prints how it went; the failures.
+async fn settle(
+    socket: &Path,
+    changes: &Changes,
+    before: &BTreeMap<String, Value>,
+    mut pending: Vec<String>,
+    order: JobOrder,
+    deadline: Instant,
+) -> Result<Vec<String>, CommandError> {
+    let (mut failures, mut pause) = (Vec::new(), FIRST_PAUSE);
+    // One listener for the whole wait, so that no signal falls between two.
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    loop {
+        let now = jobs(&changes.status(socket).await?);
+        let mut open = Vec::new();
+        for name in pending {
+            match progress(order, before.get(&name), now.get(&name)) {
+                Progress::Done(words) => output::print(&format!("{}: {words}\n", printable(&name)))?,
+                Progress::Failed(words) => failures.push(format!("{}: {words}", printable(&name))),
+                Progress::Pending(words) => open.push((name, words)),
+            }
+        }
+        if open.is_empty() {
+            return Ok(failures);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        let woken = tokio::select! {
+            woken = changes.next(pause.min(left)) => woken,
+            _ = interrupts.recv() => return Ok(unfinished(failures, open, order, "interrupted")),
+        };
+        match woken {
+            Woken::Ended => return Err(Changes::ended()),
+            Woken::Elapsed if left.is_zero() => {
+                return Ok(unfinished(failures, open, order, "the time to wait is over"));
+            }
+            Woken::Elapsed => pause = (pause * 2).min(LONGEST_PAUSE),
+            Woken::News => pause = FIRST_PAUSE,
+        }
+        pending = open.into_iter().map(|(name, _)| name).collect();
+    }
+}
+
+/// The failures, and what is not done when nobody waits any more.
+fn unfinished(
+    mut failures: Vec<String>,
+    open: Vec<(String, String)>,
+    order: JobOrder,
+    why: &str,
+) -> Vec<String> {
+    failures.extend(
+        open.into_iter()
+            .map(|(name, words)| format!("{why}; the {order} of {} goes on: it {words}", printable(&name))),
+    );
+    failures
+}
+
+fn jobs(status: &Value) -> BTreeMap<String, Value> {
+    let jobs = status["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    jobs.iter().filter_map(|job| Some((job["name"].as_str()?.to_owned(), job.clone()))).collect()
+}
+
+/// How far an order to a job is, whose status was and is this.
+fn progress(order: JobOrder, before: Option<&Value>, now: Option<&Value>) -> Progress {
+    let Some(now) = now else { return Progress::Done("is not configured any more".to_owned()) };
+    let is_past = |key: &str| before.is_none_or(|before| before[key] != now[key]);
+    match order {
+        JobOrder::Stop => stopping(now),
+        JobOrder::Start => starting("started", now, is_past("runs"), true),
+        JobOrder::Restart => starting("restarted", now, is_past("runs"), is_past("since")),
+        JobOrder::Signal(_) => Progress::Done("was signalled".to_owned()),
+    }
+}
+
+fn stopping(now: &Value) -> Progress {
+    match now["state"].as_str().unwrap_or_default() {
+        "halted" | "complete" => Progress::Done(match last_exit(now) {
+            Some((_, words)) => format!("stopped; its last run {words}"),
+            None => "stopped".to_owned(),
+        }),
+        _ => Progress::Pending(doing(now)),
+    }
+}
+
+/// A start, whether by itself or after a stop.
+fn starting(done: &str, now: &Value, has_run: bool, has_moved: bool) -> Progress {
+    match (now["state"].as_str().unwrap_or_default(), has_run) {
+        ("running", _) if has_moved => Progress::Done(match now["pid"].as_i64() {
+            Some(pid) => format!("{done}, runs as process {pid}"),
+            None => done.to_owned(),
+        }),
+        // It was started and does not run any more.
+        ("waiting" | "delayed" | "halted" | "complete", true) => match last_exit(now) {
+            Some((0, words)) => Progress::Done(format!("{done}, and {words}")),
+            Some((_, words)) => {
+                let next = now["reason"].as_str().map(|reason| format!("; {}", printable(reason)));
+                Progress::Failed(format!("{done}, but {words}{}", next.unwrap_or_default()))
+            }
+            None => Progress::Pending(doing(now)),
+        },
+        (_, _) => Progress::Pending(doing(now)),
+    }
+}
+
+/// What a job does now, after "it".
+fn doing(now: &Value) -> String {
+    let state = format!("is {}", table::word(&now["state"]));
+    match now["reason"].as_str() {
+        Some(reason) => format!("{state} ({})", printable(reason)),
+        None => state,
+    }
+}
+
+/// How its last run ended: the status, and in words.
+fn last_exit(now: &Value) -> Option<(u64, String)> {
+    let exit = now.get("lastExit").filter(|exit| !exit.is_null())?;
+    Some((
+        exit["status"].as_u64().unwrap_or(1),
+        printable(&ending(exit["reason"].as_str().unwrap_or("ended"))),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(state: &str, runs: u64, status: Option<u64>) -> Value {
+        let exit = status
+            .map(|status| json!({ "status": status, "reason": format!("exited with status {status}") }));
+        json!({ "name": "app", "state": state, "runs": runs, "since": format!("{state}{runs}"), "pid": 7,
+                "lastExit": exit, "reason": null })
+    }
+
+    fn told(order: JobOrder, before: &Value, now: &Value) -> String {
+        match progress(order, Some(before), Some(now)) {
+            Progress::Pending(words) => format!("… {words}"),
+            Progress::Done(words) => words,
+            Progress::Failed(words) => format!("! {words}"),
+        }
+    }
+
+    #[test]
+    fn a_stop_is_done_when_the_job_is_halted_or_over() {
+        let before = job("running", 1, None);
+        for (now, expected) in [
+            (job("halted", 1, Some(0)), "stopped; its last run exited with status 0"),
+            (job("complete", 1, None), "stopped"),
+            (job("terminating", 1, None), "… is terminating"),
+            (job("running", 1, None), "… is running"),
+        ] {
+            assert_eq!(told(JobOrder::Stop, &before, &now), expected);
+        }
+        assert_eq!(
+            progress(JobOrder::Stop, Some(&before), None),
+            Progress::Done("is not configured any more".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_start_is_done_when_the_job_runs_or_has_run() {
+        let before = job("halted", 1, Some(0));
+        for (now, expected) in [
+            (job("running", 2, None), "started, runs as process 7"),
+            (job("starting", 2, None), "… is starting"),
+            (job("halted", 1, Some(0)), "… is halted"),
+            (job("complete", 2, Some(0)), "started, and exited with status 0"),
+            (job("delayed", 2, Some(3)), "! started, but exited with status 3"),
+        ] {
+            assert_eq!(told(JobOrder::Start, &before, &now), expected);
+        }
+    }
+
+    #[test]
+    fn a_restart_is_done_only_by_the_next_run() {
+        let before = job("running", 1, None);
+        assert_eq!(told(JobOrder::Restart, &before, &before), "… is running", "that is the old one");
+        assert_eq!(
+            told(JobOrder::Restart, &before, &job("running", 2, None)),
+            "restarted, runs as process 7"
+        );
+        let waits = json!({ "state": "draining", "reason": "it is restarted by hand", "runs": 1 });
+        assert_eq!(told(JobOrder::Restart, &before, &waits), "… is draining (it is restarted by hand)");
+    }
+
+    #[test]
+    fn an_order_to_a_group_is_one_to_its_members() {
+        let job = |group: &str| json!({ "group": group });
+        let before =
+            BTreeMap::from([("a".into(), job("web")), ("b".into(), job("db")), ("c".into(), job("web"))]);
+        assert_eq!(members("group.web", &before), ["a", "c"]);
+        assert_eq!(members("b", &before), ["b"]);
+    }
+
+    #[test]
+    fn what_is_not_done_goes_on() {
+        let open = vec![("app".to_owned(), "is terminating".to_owned())];
+        let failures = unfinished(vec![], open, JobOrder::Stop, "interrupted");
+        assert_eq!(failures, ["interrupted; the stop of app goes on: it is terminating"]);
+    }
+}

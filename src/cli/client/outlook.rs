@@ -1,0 +1,187 @@
+//! `why`, `when` and `graph` for people, and the choice of jobs in `status`.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use super::exchange::{self, TimedRequest};
+use super::{CommandError, TIMEOUT, get, output, printable, table, text, unreachable};
+use crate::cli::request::GraphFormat;
+use crate::cli::{config_path, environment, print_report};
+use crate::config::{self, Loaded, System};
+use crate::graph::{Format, Graph};
+use crate::printable::printable_lines;
+
+/// Lines of a paragraph are not longer than this, even if the terminal is wider.
+const WIDEST: usize = 100;
+
+/// The status with only these jobs, and without watches; the whole status if none are named.
+pub fn only(mut status: Value, names: &[String]) -> Result<Value, CommandError> {
+    if names.is_empty() {
+        return Ok(status);
+    }
+    let jobs = status.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default();
+    let find = |name: &String| {
+        let found = jobs.iter().find(|job| job["name"] == **name).cloned();
+        found.ok_or_else(|| CommandError::new(format!("there is no job \"{name}\"")))
+    };
+    let chosen = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    if let Some(object) = status.as_object_mut() {
+        object.insert("jobs".to_owned(), chosen.into());
+        object.insert("watches".to_owned(), Value::Array(vec![]));
+    }
+    Ok(status)
+}
+
+/// When jobs are started next. Without names, only those that are.
+pub fn when(status: &Value, are_named: bool, width: Option<usize>) -> String {
+    let jobs = status["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let rows: Vec<Vec<String>> = jobs
+        .iter()
+        .filter(|job| are_named || !job["nextTry"].is_null())
+        .map(|job| {
+            let reason = if job["reason"].is_null() { &job["state"] } else { &job["reason"] };
+            vec![table::word(&job["name"]), table::second(&job["nextTry"]), table::word(reason)]
+        })
+        .collect();
+    if rows.is_empty() {
+        return "no job is scheduled or about to be restarted\n".to_owned();
+    }
+    table::table(&["JOB", "NEXT RUN", "REASON"], rows, width)
+}
+
+/// Why a job is where it is: the paragraph, and the chain of events behind it.
+pub fn why(answer: &Value, width: Option<usize>) -> String {
+    let width = width.unwrap_or(WIDEST).clamp(40, WIDEST);
+    let summary = printable(answer["summary"].as_str().unwrap_or_default());
+    let (what, to_do) = match summary.split_once(" What to do: ") {
+        Some((what, to_do)) => (what, Some(format!("What to do: {to_do}"))),
+        None => (summary.as_str(), None),
+    };
+    let mut text = wrapped(what, width);
+    if let Some(to_do) = to_do {
+        text.push_str(&wrapped(&to_do, width));
+    }
+    let chain = answer["chain"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !chain.is_empty() {
+        text.push_str("\nWhat happened before:\n");
+    }
+    for event in chain {
+        let time = table::second(&event["time"]);
+        let reason = event["reason"].as_str().map(|reason| format!(": {}", printable(reason)));
+        let (source, code) = (table::word(&event["source"]), table::word(&event["code"]));
+        text.push_str(&format!("  {time}  {source} {code}{}\n", reason.unwrap_or_default()));
+    }
+    text
+}
+
+/// A paragraph in lines of at most that many characters, as far as words allow.
+fn wrapped(text: &str, width: usize) -> String {
+    let (mut lines, mut line) = (String::new(), String::new());
+    for word in text.split(' ') {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push_str(&format!("{line}\n"));
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push_str(&format!("{line}\n"));
+    lines
+}
+
+/// Asks for the graph.
+pub fn request(format: GraphFormat) -> TimedRequest {
+    get(format!("/v3/graph?format={}", chosen(format).name()), Some(TIMEOUT))
+}
+
+const fn chosen(format: GraphFormat) -> Format {
+    match format {
+        GraphFormat::Text => Format::Text,
+        GraphFormat::Dot => Format::Dot,
+        GraphFormat::Mermaid => Format::Mermaid,
+        GraphFormat::Svg => Format::Svg,
+        GraphFormat::Json => Format::Json,
+    }
+}
+
+/// Prints the graph of the running program; if none runs, that of the configuration.
+pub async fn graph(
+    config: Option<&Path>,
+    socket: &Path,
+    format: GraphFormat,
+) -> Result<ExitCode, CommandError> {
+    let graph = match exchange::send(socket, &request(format)).await {
+        Ok(mut response) => text(&mut response).await?,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            // Without a configuration there is nothing but the program to ask.
+            let path = config_path(config).map_err(|_| unreachable(socket, &error))?;
+            let loaded = config::load(&path, &environment(), &System::current());
+            let Loaded { spec, .. } = loaded.map_err(|report| print_report(&path, &report))?;
+            Graph::of(&spec).render(chosen(format))
+        }
+        Err(error) => return Err(unreachable(socket, &error)),
+    };
+    output::print(&printable_lines(&graph))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_paragraph_is_wrapped_between_words() {
+        assert_eq!(wrapped("one two three", 7), "one two\nthree\n");
+        assert_eq!(wrapped("longerthanwide a", 5), "longerthanwide\na\n");
+    }
+
+    #[test]
+    fn an_explanation_has_its_advice_and_its_chain_apart() {
+        let answer = json!({
+            "summary": "app waits for db. What to do: see db.",
+            "chain": [
+                {"time": "2026-11-15T02:43:00.123456789Z", "source": "db", "code": "exitFailed", "reason": "exited with status 1"},
+                {"time": "2026-11-15T02:43:01.123456789Z", "source": "db", "code": "stopped"},
+            ],
+        });
+        assert_eq!(
+            why(&answer, None),
+            "\
+app waits for db.
+What to do: see db.
+
+What happened before:
+  2026-11-15T02:43:00Z  db exitFailed: exited with status 1
+  2026-11-15T02:43:01Z  db stopped
+"
+        );
+    }
+
+    #[test]
+    fn only_jobs_that_exist_can_be_chosen() {
+        let status = || json!({ "jobs": [{"name": "a"}, {"name": "b"}], "watches": [{"name": "w"}] });
+        assert_eq!(only(status(), &[]).unwrap(), status());
+        let chosen = only(status(), &["b".to_owned()]).unwrap();
+        assert_eq!(chosen, json!({ "jobs": [{"name": "b"}], "watches": [] }));
+        assert_eq!(only(status(), &["c".to_owned()]).unwrap_err().to_string(), "there is no job \"c\"");
+    }
+
+    #[test]
+    fn next_runs_are_shown_of_those_that_have_one_or_that_are_named() {
+        let status = json!({ "jobs": [
+            {"name": "a", "state": "running", "nextTry": null, "reason": null},
+            {"name": "b", "state": "delayed", "nextTry": "2026-11-15T02:43:00.1Z", "reason": "restarts in 3 s"},
+        ]});
+        let text = when(&status, false, None);
+        assert_eq!(text, "JOB  NEXT RUN              REASON\nb    2026-11-15T02:43:00Z  restarts in 3 s\n");
+        assert!(when(&status, true, None).contains("a    -"), "{text}");
+        assert!(when(&json!({ "jobs": [] }), false, None).starts_with("no job is scheduled"));
+    }
+}

@@ -1,0 +1,113 @@
+//! `-ready`: exits 0 if the container is ready, or the named jobs are; else 1 with the reasons.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use percent_encoding::utf8_percent_encode;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::changes::Changes;
+use super::exchange::{self, TimedRequest};
+use super::{CommandError, RESERVED, TIMEOUT, get, output, printable, text, unreachable};
+
+/// How long to wait for a program that does not run yet, or for a change that has no event.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Asks whether these jobs are ready; without any, whether the container is.
+pub fn request(jobs: &[String]) -> TimedRequest {
+    let name = |job: &String| format!("job={}", utf8_percent_encode(job, RESERVED));
+    let query = jobs.iter().map(name).collect::<Vec<_>>().join("&");
+    let question = if query.is_empty() { "" } else { "?" };
+    get(format!("/v3/ready{question}{query}"), Some(TIMEOUT))
+}
+
+/// Asks, and with `wait` asks again until it is ready or the time is over.
+pub async fn run(socket: &Path, jobs: &[String], wait: Option<Duration>) -> Result<ExitCode, CommandError> {
+    let deadline = wait.map(|wait| Instant::now() + wait);
+    let mut changes: Option<Changes> = None;
+    loop {
+        let error = match look(socket, jobs).await {
+            Ok(()) => {
+                output::print("ready\n")?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Err(Obstacle::Final(error)) => return Err(error),
+            Err(Obstacle::ForNow(error)) => error,
+        };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let Some(left) = left.filter(|left| !left.is_zero()) else { return Err(error) };
+        if changes.is_none() {
+            changes = Changes::follow(socket).await.ok();
+        }
+        match &changes {
+            Some(changes) => drop(changes.next(LOOK_AGAIN.min(left)).await),
+            None => tokio::time::sleep(LOOK_AGAIN.min(left)).await,
+        }
+    }
+}
+
+/// Why it is not ready.
+enum Obstacle {
+    /// It may be soon.
+    ForNow(CommandError),
+    /// It will never be.
+    Final(CommandError),
+}
+
+async fn look(socket: &Path, jobs: &[String]) -> Result<(), Obstacle> {
+    let sent = exchange::send(socket, &request(jobs)).await;
+    let mut response = sent.map_err(|error| Obstacle::ForNow(unreachable(socket, &error)))?;
+    let status = response.status();
+    if status == 200 {
+        return Ok(());
+    }
+    let body = text(&mut response).await.map_err(Obstacle::ForNow)?;
+    let answer: Value = serde_json::from_str(&body).unwrap_or_default();
+    match (status, answer.get("error").and_then(Value::as_str)) {
+        (503, None) => Err(Obstacle::ForNow(CommandError::new(reasons(&answer)))),
+        (_, Some(error)) => Err(Obstacle::Final(CommandError::new(printable(error)))),
+        (_, None) => Err(Obstacle::Final(CommandError::new(format!(
+            "the control socket {} answered {status}: {}",
+            socket.display(),
+            printable(body.trim())
+        )))),
+    }
+}
+
+/// The reasons why it is not ready, for people.
+fn reasons(answer: &Value) -> String {
+    let jobs = answer["notReady"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let word = |job: &Value, key: &str| printable(job[key].as_str().unwrap_or("?"));
+    let jobs = jobs.iter().map(|job| format!("{} {}", word(job, "name"), word(job, "reason")));
+    let shutdown = (answer["shuttingDown"] == true).then(|| "the program is shutting down".to_owned());
+    format!("not ready: {}", shutdown.into_iter().chain(jobs).collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_is_told() {
+        let answer = json!({
+            "ready": false, "shuttingDown": false,
+            "notReady": [{"name": "app", "reason": "is being started"}, {"name": "db", "reason": "is unhealthy"}],
+        });
+        assert_eq!(reasons(&answer), "not ready: app is being started; db is unhealthy");
+        assert_eq!(
+            reasons(&json!({ "notReady": [], "shuttingDown": true })),
+            "not ready: the program is shutting down"
+        );
+    }
+
+    #[test]
+    fn names_are_encoded() {
+        assert_eq!(request(&[]).request.target, "/v3/ready");
+        let names = ["/bin/my app".to_owned(), "b".to_owned()];
+        assert_eq!(request(&names).request.target, "/v3/ready?job=%2Fbin%2Fmy%20app&job=b");
+    }
+}

@@ -1,0 +1,224 @@
+//! The whole story of a job: itself, then those that it waits for, down to the root cause.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::phases::{Told, tell};
+use super::words::{clock, list};
+use super::{Scene, Why};
+use crate::messages::account::Awaited;
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::job::{Missing, Phase};
+use crate::messages::status::JobStatus;
+
+/// The limit on the jobs that one story is about: beyond it nobody reads on.
+const MOST_JOBS: usize = 12;
+/// The limit on pieces of advice.
+const MOST_ADVICE: usize = 3;
+
+/// Why a job is where it is; `None` if there is no such job.
+pub fn why(scene: &Scene<'_>, name: &str) -> Option<Why> {
+    let (name, job) = scene.overview.jobs.get_key_value(name)?;
+    let mut story = Story::new(scene);
+    story.tell(name, job);
+    let state = if job.phase == Phase::Complete && !job.has_run { "never ran" } else { job.state() };
+    Some(Why {
+        state,
+        summary: story.summary(job),
+        waits_for: waits_for(scene, name, job),
+        next_try: story.next_try,
+        causes: story.causes,
+    })
+}
+
+/// The events of its `when`. What a job has seen, it knows better than the Pilot, who hears of it later.
+fn waits_for(scene: &Scene<'_>, name: &Arc<str>, job: &JobStatus) -> Vec<Awaited> {
+    let mut events = scene.awaited.get(name).cloned().unwrap_or_default();
+    if let (Phase::Waiting, Missing::AnyOf(keys) | Missing::AllOf(keys)) = (job.phase, &job.account.missing) {
+        events.iter_mut().for_each(|event| event.happened = !keys.contains(&event.key));
+    }
+    events
+}
+
+struct Story<'a> {
+    scene: &'a Scene<'a>,
+    sentences: Vec<String>,
+    /// What to do, that about the root cause last.
+    advice: Vec<Vec<String>>,
+    next_try: Option<SystemTime>,
+    causes: Vec<u64>,
+    told: BTreeSet<Arc<str>>,
+    /// The jobs between the first and the one that is told about: each waits for the next.
+    path: Vec<Arc<str>>,
+}
+
+impl<'a> Story<'a> {
+    fn new(scene: &'a Scene<'a>) -> Self {
+        Self {
+            scene,
+            sentences: vec![],
+            advice: vec![],
+            next_try: None,
+            causes: vec![],
+            told: BTreeSet::new(),
+            path: vec![],
+        }
+    }
+
+    fn tell(&mut self, name: &Arc<str>, job: &JobStatus) {
+        self.told.insert(Arc::clone(name));
+        self.path.push(Arc::clone(name));
+        let Told { sentences, advice, next_try } = tell(self.scene, name, job, self.told.len() == 1);
+        self.sentences.extend(sentences);
+        self.advice.push(advice);
+        self.next_try = self.next_try.or(next_try);
+        self.causes.extend(job.account.cause);
+        self.tell_registration(name, job);
+        match &job.account.missing {
+            Missing::Nothing => {}
+            Missing::AnyOf(keys) | Missing::AllOf(keys) => keys.iter().for_each(|key| self.tell_awaited(key)),
+        }
+        self.path.pop();
+    }
+
+    fn advise(&mut self, advice: String) {
+        self.advice.push(vec![advice]);
+    }
+
+    /// The state of what is waited for.
+    fn tell_awaited(&mut self, key: &EventKey) {
+        match &key.source {
+            Source::Job(name) | Source::Check(name) => self.tell_other(name, key),
+            Source::Watch(name) => self.tell_watch(name),
+            Source::Signal(signal) => self.advise(format!(
+                "nothing, unless you want it to run now: then send {signal} to the program, or start it by hand"
+            )),
+            Source::Global => {
+                if key.code == EventCode::Shutdown {
+                    self.advise("nothing: it runs when the program ends".to_owned());
+                }
+            }
+        }
+    }
+
+    fn tell_other(&mut self, name: &Arc<str>, key: &EventKey) {
+        if let Some(at) = self.path.iter().position(|job| job == name) {
+            return self.tell_circle(at);
+        }
+        if self.told.contains(name) || self.told.len() >= MOST_JOBS {
+            return;
+        }
+        let Some(job) = self.scene.job(name) else {
+            return self.sentences.push(format!("There is no job {name} any more."));
+        };
+        self.tell(name, job);
+        if let Some(sentence) = self.why_not_yet(name, job, key) {
+            self.sentences.push(sentence);
+        }
+    }
+
+    /// Why a job that is well has not had the event that is waited for.
+    fn why_not_yet(&self, name: &str, job: &JobStatus, key: &EventKey) -> Option<String> {
+        let runs = job.phase == Phase::Running;
+        match key.code {
+            EventCode::ExitSuccess | EventCode::ExitFailed | EventCode::Stopping | EventCode::Stopped
+                if runs =>
+            {
+                Some(format!("{name} has not ended."))
+            }
+            EventCode::Healthy if runs && job.checks.is_empty() => {
+                Some(format!("{name} has no health check, so it never becomes healthy."))
+            }
+            EventCode::ExitSuccess if job.phase == Phase::Complete && job.has_run && !job.account.failed => {
+                Some(format!("{name} succeeded before this job was there to see it."))
+            }
+            EventCode::Startup
+            | EventCode::Shutdown
+            | EventCode::ExitSuccess
+            | EventCode::ExitFailed
+            | EventCode::Healthy
+            | EventCode::Unhealthy
+            | EventCode::Changed
+            | EventCode::Stopping
+            | EventCode::Stopped
+            | EventCode::EnterMaintenance
+            | EventCode::ExitMaintenance
+            | EventCode::Signal => None,
+        }
+    }
+
+    fn tell_circle(&mut self, at: usize) {
+        let circle: Vec<String> = self.path.iter().skip(at).map(ToString::to_string).collect();
+        let text = match circle.as_slice() {
+            [one] => format!("{one} waits for itself, so nothing can start it."),
+            several => format!(
+                "{} wait for each other in a circle, so nothing can start them.",
+                list(several, "and")
+            ),
+        };
+        if !self.sentences.contains(&text) {
+            self.sentences.push(text);
+            self.advise("change `when` of one of them, and reload".to_owned());
+        }
+    }
+
+    fn tell_watch(&mut self, name: &str) {
+        let known = self.scene.overview.watches.get(name);
+        let trouble = self.scene.overview.discovery.trouble.as_ref();
+        let text = match (known, trouble) {
+            (_, Some(trouble)) => format!("Consul is in trouble, so nothing is known of {name}: {trouble}."),
+            (None, None) => format!("There is no watch {name}."),
+            (Some(watch), None) if !watch.known => format!("Consul has not answered yet about {name}."),
+            (Some(watch), None) if watch.instances.is_empty() => {
+                format!("Consul knows no healthy instance of {name}.")
+            }
+            (Some(watch), None) => {
+                format!("Consul knows {} healthy instances of {name}.", watch.instances.len())
+            }
+        };
+        let advice =
+            if trouble.is_some() { "see whether Consul's agent runs" } else { "see what Consul knows of it" };
+        self.sentences.push(text);
+        self.advise(advice.to_owned());
+    }
+
+    /// Whether Consul knows of a job that is advertised.
+    fn tell_registration(&mut self, name: &str, job: &JobStatus) {
+        let Some(trouble) = &self.scene.overview.discovery.trouble else { return };
+        if job.advertised.is_some() && job.phase == Phase::Running {
+            self.sentences.push(format!("Consul may not know {name}, because it is in trouble: {trouble}."));
+            self.advise("see whether Consul's agent runs".to_owned());
+        }
+    }
+
+    /// The paragraph: the job and what is behind it, what holds for the whole program, what to do.
+    fn summary(&self, job: &JobStatus) -> String {
+        let overview = self.scene.overview;
+        let mut sentences = self.sentences.clone();
+        if overview.shutting_down
+            && !job.account.stop_reason.as_deref().unwrap_or_default().contains("shuts down")
+        {
+            sentences.push("The program is shutting down.".to_owned());
+        }
+        if let Some(time) = overview.refused_reload {
+            let time = clock(time, self.scene.now);
+            sentences.push(format!(
+                "The reload at {time} was refused, so the configuration before it is still in force: see `containerpilot check`."
+            ));
+        }
+        // Those about the root cause come last in the story, and first in what to do.
+        let mut advice: Vec<&String> = Vec::new();
+        for piece in self.advice.iter().rev().flatten() {
+            if !advice.contains(&piece) && advice.len() < MOST_ADVICE {
+                advice.push(piece);
+            }
+        }
+        if !advice.is_empty() {
+            let advice: Vec<&str> = advice.into_iter().map(String::as_str).collect();
+            let advice = advice.join("; ");
+            sentences.push(format!("What to do: {}.", advice.strip_prefix("then ").unwrap_or(&advice)));
+        }
+        sentences.join(" ")
+    }
+}

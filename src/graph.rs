@@ -1,0 +1,309 @@
+//! What waits for what: the jobs and watches of a configuration, the events between them, and, if the program runs, their
+//! states and what its start took so long for. Pure: from a configuration and the board to text.
+
+mod critical;
+mod diagram;
+mod layers;
+mod svg;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::config::duration::GoDuration;
+use crate::config::spec::{JobKind, JobSpec, Spec, Trigger};
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::health::Health;
+use crate::messages::job::Phase;
+use crate::messages::status::{JobStatus, Overview};
+
+pub use critical::Step;
+
+/// The forms of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A tree for people.
+    Text,
+    /// Graphviz.
+    Dot,
+    /// Mermaid, for Markdown.
+    Mermaid,
+    /// A picture.
+    Svg,
+    /// For programs.
+    Json,
+}
+
+impl Format {
+    /// Every form.
+    pub const ALL: [Self; 5] = [Self::Text, Self::Dot, Self::Mermaid, Self::Svg, Self::Json];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Dot => "dot",
+            Self::Mermaid => "mermaid",
+            Self::Svg => "svg",
+            Self::Json => "json",
+        }
+    }
+
+    /// The form of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// Its media type.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text | Self::Dot | Self::Mermaid => "text/plain; charset=utf-8",
+            Self::Svg => "image/svg+xml",
+            Self::Json => "application/json",
+        }
+    }
+}
+
+/// What a node stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A job.
+    Job,
+    /// A coprocess.
+    Coprocess,
+    /// A watch of Consul.
+    Watch,
+    /// Something that happens to the whole program: a signal, the shutdown, maintenance.
+    Outside,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Coprocess => "coprocess",
+            Self::Watch => "watch",
+            Self::Outside => "outside",
+        }
+    }
+}
+
+/// How a job or watch does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As it should.
+    Good,
+    /// Not yet.
+    Waiting,
+    /// It has failed, is unhealthy or crashes.
+    Bad,
+    /// Over, or not known.
+    Neutral,
+}
+
+/// A job, a watch, or something outside that jobs wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name, as a source of events.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Its schedule, if it has one.
+    pub schedule: Option<String>,
+    /// Its state and health, if the program runs.
+    pub state: Option<String>,
+    /// How it does.
+    pub tone: Tone,
+}
+
+/// A job waits for an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edge {
+    /// The index of the event's source.
+    pub from: usize,
+    /// The index of the job that waits.
+    pub to: usize,
+    /// The event.
+    pub event: String,
+    /// Another event can take its place.
+    pub is_alternative: bool,
+    /// It is on the critical path of the start.
+    pub is_critical: bool,
+}
+
+/// What waits for what.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Graph {
+    /// Jobs in the order of the configuration, then watches, then what is outside.
+    pub nodes: Vec<Node>,
+    /// Each event that a job waits for.
+    pub edges: Vec<Edge>,
+    /// What the start took so long for, first step first; empty if the program does not run.
+    pub path: Vec<Step>,
+    /// Some job has not been started, or cannot be used yet, though it is to be from the start on.
+    pub is_starting: bool,
+}
+
+impl Graph {
+    /// The graph of a configuration.
+    pub fn of(spec: &Spec) -> Self {
+        let mut graph = Self::default();
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        for job in &spec.jobs {
+            let kind = if job.kind == JobKind::Coprocess { Kind::Coprocess } else { Kind::Job };
+            graph.place(&mut places, &job.name, kind, schedule(job));
+        }
+        for watch in &spec.watches {
+            graph.place(&mut places, &format!("watch.{}", watch.name), Kind::Watch, None);
+        }
+        for (to, job) in spec.jobs.iter().enumerate() {
+            let (is_each, is_alternative) = match &job.when.trigger {
+                Trigger::Each(_) => (true, false),
+                Trigger::Any(keys) => (false, keys.len() > 1),
+                Trigger::Once(_) | Trigger::All(_) | Trigger::Interval(_) | Trigger::Cron(_) => {
+                    (false, false)
+                }
+            };
+            for key in job.when.trigger.keys().iter().filter(|key| key.code != EventCode::Startup) {
+                let (name, kind, event) = source(key);
+                let from = graph.place(&mut places, &name, kind, None);
+                let event = if is_each { format!("each {event}") } else { event };
+                graph.edges.push(Edge { from, to, event, is_alternative, is_critical: false });
+            }
+        }
+        graph
+    }
+
+    /// The place of a node, which is added if it is new.
+    fn place(
+        &mut self,
+        places: &mut BTreeMap<String, usize>,
+        name: &str,
+        kind: Kind,
+        schedule: Option<String>,
+    ) -> usize {
+        *places.entry(name.to_owned()).or_insert_with(|| {
+            self.nodes.push(Node { name: name.to_owned(), kind, schedule, state: None, tone: Tone::Neutral });
+            self.nodes.len() - 1
+        })
+    }
+
+    /// The same graph with the states of a running program, and the critical path of its start.
+    #[must_use]
+    pub fn with_status(mut self, overview: &Overview) -> Self {
+        for node in &mut self.nodes {
+            let state = match node.kind {
+                Kind::Job | Kind::Coprocess => overview.jobs.get(node.name.as_str()).map(job_state),
+                Kind::Watch => {
+                    let name = node.name.trim_start_matches("watch.");
+                    overview.watches.get(name).map(|watch| match (watch.known, watch.instances.len()) {
+                        (false, _) => ("unknown".to_owned(), Tone::Waiting),
+                        (true, 0) => ("no instances".to_owned(), Tone::Bad),
+                        (true, 1) => ("1 instance".to_owned(), Tone::Good),
+                        (true, number) => (format!("{number} instances"), Tone::Good),
+                    })
+                }
+                Kind::Outside => None,
+            };
+            if let Some((state, tone)) = state {
+                (node.state, node.tone) = (Some(state), tone);
+            }
+        }
+        self.path = critical::path(overview);
+        self.is_starting = overview.jobs.values().any(critical::is_starting);
+        for pair in self.path.windows(2) {
+            let [before, after] = pair else { continue };
+            let (from, to) = (self.index(&before.job), self.index(&after.job));
+            let edges = self.edges.iter_mut().filter(|edge| Some(edge.from) == from && Some(edge.to) == to);
+            edges.for_each(|edge| edge.is_critical = true);
+        }
+        self
+    }
+
+    fn index(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.name == name)
+    }
+
+    /// The graph in that form.
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Text => tree::render(self),
+            Format::Dot => diagram::dot(self),
+            Format::Mermaid => diagram::mermaid(self),
+            Format::Svg => svg::render(self),
+            Format::Json => format!("{}\n", self.to_json()),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let name = |index: usize| self.nodes.get(index).map(|node| node.name.as_str());
+        let node = |node: &Node| json!({ "name": node.name, "kind": node.kind.name(), "schedule": node.schedule, "state": node.state });
+        let edge = |edge: &Edge| {
+            json!({
+                "from": name(edge.from), "to": name(edge.to), "event": edge.event,
+                "alternative": edge.is_alternative, "critical": edge.is_critical,
+            })
+        };
+        json!({
+            "nodes": self.nodes.iter().map(node).collect::<Vec<_>>(),
+            "edges": self.edges.iter().map(edge).collect::<Vec<_>>(),
+            "starting": self.is_starting,
+            "criticalPath": self.path.iter().map(Step::to_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The node that an event comes from, and the event's name there.
+fn source(key: &EventKey) -> (String, Kind, String) {
+    let event = key.code.config_name().to_owned();
+    match &key.source {
+        Source::Job(name) => (name.to_string(), Kind::Job, event),
+        Source::Check(name) => (name.to_string(), Kind::Job, format!("check {event}")),
+        Source::Watch(_) => (key.source.to_string(), Kind::Watch, event),
+        Source::Global => ("the program".to_owned(), Kind::Outside, event),
+        Source::Signal(signal) => (signal.to_string(), Kind::Outside, event),
+    }
+}
+
+fn schedule(job: &JobSpec) -> Option<String> {
+    match &job.when.trigger {
+        Trigger::Interval(interval) => Some(format!("every {}", GoDuration::from(*interval))),
+        Trigger::Cron(cron) => Some(format!("cron {}", cron.text)),
+        Trigger::Once(_) | Trigger::Each(_) | Trigger::All(_) | Trigger::Any(_) => None,
+    }
+}
+
+/// State and health of a job in words, and how it does.
+fn job_state(job: &JobStatus) -> (String, Tone) {
+    let failed = job.account.failed;
+    let tone = match (job.phase, job.health) {
+        (_, Health::Unhealthy) => Tone::Bad,
+        (Phase::Running, Health::Healthy) => Tone::Good,
+        (Phase::Running, Health::Unknown) if !job.starting && job.checks.is_empty() => Tone::Good,
+        (Phase::Running, _) => Tone::Waiting,
+        (Phase::Complete, _) if !job.has_run || failed => Tone::Bad,
+        (Phase::Complete, _) => Tone::Neutral,
+        (Phase::Waiting, _) => Tone::Waiting,
+        (Phase::Delayed | Phase::Sweeping | Phase::TimedOut, _) => Tone::Bad,
+        (Phase::Halted, _) => Tone::Neutral,
+        (
+            Phase::Holding
+            | Phase::Deregistering
+            | Phase::Draining
+            | Phase::Terminating
+            | Phase::Killing
+            | Phase::Ending,
+            _,
+        ) => Tone::Neutral,
+    };
+    let words = match (job.phase, job.health) {
+        (Phase::Complete, _) if !job.has_run => "never ran".to_owned(),
+        (Phase::Complete, _) if failed => "failed".to_owned(),
+        (_, Health::Healthy | Health::Unhealthy) => format!("{}, {}", job.state(), job.health),
+        (_, _) => job.state().to_owned(),
+    };
+    (words, tone)
+}

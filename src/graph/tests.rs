@@ -1,0 +1,161 @@
+//! Tests of the graph: one configuration in every form.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::config::spec::{CommandLine, When};
+use crate::messages::account::FirstRun;
+use crate::messages::status::WatchStatus;
+
+fn job(name: &str, trigger: Trigger) -> Arc<JobSpec> {
+    let command = CommandLine { program: "true".to_owned(), args: vec!["hunter2".to_owned()] };
+    let mut spec = JobSpec::new(name.into(), Some(command));
+    spec.when = When::new(trigger);
+    Arc::new(spec)
+}
+
+fn key(name: &str, code: EventCode) -> EventKey {
+    EventKey { code, source: Source::Job(name.into()) }
+}
+
+fn startup() -> EventKey {
+    EventKey { code: EventCode::Startup, source: Source::Global }
+}
+
+fn configuration() -> Spec {
+    let watched = EventKey { code: EventCode::Changed, source: Source::Watch("mq".into()) };
+    Spec {
+        jobs: vec![
+            job("db", Trigger::Once(startup())),
+            job("migrate", Trigger::Once(key("db", EventCode::Healthy))),
+            job(
+                "app",
+                Trigger::All(vec![key("db", EventCode::Healthy), key("migrate", EventCode::ExitSuccess)]),
+            ),
+            job("hook", Trigger::Each(watched)),
+            job("<b>\"x\"", Trigger::Interval(Duration::from_secs(5))),
+        ],
+        ..Spec::default()
+    }
+}
+
+fn ran(phase: Phase, occasion: EventKey, times: [u64; 3]) -> JobStatus {
+    let mut status = JobStatus { has_run: true, health: Health::Healthy, ..JobStatus::new(phase) };
+    let [started, up, ended] = times.map(|time| (time > 0).then(|| Duration::from_millis(time)));
+    status.account.first_run = FirstRun { occasion: Some(occasion), started, up, ended };
+    status
+}
+
+fn running() -> Overview {
+    let mut overview = Overview::default();
+    let mut add = |name: &str, status| overview.jobs.insert(name.into(), status);
+    add("db", ran(Phase::Running, startup(), [10, 2300, 0]));
+    add("migrate", ran(Phase::Complete, key("db", EventCode::Healthy), [2310, 2310, 4000]));
+    add("app", ran(Phase::Running, key("migrate", EventCode::ExitSuccess), [4010, 4200, 0]));
+    add("hook", JobStatus::new(Phase::Waiting));
+    overview.watches.insert("mq".into(), WatchStatus { known: true, instances: vec![] });
+    overview
+}
+
+#[test]
+fn the_tree_tells_each_job_in_full_once() {
+    assert_eq!(
+        Graph::of(&configuration()).render(Format::Text),
+        "\
+db
+├─ healthy → migrate
+│  └─ exitSuccess → app
+└─ healthy → app (told above)
+<b>\"x\": every 5s
+watch.mq
+└─ each changed → hook
+"
+    );
+}
+
+#[test]
+fn a_running_program_shows_states_and_what_its_start_took_so_long_for() {
+    let text = Graph::of(&configuration()).with_status(&running()).render(Format::Text);
+    assert_eq!(
+        text,
+        "\
+db: running, healthy
+├─ healthy → migrate: complete, healthy *
+│  └─ exitSuccess → app: running, healthy *
+└─ healthy → app (told above)
+<b>\"x\": every 5s
+watch.mq: no instances
+└─ each changed → hook: waiting
+
+The start took 4.2 s. Its critical path (*):
+     0.0 s  db started, healthy after 2.3 s
+     2.3 s  migrate started, exitSuccess after 1.7 s
+     4.0 s  app started, can be used after 0.2 s
+"
+    );
+}
+
+#[test]
+fn a_job_that_a_user_started_is_not_on_the_critical_path() {
+    let mut overview = running();
+    let mut by_hand = ran(Phase::Running, startup(), [90_000, 90_000, 0]);
+    by_hand.account.first_run.occasion = None;
+    overview.jobs.insert("hook".into(), by_hand);
+    let graph = Graph::of(&configuration()).with_status(&overview);
+    assert_eq!(graph.path.last().map(|step| step.job.as_str()), Some("app"));
+}
+
+#[test]
+fn a_circle_ends_in_every_form() {
+    let spec = Spec {
+        jobs: vec![
+            job("a", Trigger::Once(key("b", EventCode::ExitSuccess))),
+            job("b", Trigger::Any(vec![key("a", EventCode::ExitSuccess), key("b", EventCode::Stopped)])),
+        ],
+        ..Spec::default()
+    };
+    let graph = Graph::of(&spec);
+    for format in Format::ALL {
+        assert!(graph.render(format).contains("exitSuccess"), "{format:?}");
+    }
+    assert!(graph.render(Format::Text).starts_with("a\n└─ exitSuccess (or another) → b\n"));
+}
+
+#[test]
+fn every_form_names_every_job_and_escapes_what_means_something_there() {
+    let graph = Graph::of(&configuration()).with_status(&running());
+    for format in Format::ALL {
+        let text = graph.render(format);
+        for name in ["db", "migrate", "app", "hook", "watch.mq"] {
+            assert!(text.contains(name), "{format:?}: {text}");
+        }
+        assert!(!text.contains("hunter2"), "arguments may be secrets: {text}");
+        assert_eq!(Format::parse(format.name()), Some(format));
+    }
+    assert!(graph.render(Format::Svg).contains("&lt;b&gt;&quot;x&quot;"));
+    assert!(!graph.render(Format::Svg).contains("<b>"));
+    assert!(graph.render(Format::Dot).contains("label=\"<b>\\\"x\\\"\\nevery 5s\""));
+    assert!(graph.render(Format::Mermaid).contains("(\"#lt;b#gt;#quot;x#quot;<br/>every 5s\")"));
+    let json: Value = serde_json::from_str(&graph.render(Format::Json)).unwrap();
+    assert_eq!(json["criticalPath"][0]["job"], "db");
+    assert_eq!(
+        json["edges"][0],
+        json!({
+            "from": "db", "to": "migrate", "event": "healthy", "alternative": false, "critical": true,
+        })
+    );
+}
+
+#[test]
+fn a_thousand_jobs_in_a_chain_are_no_problem() {
+    let name = |number: usize| format!("job{number}");
+    let trigger = |number: usize| match number {
+        0 => Trigger::Once(startup()),
+        _ => Trigger::Once(key(&name(number - 1), EventCode::ExitSuccess)),
+    };
+    let jobs = (0..1000).map(|number| job(&name(number), trigger(number))).collect();
+    let graph = Graph::of(&Spec { jobs, ..Spec::default() });
+    assert_eq!(graph.render(Format::Text).lines().count(), 1000);
+    assert!(graph.render(Format::Svg).contains("job999"));
+}

@@ -1,0 +1,90 @@
+//! What a job can say about why it is where it is: for `status`, `why` and `graph`. No decision depends on it.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::event::EventKey;
+use super::job::Missing;
+
+/// Why a job is where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// The events that it waits for, or waited for when it gave up before its first run.
+    pub missing: Missing,
+    /// When the timer of its phase elapses.
+    pub until: Option<SystemTime>,
+    /// When it gives up waiting for its events.
+    pub gives_up: Option<SystemTime>,
+    /// Its process is to start as soon as the log has room for its output.
+    pub awaits_log: bool,
+    /// Why it stops or was stopped, in words.
+    pub stop_reason: Option<String>,
+    /// Why it is not restarted, where its settings alone do not tell.
+    pub no_restart: Option<String>,
+    /// Whether its last execution failed by its own rules.
+    pub failed: bool,
+    /// Executions since it was configured.
+    pub runs: u64,
+    /// The event that started its last execution; `None` if a user did, or before the first.
+    pub occasion: Option<EventKey>,
+    /// The number of the last event in the chain that led here.
+    pub cause: Option<u64>,
+    /// Its first execution.
+    pub first_run: FirstRun,
+}
+
+/// The first execution of a job; times are since the program began.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FirstRun {
+    /// The event that led to it.
+    pub occasion: Option<EventKey>,
+    /// When its program was executed.
+    pub started: Option<Duration>,
+    /// When it could be used: when it was first healthy, or executed if nothing checks it.
+    pub up: Option<Duration>,
+    /// When it ended.
+    pub ended: Option<Duration>,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self {
+            missing: Missing::Nothing,
+            until: None,
+            gives_up: None,
+            awaits_log: false,
+            stop_reason: None,
+            no_restart: None,
+            failed: false,
+            runs: 0,
+            occasion: None,
+            cause: None,
+            first_run: FirstRun::default(),
+        }
+    }
+}
+
+/// The last tries of a check, which all failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailingCheck {
+    /// Why the last one did.
+    pub reason: String,
+    /// The number of failures in a row.
+    pub times: u64,
+    /// When the first of them was.
+    pub since: SystemTime,
+    /// When it is tried again.
+    pub next: Option<SystemTime>,
+}
+
+/// An event that a job's `when` names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Awaited {
+    /// The event.
+    pub key: EventKey,
+    /// Whether the job has seen it.
+    pub happened: bool,
+    /// Whether it can still come.
+    pub can_still_come: bool,
+}
