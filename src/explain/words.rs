@@ -75,6 +75,7 @@ pub fn awaited(key: &EventKey) -> String {
         EventCode::Shutdown => "to shut down",
         EventCode::ExitSuccess => "to succeed",
         EventCode::ExitFailed => "to fail",
+        EventCode::Ready => "to be ready",
         EventCode::Healthy => "to be healthy",
         EventCode::Unhealthy => "to be unhealthy",
         EventCode::Changed => "to change",
@@ -94,6 +95,7 @@ pub fn happened(key: &EventKey) -> String {
         EventCode::Shutdown => "began to shut down",
         EventCode::ExitSuccess => "succeeded",
         EventCode::ExitFailed => "failed",
+        EventCode::Ready => "became ready",
         EventCode::Healthy => "became healthy",
         EventCode::Unhealthy => "became unhealthy",
         EventCode::Changed => "changed",
@@ -112,6 +114,7 @@ fn subject(source: &Source) -> String {
         Source::Job(name) => name.to_string(),
         Source::Watch(name) => format!("the watch {name}"),
         Source::Check(name) => format!("a health check of {name}"),
+        Source::Group(name) => format!("the group {name}"),
         Source::Signal(signal) => format!("the signal {signal}"),
     }
 }
@@ -121,7 +124,7 @@ pub fn short(key: &EventKey) -> String {
     match &key.source {
         Source::Global => key.code.config_name().to_owned(),
         Source::Signal(signal) => signal.to_string(),
-        Source::Job(_) | Source::Watch(_) | Source::Check(_) => key.to_string(),
+        Source::Job(_) | Source::Watch(_) | Source::Check(_) | Source::Group(_) => key.to_string(),
     }
 }
 
