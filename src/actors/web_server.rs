@@ -199,12 +199,13 @@ fn layout(spec: &Spec) -> Layout {
     }
 }
 
-/// Every job and watch as a source of events.
+/// Every job, watch and group as a source of events.
 fn sources(spec: &Spec) -> HashSet<Source> {
     let jobs = spec.jobs.iter().map(|job| Source::Job(job.name.clone()));
     let checks = spec.jobs.iter().map(|job| Source::Check(job.name.clone()));
     let watches = spec.watches.iter().map(|watch| Source::Watch(watch.name.clone()));
-    jobs.chain(checks).chain(watches).collect()
+    let groups = spec.groups.iter().map(|group| Source::Group(group.name.clone()));
+    jobs.chain(checks).chain(watches).chain(groups).collect()
 }
 
 impl Actor for WebServer {

@@ -3,6 +3,7 @@
 
 mod consul;
 mod execution;
+mod group;
 mod logging;
 mod restart;
 
@@ -22,6 +23,7 @@ pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
 };
 pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec, VariableFile};
+pub use group::{GroupPlace, GroupSpec, OnExhausted, Strategy};
 pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec, MOST_KEPT};
 pub use restart::{EndOfRun, OnUnhealthy, RestartOn, RestartRule};
 
@@ -37,6 +39,8 @@ pub struct Spec {
     pub logging: LoggingSpec,
     /// Every job, coprocesses first, else in file order.
     pub jobs: Vec<Arc<JobSpec>>,
+    /// Jobs that are restarted together.
+    pub groups: Vec<Arc<GroupSpec>>,
     /// Services and keys to observe in Consul.
     pub watches: Vec<WatchSpec>,
     /// The control socket.
@@ -118,6 +122,8 @@ pub struct JobSpec {
     pub required: bool,
     /// How its process is executed.
     pub execution: ExecutionSpec,
+    /// Its place in a group, if it belongs to one.
+    pub group: Option<GroupPlace>,
 }
 
 /// What makes a coprocess different from a job.

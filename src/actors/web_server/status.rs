@@ -10,7 +10,7 @@ use crate::explain;
 use crate::logging::time::TimeText;
 use crate::messages::health::Verdict;
 use crate::messages::job::Phase;
-use crate::messages::status::{JobStatus, Overview, WatchStatus};
+use crate::messages::status::{GroupStatus, JobStatus, Overview, WatchStatus};
 
 /// Our version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -36,6 +36,7 @@ pub fn whole(overview: &Overview, uptime: Duration, now: SystemTime) -> Value {
         "maintenance": overview.maintenance,
         "shuttingDown": overview.shutting_down,
         "jobs": jobs,
+        "groups": overview.groups.iter().map(group).collect::<Vec<_>>(),
         "watches": watches,
         "consul": { "trouble": overview.discovery.trouble },
     })
@@ -56,6 +57,7 @@ pub fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
         "runs": job.account.runs,
         "lastExit": job.last_exit.as_ref().map(|(status, words)| json!({ "status": status, "reason": words })),
         "advertised": job.advertised.as_ref().map(|(address, port)| json!({ "address": address, "port": port })),
+        "group": job.group.as_deref(),
         "essential": job.essential,
         "required": job.required,
         "neverRan": job.never_ran,
@@ -68,6 +70,16 @@ pub fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
 /// When a job that does not run is started next.
 fn next_try(job: &JobStatus) -> Option<SystemTime> {
     job.account.until.filter(|_| job.phase == Phase::Delayed).or(job.next_run)
+}
+
+fn group(group: &GroupStatus) -> Value {
+    json!({
+        "name": &*group.name,
+        "jobs": group.jobs.iter().map(|job| &**job).collect::<Vec<_>>(),
+        "ready": group.ready,
+        "restarts": group.restarts,
+        "gaveUp": group.has_given_up,
+    })
 }
 
 /// A watch.

@@ -32,7 +32,7 @@ const LOOKING_SHARE: u32 = 50;
 /// The bytes of one chunk, roughly.
 const CHUNK: usize = 32 << 10;
 /// How often a client hears something, so that one that is gone is noticed.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// What pages show; clones share it.
 #[derive(Debug, Clone, Default)]

@@ -25,7 +25,7 @@ pub fn graph(spec: &Spec) -> Value {
         .filter(|(_, key)| key.code != EventCode::Startup)
         .map(|(job, key)| {
             let from = match &key.source {
-                Source::Job(name) | Source::Check(name) => name.to_string(),
+                Source::Job(name) | Source::Check(name) | Source::Group(name) => name.to_string(),
                 Source::Watch(name) => format!("watch.{name}"),
                 Source::Global => "containerpilot".to_owned(),
                 Source::Signal(signal) => signal.to_string(),
