@@ -84,6 +84,12 @@ impl Shown {
         }
     }
 
+    /// Nobody looks any more: only what the configuration says is kept.
+    fn forget(&mut self) {
+        self.parts.retain(|part, _| *part == Part::Graph);
+        self.next_look = None;
+    }
+
     fn look(&mut self, overview: &Overview, level: PageSpec) {
         let now = SystemTime::now();
         let (mut order, mut watches) = (Vec::new(), Vec::new());
@@ -230,7 +236,11 @@ impl FeedStream {
 
 impl Drop for FeedStream {
     fn drop(&mut self) {
-        self.feed.0.clients.set(self.feed.0.clients.get().saturating_sub(1));
+        let left = self.feed.0.clients.get().saturating_sub(1);
+        self.feed.0.clients.set(left);
+        if left == 0 {
+            self.feed.0.shown.borrow_mut().forget();
+        }
         if let Some(tracker) = &self.tracker {
             tracker.set_state(ConnectionState::Idle);
         }
