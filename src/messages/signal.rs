@@ -104,6 +104,8 @@ impl Signal {
     pub const TSTP: Self = Self(libc::SIGTSTP);
     /// A stopped process goes on.
     pub const CONT: Self = Self(libc::SIGCONT);
+    /// The process found an error in itself, or its watchdog did.
+    pub const ABRT: Self = Self(libc::SIGABRT);
     /// Cannot be caught: the process ends.
     pub const KILL: Self = Self(libc::SIGKILL);
     /// A request to end.

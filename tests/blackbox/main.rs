@@ -50,6 +50,8 @@ mod output;
 mod page;
 mod processes;
 mod prometheus;
+mod readiness;
+mod readiness_of_programs;
 mod reaper;
 mod reload;
 mod replay;

@@ -50,6 +50,8 @@ pub fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
         "name": name,
         "state": job.state(),
         "since": time(job.since),
+        "ready": job.ready,
+        "statusText": job.status_text,
         "health": job.health.to_string(),
         "checks": job.checks.iter().map(check).collect::<Vec<_>>(),
         "pid": job.pid,

@@ -95,7 +95,11 @@ impl Shown {
         let (mut order, mut watches) = (Vec::new(), Vec::new());
         for (name, job) in overview.jobs_in_order() {
             let reason = explain::reason(overview, name, now);
-            self.set(Part::Job(name.to_string()), &status::job(name, job, reason.as_deref()));
+            let mut told = status::job(name, job, reason.as_deref());
+            if let Some(object) = told.as_object_mut() {
+                object.insert("failed".to_owned(), job.account.failed.into());
+            }
+            self.set(Part::Job(name.to_string()), &told);
             order.push(name.to_string());
         }
         for (name, watch) in overview.watches_in_order() {

@@ -17,16 +17,18 @@ pub fn graph(spec: &Spec) -> Value {
     });
     let watches =
         spec.watches.iter().map(|watch| json!({ "name": format!("watch.{}", watch.name), "kind": "watch" }));
-    let nodes: Vec<Value> = jobs.chain(watches).collect();
+    let groups =
+        spec.groups.iter().map(|group| json!({ "name": format!("group.{}", group.name), "kind": "group" }));
+    let nodes: Vec<Value> = jobs.chain(watches).chain(groups).collect();
     let edges: Vec<Value> = spec
         .jobs
         .iter()
-        .flat_map(|job| job.when.trigger.keys().iter().map(move |key| (job, key)))
+        .flat_map(|job| job.when.keys().iter().map(move |key| (job, key)))
         .filter(|(_, key)| key.code != EventCode::Startup)
         .map(|(job, key)| {
             let from = match &key.source {
-                Source::Job(name) | Source::Check(name) | Source::Group(name) => name.to_string(),
-                Source::Watch(name) => format!("watch.{name}"),
+                Source::Job(name) | Source::Check(name) => name.to_string(),
+                Source::Watch(_) | Source::Group(_) => key.source.to_string(),
                 Source::Global => "containerpilot".to_owned(),
                 Source::Signal(signal) => signal.to_string(),
             };
