@@ -93,7 +93,8 @@ fn before<'a>(overview: &'a Overview, job: &JobStatus) -> Option<Before<'a>> {
         EventCode::ExitSuccess | EventCode::ExitFailed | EventCode::Stopping | EventCode::Stopped => {
             first.ended
         }
-        EventCode::Healthy
+        EventCode::Ready
+        | EventCode::Healthy
         | EventCode::Unhealthy
         | EventCode::Startup
         | EventCode::Shutdown

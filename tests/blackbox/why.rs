@@ -78,6 +78,14 @@ fn the_program_may_not_be_executed() {
 }
 
 #[test]
+fn the_disk_is_full() {
+    let pilot = start(
+        r#"{ name: "app", exec: ["sh", "-c", "echo data 2>/dev/null >/dev/full || { echo no space left on device; exit 1; }"] }"#,
+    );
+    assert_why("disk-full", &pilot, "app", "complete");
+}
+
+#[test]
 fn the_port_is_taken() {
     let pilot = start(
         r#"{ name: "app", exec: ["sh", "-c", "echo address in use; exit 98"], restarts: 1, backoff: { max: "0s" } }"#,
