@@ -3,7 +3,9 @@
 
 mod consul;
 mod execution;
+mod group;
 mod logging;
+mod readiness;
 mod restart;
 
 use std::net::IpAddr;
@@ -22,7 +24,9 @@ pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
 };
 pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec, VariableFile};
+pub use group::{GroupPlace, GroupSpec, OnExhausted, Strategy};
 pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec, MOST_KEPT};
+pub use readiness::{ReadyBy, ReadySpec};
 pub use restart::{EndOfRun, OnUnhealthy, RestartOn, RestartRule};
 
 /// The job that a command after `--` becomes.
@@ -37,6 +41,8 @@ pub struct Spec {
     pub logging: LoggingSpec,
     /// Every job, coprocesses first, else in file order.
     pub jobs: Vec<Arc<JobSpec>>,
+    /// Jobs that are restarted together.
+    pub groups: Vec<Arc<GroupSpec>>,
     /// Services and keys to observe in Consul.
     pub watches: Vec<WatchSpec>,
     /// The control socket.
@@ -86,6 +92,10 @@ pub struct JobSpec {
     pub exec: Option<CommandLine>,
     /// When to execute it.
     pub when: When,
+    /// When an execution of it can be used.
+    pub ready: ReadySpec,
+    /// The longest silence of its process.
+    pub watchdog: Option<Duration>,
     /// Restarts after the first run.
     pub restarts: Limit,
     /// After which ends it is restarted, and how restarts are counted.
@@ -118,6 +128,8 @@ pub struct JobSpec {
     pub required: bool,
     /// How its process is executed.
     pub execution: ExecutionSpec,
+    /// Its place in a group, if it belongs to one.
+    pub group: Option<GroupPlace>,
 }
 
 /// What makes a coprocess different from a job.
@@ -324,6 +336,20 @@ pub struct TelemetrySpec {
     pub tags: Vec<String>,
     /// Metrics that users define.
     pub metrics: Vec<MetricSpec>,
+    /// The page for people.
+    pub page: PageSpec,
+}
+
+/// How much the page for people shows, from nothing to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum PageSpec {
+    /// There is none.
+    #[default]
+    Off,
+    /// Jobs, graph, timeline, events and watches.
+    Overview,
+    /// Also what jobs print, and their crashes.
+    Full,
 }
 
 /// A metric that users define and set through the control socket.

@@ -115,6 +115,7 @@ impl<'a> Story<'a> {
         match &key.source {
             Source::Job(name) | Source::Check(name) => self.tell_other(name, key),
             Source::Watch(name) => self.tell_watch(name),
+            Source::Group(name) => self.tell_group(name, key),
             Source::Signal(signal) => self.advise(format!(
                 "nothing, unless you want it to run now: then send {signal} to the program, or start it by hand"
             )),
@@ -123,6 +124,16 @@ impl<'a> Story<'a> {
                     self.advise("nothing: it runs when the program ends".to_owned());
                 }
             }
+        }
+    }
+
+    /// The first member of a group that is not as it is waited for.
+    fn tell_group(&mut self, name: &Arc<str>, key: &EventKey) {
+        let members = self.scene.overview.groups.iter().find(|group| group.name == *name);
+        let jobs = members.map(|group| group.jobs.clone()).unwrap_or_default();
+        let lacks = |job: &&Arc<str>| self.scene.job(job).is_some_and(|job| !job.ready);
+        if let Some(job) = jobs.iter().find(lacks) {
+            self.tell_other(job, key);
         }
     }
 
@@ -155,6 +166,11 @@ impl<'a> Story<'a> {
             EventCode::Healthy if runs && job.checks.is_empty() => {
                 Some(format!("{name} has no health check, so it never becomes healthy."))
             }
+            EventCode::Ready if runs && !job.ready => Some(if job.tells_ready {
+                format!("{name} has not told that it is ready.")
+            } else {
+                format!("{name} has not been healthy in this run.")
+            }),
             EventCode::ExitSuccess if job.phase == Phase::Complete && job.has_run && !job.account.failed => {
                 Some(format!("{name} succeeded before this job was there to see it."))
             }

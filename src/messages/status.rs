@@ -26,16 +26,26 @@ pub struct JobStatus {
     pub checks: Vec<(Arc<str>, Verdict)>,
     /// Its process, while one runs.
     pub pid: Option<i32>,
-    /// Whether execve(2) has not returned yet.
+    /// Whether execve(2) has not returned yet, or its process has yet to tell that it is ready.
     pub starting: bool,
     /// Whether its process can be used: it said so, was first healthy, or was executed, whichever counts for it.
     pub ready: bool,
+    /// Whether its process tells itself when it can be used.
+    pub tells_ready: bool,
+    /// What its process does, in its own words.
+    pub status_text: Option<String>,
+    /// How long the last execution that became ready took for that.
+    pub ready_after: Option<Duration>,
+    /// How often its watchdog ended it; `None` without one.
+    pub watchdog_kills: Option<u64>,
     /// Runs after the first, since it was configured.
     pub restarts: u64,
     /// The exit status of its last execution as in a shell, and in words.
     pub last_exit: Option<(u8, String)>,
     /// The address and port that are advertised.
     pub advertised: Option<(String, u16)>,
+    /// The group that it belongs to.
+    pub group: Option<Arc<str>>,
     /// Whether it ends the program when it completes.
     pub essential: bool,
     /// Whether the container is ready only while it runs and is healthy.
@@ -67,9 +77,14 @@ impl JobStatus {
             pid: None,
             starting: false,
             ready: false,
+            tells_ready: false,
+            status_text: None,
+            ready_after: None,
+            watchdog_kills: None,
             restarts: 0,
             last_exit: None,
             advertised: None,
+            group: None,
             essential: false,
             required: false,
             has_run: false,
@@ -86,6 +101,21 @@ impl JobStatus {
     pub fn state(&self) -> &'static str {
         if self.starting { "starting" } else { self.phase.name() }
     }
+}
+
+/// One group as users see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its jobs, in their order.
+    pub jobs: Vec<Arc<str>>,
+    /// Whether all of them are ready.
+    pub ready: bool,
+    /// How often it restarted jobs, since it was configured.
+    pub restarts: u64,
+    /// Whether it gave up.
+    pub has_given_up: bool,
 }
 
 /// One watch as users see it.
@@ -126,6 +156,8 @@ pub struct Overview {
     pub layout: Layout,
     /// Jobs by name.
     pub jobs: BTreeMap<Arc<str>, JobStatus>,
+    /// Groups, in the order of the configuration.
+    pub groups: Vec<GroupStatus>,
     /// Watches by name.
     pub watches: BTreeMap<Arc<str>, WatchStatus>,
     /// The checks whose last try failed, by job and name.

@@ -39,7 +39,10 @@ impl Rules {
                 self.ledger.borrow_mut().maintenance_since = None;
                 self.forget_health();
             }
-            (Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_), _) => {}
+            (
+                Source::Global | Source::Watch(_) | Source::Check(_) | Source::Group(_) | Source::Signal(_),
+                _,
+            ) => {}
         }
         let mut ledger = self.ledger.borrow_mut();
         ledger.past.insert(event.key.clone());
@@ -141,7 +144,8 @@ impl Rules {
         if account.is_stopping {
             self.break_rule("a job that stops has no news of its readiness", name);
         }
-        if !account.spec.health.is_empty() && account.health != Health::Healthy {
+        let is_checked = account.spec.ready.by.is_none() && !account.spec.health.is_empty();
+        if is_checked && account.health != Health::Healthy {
             self.break_rule("a job with checks is ready when it is healthy", name);
         }
     }
