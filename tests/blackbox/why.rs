@@ -160,6 +160,27 @@ fn it_ran_longer_than_its_timeout() {
 }
 
 #[test]
+fn it_is_not_ready() {
+    let pilot = start(
+        r#"{ name: "db", exec: "sleep 1000", ready: { notify: true } }, { name: "app", exec: "true", after: ["db"] }"#,
+    );
+    pilot.pid_of("db");
+    assert_why("not-ready", &pilot, "app", "waiting");
+}
+
+#[test]
+fn it_was_not_ready_in_time() {
+    let pilot = start(r#"{ name: "app", exec: "sleep 1000", ready: { notify: true, timeout: "2s" } }"#);
+    assert_why("ready-timeout", &pilot, "app", "complete");
+}
+
+#[test]
+fn its_watchdog_heard_nothing() {
+    let pilot = start(r#"{ name: "app", exec: "sleep 1000", watchdog: "2s" }"#);
+    assert_why("watchdog", &pilot, "app", "complete");
+}
+
+#[test]
 fn it_does_not_heed_its_stop_signal() {
     let pilot = Pilot::start(&format!(
         r#"{{ stopTimeout: "100ms", jobs: [{KEEPER}, {{ name: "app", killTimeout: "1h",

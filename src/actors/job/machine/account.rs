@@ -29,7 +29,7 @@ impl State {
             self.beginnings.occasion = self.occasion.clone();
             self.beginnings.started = Some(now);
         }
-        if runs && self.ready && self.beginnings.up.is_none() {
+        if runs && self.is_ready() && self.beginnings.up.is_none() {
             self.beginnings.up = Some(now);
         }
         if self.last_exit.is_some() {
