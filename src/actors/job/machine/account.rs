@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::State;
+use super::readiness::Readiness;
 use super::schedule::Schedule;
 use crate::messages::account::{Account, FirstRun};
 use crate::messages::event::EventKey;
-use crate::messages::health::Health;
 use crate::messages::job::{Missing, Phase};
 use crate::messages::moment::Moment;
 
@@ -30,8 +30,7 @@ impl State {
             self.beginnings.occasion = self.occasion.clone();
             self.beginnings.started = Some(now);
         }
-        let is_up = self.checks.health() == Health::Healthy || self.spec.health.is_empty();
-        if runs && is_up && self.beginnings.up.is_none() {
+        if runs && self.readiness != Readiness::No && self.beginnings.up.is_none() {
             self.beginnings.up = Some(now);
         }
         if self.last_exit.is_some() {
