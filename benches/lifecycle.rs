@@ -24,6 +24,7 @@ fn policy() -> Policy {
             reset_after: Duration::from_secs(10),
         },
         triggers_itself: false,
+        in_group: false,
     }
 }
 

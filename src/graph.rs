@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::config::duration::GoDuration;
-use crate::config::spec::{JobKind, JobSpec, Spec, Trigger};
+use crate::config::spec::{GroupSpec, JobKind, JobSpec, Spec, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
@@ -76,6 +76,8 @@ pub enum Kind {
     Coprocess,
     /// A watch of Consul.
     Watch,
+    /// A group of jobs.
+    Group,
     /// Something that happens to the whole program: a signal, the shutdown, maintenance.
     Outside,
 }
@@ -86,6 +88,7 @@ impl Kind {
             Self::Job => "job",
             Self::Coprocess => "coprocess",
             Self::Watch => "watch",
+            Self::Group => "group",
             Self::Outside => "outside",
         }
     }
@@ -137,7 +140,7 @@ pub struct Edge {
 /// What waits for what.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Graph {
-    /// Jobs in the order of the configuration, then watches, then what is outside.
+    /// Jobs in the order of the configuration, then watches, then groups, then what is outside.
     pub nodes: Vec<Node>,
     /// Each event that a job waits for.
     pub edges: Vec<Edge>,
@@ -159,6 +162,9 @@ impl Graph {
         for watch in &spec.watches {
             graph.place(&mut places, &format!("watch.{}", watch.name), Kind::Watch, None);
         }
+        for group in &spec.groups {
+            graph.add_group(&mut places, group);
+        }
         for (to, job) in spec.jobs.iter().enumerate() {
             let (is_each, is_alternative) = match &job.when.trigger {
                 Trigger::Each(_) => (true, false),
@@ -167,7 +173,7 @@ impl Graph {
                     (false, false)
                 }
             };
-            for key in job.when.trigger.keys().iter().filter(|key| key.code != EventCode::Startup) {
+            for key in job.when.keys().iter().filter(|key| key.code != EventCode::Startup) {
                 let (name, kind, event) = source(key);
                 let from = graph.place(&mut places, &name, kind, None);
                 let event = if is_each { format!("each {event}") } else { event };
@@ -175,6 +181,20 @@ impl Graph {
             }
         }
         graph
+    }
+
+    /// Adds a group: its members start one after the other, and make up the group.
+    fn add_group(&mut self, places: &mut BTreeMap<String, usize>, group: &GroupSpec) {
+        let whole = self.place(places, &format!("group.{}", group.name), Kind::Group, None);
+        let members: Vec<usize> = group.jobs.iter().filter_map(|job| places.get(&**job).copied()).collect();
+        let mut connect = |from, to, event: &str| {
+            let (is_alternative, is_critical) = (false, false);
+            self.edges.push(Edge { from, to, event: event.to_owned(), is_alternative, is_critical });
+        };
+        for (before, after) in members.iter().zip(members.iter().skip(1)) {
+            connect(*before, *after, "before");
+        }
+        members.iter().for_each(|member| connect(*member, whole, "member"));
     }
 
     /// The place of a node, which is added if it is new.
@@ -204,6 +224,15 @@ impl Graph {
                         (true, 0) => ("no instances".to_owned(), Tone::Bad),
                         (true, 1) => ("1 instance".to_owned(), Tone::Good),
                         (true, number) => (format!("{number} instances"), Tone::Good),
+                    })
+                }
+                Kind::Group => {
+                    let name = node.name.trim_start_matches("group.");
+                    let group = overview.groups.iter().find(|group| &*group.name == name);
+                    group.map(|group| match (group.has_given_up, group.ready) {
+                        (true, _) => ("gave up".to_owned(), Tone::Bad),
+                        (false, true) => ("ready".to_owned(), Tone::Good),
+                        (false, false) => ("not ready".to_owned(), Tone::Waiting),
                     })
                 }
                 Kind::Outside => None,
@@ -263,6 +292,7 @@ fn source(key: &EventKey) -> (String, Kind, String) {
         Source::Job(name) => (name.to_string(), Kind::Job, event),
         Source::Check(name) => (name.to_string(), Kind::Job, format!("check {event}")),
         Source::Watch(_) => (key.source.to_string(), Kind::Watch, event),
+        Source::Group(_) => (key.source.to_string(), Kind::Group, event),
         Source::Global => ("the program".to_owned(), Kind::Outside, event),
         Source::Signal(signal) => (signal.to_string(), Kind::Outside, event),
     }
@@ -286,7 +316,7 @@ fn job_state(job: &JobStatus) -> (String, Tone) {
         (Phase::Running, _) => Tone::Waiting,
         (Phase::Complete, _) if !job.has_run || failed => Tone::Bad,
         (Phase::Complete, _) => Tone::Neutral,
-        (Phase::Waiting, _) => Tone::Waiting,
+        (Phase::Waiting | Phase::Queued, _) => Tone::Waiting,
         (Phase::Delayed | Phase::Sweeping | Phase::TimedOut, _) => Tone::Bad,
         (Phase::Halted, _) => Tone::Neutral,
         (

@@ -56,7 +56,7 @@ impl CheckResources {
         let keys = spec.jobs.iter().flat_map(|job| job.when.keys());
         let name = |key: &EventKey| match &key.source {
             Source::Check(name) => Some(Arc::clone(name)),
-            Source::Global | Source::Job(_) | Source::Watch(_) | Source::Signal(_) => None,
+            Source::Global | Source::Job(_) | Source::Watch(_) | Source::Group(_) | Source::Signal(_) => None,
         };
         *self.sources.borrow_mut() = keys.filter_map(name).collect();
     }

@@ -124,6 +124,7 @@ impl Pilot {
         let mut board = self.resources.board.write();
         board.maintenance = self.driver.machine().is_in_maintenance();
         board.shutting_down = self.driver.machine().is_shutting_down();
+        board.groups = self.driver.machine().group_statuses();
         if board.shutting_down {
             board.shutdown_began.get_or_insert_with(Instant::now);
         }

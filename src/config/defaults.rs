@@ -17,6 +17,7 @@ impl Default for Spec {
             consul: None,
             logging: LoggingSpec::default(),
             jobs: Vec::new(),
+            groups: Vec::new(),
             watches: Vec::new(),
             control: ControlSpec { socket: DEFAULT_SOCKET.into(), mode: DEFAULT_MODE },
             telemetry: None,
@@ -72,6 +73,7 @@ impl JobSpec {
             essential: false,
             required: false,
             execution: ExecutionSpec::default(),
+            group: None,
         }
     }
 }

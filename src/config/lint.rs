@@ -2,6 +2,7 @@
 //! files are for `check` only, because files may still be made by the time a job starts.
 
 mod daemon;
+mod groups;
 mod machine;
 pub(super) mod shell;
 mod start;
@@ -28,6 +29,7 @@ pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
     shared_names(spec, places, problems);
     missing_consul(spec, places, problems);
     daemon::lint(spec, places, problems);
+    groups::lint(spec, places, problems);
     short_budget(spec, places, problems);
     for (job, place) in spec.jobs.iter().zip(&places.jobs) {
         time_to_live(job, place, problems);

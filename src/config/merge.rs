@@ -7,7 +7,8 @@ use std::collections::hash_map::Entry;
 
 use super::diagnostic::{Problem, Problems};
 use super::raw::{
-    Field, List, Opt, RawCommand, RawConfig, RawCoprocess, RawJob, RawMetric, RawTelemetry, RawWatch,
+    Field, List, Opt, RawCommand, RawConfig, RawCoprocess, RawGroup, RawJob, RawMetric, RawTelemetry,
+    RawWatch,
 };
 use super::source::Span;
 use super::words;
@@ -95,6 +96,18 @@ impl Named for RawWatch {
     }
 }
 
+impl Named for RawGroup {
+    const NOUN: &'static str = "group";
+
+    fn identity(&self) -> Option<Cow<'_, str>> {
+        self.given_name()?.value.as_deref().map(Cow::Borrowed)
+    }
+
+    fn given_name(&self) -> Option<&Field<String>> {
+        self.name.as_deref()
+    }
+}
+
 impl Named for RawMetric {
     const NOUN: &'static str = "metric";
 
@@ -141,6 +154,7 @@ pub fn merge(first: Merged, second: Merged) -> Merged {
         logging: replace("logging", a.logging, b.logging, &mut shadowed),
         jobs: unite(a.jobs, b.jobs, &mut shadowed),
         coprocesses: unite(a.coprocesses, b.coprocesses, &mut shadowed),
+        groups: unite(a.groups, b.groups, &mut shadowed),
         watches: unite(a.watches, b.watches, &mut shadowed),
         control: replace("control", a.control, b.control, &mut shadowed),
         telemetry: merge_telemetry(a.telemetry, b.telemetry, &mut shadowed),
@@ -166,6 +180,7 @@ fn merge_telemetry(
             port: replace("telemetry.port", a.port, b.port, shadowed),
             interfaces: replace("telemetry.interfaces", a.interfaces, b.interfaces, shadowed),
             tags: replace("telemetry.tags", a.tags, b.tags, shadowed),
+            page: replace("telemetry.page", a.page, b.page, shadowed),
             metrics: unite(a.metrics, b.metrics, shadowed),
         }),
         (a, b) => b.or(a),
@@ -220,6 +235,7 @@ fn shadow<T: Named>(entry: &Field<T>) -> Shadowed {
 pub fn report_duplicates(config: &RawConfig, problems: &mut Problems) {
     report_duplicate_entries(config.jobs.as_deref(), problems);
     report_duplicate_entries(config.coprocesses.as_deref(), problems);
+    report_duplicate_entries(config.groups.as_deref(), problems);
     report_duplicate_entries(config.watches.as_deref(), problems);
     let telemetry = config.telemetry.as_ref().and_then(|telemetry| telemetry.value.as_ref());
     report_duplicate_entries(telemetry.and_then(|telemetry| telemetry.metrics.as_deref()), problems);

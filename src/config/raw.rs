@@ -3,6 +3,7 @@
 //! Whether the values make sense together is decided in [`super::validate`].
 
 mod field;
+mod group;
 mod job;
 mod scalar;
 mod section;
@@ -12,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use field::{Dictionary, Field, List, OneOrMany, Opt};
+pub use group::RawGroup;
 pub use job::{
     RawBackoff, RawCheck, RawCommand, RawCoprocess, RawHttp, RawHttpRequest, RawJob, RawJobConsul,
     RawJobOutput, RawOutput, RawReady, RawRestartRule, RawRestarts, RawRlimit, RawRlimitPair, RawTerm,
@@ -40,6 +42,8 @@ pub struct RawConfig {
     pub jobs: Opt<List<RawJob>>,
     /// Long-running processes that are secondary to the jobs: they never keep the container alive.
     pub coprocesses: Opt<List<RawCoprocess>>,
+    /// Jobs that are restarted together.
+    pub groups: Opt<List<RawGroup>>,
     /// Services and keys to observe in Consul.
     pub watches: Opt<List<RawWatch>>,
     /// The control socket.

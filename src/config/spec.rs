@@ -3,6 +3,7 @@
 
 mod consul;
 mod execution;
+mod group;
 mod logging;
 mod readiness;
 mod restart;
@@ -23,6 +24,7 @@ pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
 };
 pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec, VariableFile};
+pub use group::{GroupPlace, GroupSpec, OnExhausted, Strategy};
 pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec, MOST_KEPT};
 pub use readiness::{ReadyBy, ReadySpec};
 pub use restart::{EndOfRun, OnUnhealthy, RestartOn, RestartRule};
@@ -39,6 +41,8 @@ pub struct Spec {
     pub logging: LoggingSpec,
     /// Every job, coprocesses first, else in file order.
     pub jobs: Vec<Arc<JobSpec>>,
+    /// Jobs that are restarted together.
+    pub groups: Vec<Arc<GroupSpec>>,
     /// Services and keys to observe in Consul.
     pub watches: Vec<WatchSpec>,
     /// The control socket.
@@ -124,6 +128,8 @@ pub struct JobSpec {
     pub required: bool,
     /// How its process is executed.
     pub execution: ExecutionSpec,
+    /// Its place in a group, if it belongs to one.
+    pub group: Option<GroupPlace>,
 }
 
 /// What makes a coprocess different from a job.
@@ -330,6 +336,20 @@ pub struct TelemetrySpec {
     pub tags: Vec<String>,
     /// Metrics that users define.
     pub metrics: Vec<MetricSpec>,
+    /// The page for people.
+    pub page: PageSpec,
+}
+
+/// How much the page for people shows, from nothing to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum PageSpec {
+    /// There is none.
+    #[default]
+    Off,
+    /// Jobs, graph, timeline, events and watches.
+    Overview,
+    /// Also what jobs print, and their crashes.
+    Full,
 }
 
 /// A metric that users define and set through the control socket.

@@ -8,6 +8,7 @@ mod command;
 mod consul;
 mod context;
 mod execution;
+mod groups;
 mod health;
 mod jobs;
 mod names;
@@ -41,6 +42,8 @@ pub(super) use when::{after, startup};
 pub struct Places {
     /// One per job of the specification, in its order.
     pub jobs: Vec<JobPlaces>,
+    /// The lists of jobs of the groups, in the specification's order.
+    pub groups: Vec<Span>,
     /// The names of the watches, in the specification's order.
     pub watches: Vec<Span>,
     /// The control socket's path and mode.
@@ -113,7 +116,8 @@ pub fn validate(
 ) -> Validated {
     let names = Names::collect(config, added, incomplete, problems);
     let mut context = Context::new(config, names, env, system, problems);
-    let jobs = jobs::validate(&mut context, config);
+    let mut jobs = jobs::validate(&mut context, config);
+    let groups = groups::validate(&mut context, &config.groups, &mut jobs);
     let stop_timeout = sections::stop_budget(&mut context, &config.stop_timeout, &jobs);
     terminal::check_one(&mut context, config);
     let (env, variable_files) = execution::environment(&mut context, "env", &config.env);
@@ -121,6 +125,7 @@ pub fn validate(
         consul: consul::validate(&mut context, &config.consul),
         logging: sections::logging(&mut context, &config.logging),
         jobs,
+        groups,
         watches: watches::validate(&mut context, &config.watches),
         control: sections::control(&mut context, &config.control),
         telemetry: sections::telemetry(&mut context, &config.telemetry),

@@ -61,6 +61,7 @@ pub fn tell(scene: &Scene<'_>, name: &str, job: &JobStatus, is_asked: bool) -> T
         Phase::Running => subject.running(),
         Phase::TimedOut => subject.timed_out(),
         Phase::Sweeping => subject.sweeping(),
+        Phase::Queued => subject.queued(),
         Phase::Delayed => subject.delayed(),
         Phase::Holding => subject.holding(),
         Phase::Deregistering => subject.stopping("is being withdrawn from Consul", None),
@@ -103,6 +104,25 @@ impl Subject<'_> {
         let now = self.scene.now;
         let limit = account.gives_up.map(|time| format!("It gives up waiting in {}.", until(time, now)));
         told.and(self.earlier_runs()).and(limit)
+    }
+
+    /// It waits for others of its group.
+    fn queued(&self) -> Told {
+        let place = self.spec.and_then(|spec| spec.group.as_ref());
+        let group = place.map_or("", |place| &*place.group);
+        let is_awaited = |name: &&Arc<str>| {
+            let over = |job: &JobStatus| matches!(job.phase, Phase::Halted | Phase::Complete);
+            self.scene.job(name).is_some_and(|job| !job.ready && !over(job))
+        };
+        let before = place.into_iter().flat_map(|place| &place.after).filter(is_awaited);
+        let before: Vec<String> = before.map(ToString::to_string).collect();
+        let why = if before.is_empty() {
+            "others of the group are stopped first".to_owned()
+        } else {
+            format!("{} must be ready first", list(&before, "and"))
+        };
+        let told = Told::new(format!("{} waits for its turn in the group {group}: {why}.", self.name));
+        told.and(self.earlier_runs())
     }
 
     /// It waits for the clock.

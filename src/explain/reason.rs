@@ -19,6 +19,7 @@ pub fn reason(overview: &Overview, name: &str, now: SystemTime) -> Option<String
         Phase::Running => running(overview, name, job),
         Phase::TimedOut => Some("ran longer than its timeout".to_owned()),
         Phase::Sweeping => Some("its last processes are being ended".to_owned()),
+        Phase::Queued => Some("waits for its turn in its group".to_owned()),
         Phase::Delayed => Some(match job.account.until {
             Some(time) => format!("restarts in {}", until(time, now)),
             None => "restarts soon".to_owned(),

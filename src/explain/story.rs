@@ -91,6 +91,7 @@ impl<'a> Story<'a> {
         match &key.source {
             Source::Job(name) | Source::Check(name) => self.tell_other(name, key),
             Source::Watch(name) => self.tell_watch(name),
+            Source::Group(name) => self.tell_group(name, key),
             Source::Signal(signal) => self.advise(format!(
                 "nothing, unless you want it to run now: then send {signal} to the program, or start it by hand"
             )),
@@ -99,6 +100,16 @@ impl<'a> Story<'a> {
                     self.advise("nothing: it runs when the program ends".to_owned());
                 }
             }
+        }
+    }
+
+    /// The first member of a group that is not as it is waited for.
+    fn tell_group(&mut self, name: &Arc<str>, key: &EventKey) {
+        let members = self.scene.overview.groups.iter().find(|group| group.name == *name);
+        let jobs = members.map(|group| group.jobs.clone()).unwrap_or_default();
+        let lacks = |job: &&Arc<str>| self.scene.job(job).is_some_and(|job| !job.ready);
+        if let Some(job) = jobs.iter().find(lacks) {
+            self.tell_other(job, key);
         }
     }
 
@@ -127,6 +138,7 @@ impl<'a> Story<'a> {
             {
                 Some(format!("{name} has not ended."))
             }
+            EventCode::Ready if runs && !job.ready => Some(format!("{name} is not ready yet.")),
             EventCode::Healthy if runs && job.checks.is_empty() => {
                 Some(format!("{name} has no health check, so it never becomes healthy."))
             }

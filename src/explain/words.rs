@@ -114,6 +114,7 @@ fn subject(source: &Source) -> String {
         Source::Job(name) => name.to_string(),
         Source::Watch(name) => format!("the watch {name}"),
         Source::Check(name) => format!("a health check of {name}"),
+        Source::Group(name) => format!("the group {name}"),
         Source::Signal(signal) => format!("the signal {signal}"),
     }
 }
@@ -123,7 +124,7 @@ pub fn short(key: &EventKey) -> String {
     match &key.source {
         Source::Global => key.code.config_name().to_owned(),
         Source::Signal(signal) => signal.to_string(),
-        Source::Job(_) | Source::Watch(_) | Source::Check(_) => key.to_string(),
+        Source::Job(_) | Source::Watch(_) | Source::Check(_) | Source::Group(_) => key.to_string(),
     }
 }
 

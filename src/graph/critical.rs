@@ -67,6 +67,7 @@ pub fn is_starting(job: &JobStatus) -> bool {
     match job.phase {
         Phase::Waiting => !job.has_run && awaits_job,
         Phase::Running => job.account.first_run.up.is_none(),
+        Phase::Queued => !job.has_run,
         Phase::TimedOut
         | Phase::Sweeping
         | Phase::Delayed

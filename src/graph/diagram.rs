@@ -11,6 +11,7 @@ pub fn dot(graph: &Graph) -> String {
         let shape = match node.kind {
             Kind::Job | Kind::Coprocess => "",
             Kind::Watch => ", shape=cylinder, style=\"\"",
+            Kind::Group => ", shape=folder, style=\"\"",
             Kind::Outside => ", shape=plaintext, style=\"\"",
         };
         let colour =
@@ -43,6 +44,7 @@ pub fn mermaid(graph: &Graph) -> String {
         text.push_str(&match node.kind {
             Kind::Job | Kind::Coprocess => format!("  n{index}({label})\n"),
             Kind::Watch => format!("  n{index}[({label})]\n"),
+            Kind::Group => format!("  n{index}[[{label}]]\n"),
             Kind::Outside => format!("  n{index}[{label}]\n"),
         });
         if let Some(colour) = colour(node.tone) {

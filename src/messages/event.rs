@@ -112,6 +112,8 @@ pub enum Source {
     Watch(Arc<str>),
     /// The health checks of the job of that name.
     Check(Arc<str>),
+    /// The group of that name (without the `group.` prefix).
+    Group(Arc<str>),
     /// The signal that arrived.
     Signal(Signal),
 }
@@ -123,6 +125,7 @@ impl fmt::Display for Source {
             Self::Job(name) => f.write_str(name),
             Self::Watch(name) => write!(f, "watch.{name}"),
             Self::Check(name) => write!(f, "check.{name}"),
+            Self::Group(name) => write!(f, "group.{name}"),
             Self::Signal(signal) => write!(f, "{signal}"),
         }
     }

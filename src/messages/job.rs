@@ -21,6 +21,8 @@ pub enum Phase {
     TimedOut,
     /// Its process ended; the rest of its process group is being ended before the next run.
     Sweeping,
+    /// Waits for its turn in its group.
+    Queued,
     /// Waits before a restart.
     Delayed,
     /// Told to stop; the jobs that its `stopping` event started are working.
@@ -43,11 +45,12 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase, in the order in which a job goes through them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Waiting,
         Self::Running,
         Self::TimedOut,
         Self::Sweeping,
+        Self::Queued,
         Self::Delayed,
         Self::Holding,
         Self::Deregistering,
@@ -66,6 +69,7 @@ impl Phase {
             Self::Running => "running",
             Self::TimedOut => "timed-out",
             Self::Sweeping => "sweeping",
+            Self::Queued => "queued",
             Self::Delayed => "delayed",
             Self::Holding => "holding",
             Self::Deregistering => "deregistering",
@@ -141,10 +145,23 @@ pub enum JobCommand {
     Signal(Signal),
     /// Pass a signal of ours on to the job's main process.
     Forward(Signal),
+    /// Stop if it runs, and wait for its turn in its group.
+    Requeue(GroupOrder),
+    /// It is its turn in its group: run.
+    Proceed(GroupOrder),
     /// Enter or leave maintenance.
     Maintain(bool),
     /// The job was removed: end the actor.
     Retire,
+}
+
+/// An order of a group to one of its jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupOrder {
+    /// Counts the orders to this job: its reports tell which of them it has carried out.
+    pub number: u64,
+    /// The event that led to it.
+    pub cause: Option<u64>,
 }
 
 /// Report to the Pilot: the state of a job changed.
@@ -169,6 +186,12 @@ pub struct JobChanged {
     pub last_status: Option<u8>,
     /// The number of the [`JobCommand::Answer`] that it replies to.
     pub answers: Option<u64>,
+    /// It is queued because its execution ended and it is to be restarted.
+    pub is_restart: bool,
+    /// The number of the last [`GroupOrder`] that it has carried out.
+    pub group_order: u64,
+    /// The last event in the chain that led here.
+    pub cause: Option<u64>,
 }
 
 impl fmt::Display for Missing {

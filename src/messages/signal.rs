@@ -98,6 +98,8 @@ impl Signal {
     pub const WINCH: Self = Self(libc::SIGWINCH);
     /// Urgent data on a socket.
     pub const URG: Self = Self(libc::SIGURG);
+    /// A fault in the use of memory.
+    pub const SEGV: Self = Self(libc::SIGSEGV);
     /// Stop from the keyboard.
     pub const TSTP: Self = Self(libc::SIGTSTP);
     /// A stopped process goes on.

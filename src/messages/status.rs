@@ -44,6 +44,8 @@ pub struct JobStatus {
     pub last_exit: Option<(u8, String)>,
     /// The address and port that are advertised.
     pub advertised: Option<(String, u16)>,
+    /// The group that it belongs to.
+    pub group: Option<Arc<str>>,
     /// Whether it ends the program when it completes.
     pub essential: bool,
     /// Whether the container is ready only while it runs and is healthy.
@@ -82,6 +84,7 @@ impl JobStatus {
             restarts: 0,
             last_exit: None,
             advertised: None,
+            group: None,
             essential: false,
             required: false,
             has_run: false,
@@ -98,6 +101,21 @@ impl JobStatus {
     pub fn state(&self) -> &'static str {
         if self.starting { "starting" } else { self.phase.name() }
     }
+}
+
+/// One group as users see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its jobs, in their order.
+    pub jobs: Vec<Arc<str>>,
+    /// Whether all of them are ready.
+    pub ready: bool,
+    /// How often it restarted jobs, since it was configured.
+    pub restarts: u64,
+    /// Whether it gave up.
+    pub has_given_up: bool,
 }
 
 /// One watch as users see it.
@@ -138,6 +156,8 @@ pub struct Overview {
     pub layout: Layout,
     /// Jobs by name.
     pub jobs: BTreeMap<Arc<str>, JobStatus>,
+    /// Groups, in the order of the configuration.
+    pub groups: Vec<GroupStatus>,
     /// Watches by name.
     pub watches: BTreeMap<Arc<str>, WatchStatus>,
     /// The checks whose last try failed, by job and name.

@@ -96,7 +96,9 @@ impl Metrics {
     pub fn forget_all_but(&mut self, configured: &HashSet<Source>) {
         self.built_in.events.retain(|key, _| match &key.source {
             Source::Global | Source::Signal(_) => true,
-            Source::Job(_) | Source::Watch(_) | Source::Check(_) => configured.contains(&key.source),
+            Source::Job(_) | Source::Watch(_) | Source::Check(_) | Source::Group(_) => {
+                configured.contains(&key.source)
+            }
         });
         self.operation.forget_all_but(configured);
         self.built_in.check_durations.retain(|(job, _), _| configured.contains(&Source::Job(job.clone())));
@@ -157,6 +159,13 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
         if let Some(missed) = job.missed_runs {
             out.sample(&[("name", name)], missed as f64);
         }
+    }
+    if !overview.groups.is_empty() {
+        let help = "Restarts that the group decided on, since it was configured.";
+        out.family("containerpilot_group_restarts_total", help, Kind::Counter);
+    }
+    for group in &overview.groups {
+        out.sample(&[("name", &group.name)], group.restarts as f64);
     }
     expose_readiness(out, overview);
     let help = "Status of the job's last execution as a shell tells it: 128+N for signal N.";

@@ -47,6 +47,7 @@ mod known_defects;
 mod migrate;
 mod operator;
 mod output;
+mod page;
 mod processes;
 mod prometheus;
 mod readiness;

@@ -121,6 +121,8 @@ pub struct State {
     runs: u64,
     /// The phase, health and readiness that the Pilot knows, and whether the job returns from that phase.
     reported: Option<(Phase, bool, Health, bool)>,
+    /// The number of the last order of its group that it carried out.
+    group_order: u64,
     /// It is over and not needed any more: what still comes is ignored.
     retired: bool,
 }
@@ -309,6 +311,7 @@ impl State {
             stop_reason: None,
             runs: 0,
             reported: None,
+            group_order: 0,
             retired: false,
             spec,
             generation,

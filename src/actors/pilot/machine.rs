@@ -1,7 +1,7 @@
 //! The decisions about the whole program: which jobs and watches there are, when each is told to stop, when the
 //! configuration changes, when the program ends and with which status. Pure: no clock, no I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ mod by_hand;
 mod changeover;
 mod facts;
 mod forwarding;
+mod group;
+mod groups;
 mod member;
 mod members;
 mod needs;
@@ -34,6 +36,7 @@ mod stop_order;
 #[cfg(test)]
 mod tests;
 
+use group::Group;
 use members::Members;
 use reload::{Reloading, Reloads};
 use review::review;
@@ -48,6 +51,7 @@ pub struct State {
     /// Counts configurations: tells jobs and watches from others that had their name before.
     generation: u64,
     members: Members,
+    groups: Vec<Group>,
     watches: BTreeMap<Arc<str>, Watched>,
     stage: Stage,
     reloads: Reloads,
@@ -216,6 +220,7 @@ impl State {
             spec,
             generation: 0,
             members: Members::default(),
+            groups: vec![],
             watches: BTreeMap::new(),
             stage: Stage::Running,
             reloads: Reloads::default(),
@@ -243,6 +248,7 @@ impl State {
     fn start(&mut self) -> Vec<Action> {
         let spec = Arc::clone(&self.spec);
         let mut actions = self.start_jobs(&spec.jobs.iter().collect::<Vec<_>>(), |_| false);
+        self.change_groups(&BTreeSet::new());
         actions.extend(watches_of(&spec).iter().map(|watch| self.start_watch(watch)));
         actions.extend([Action::Publish(global(EventCode::Startup)), Action::Barrier]);
         actions
@@ -268,6 +274,7 @@ impl State {
 
     fn job_changed(&mut self, now: Moment, change: JobChanged) -> Vec<Action> {
         let (phase, is_answer, name) = (change.phase, change.answers.is_some(), change.name.clone());
+        let copy = (!self.groups.is_empty()).then(|| change.clone());
         let Some((completed, job)) = self.members.note(change) else { return vec![] };
         let is_reason_to_end = job.is_too_ill();
         if let Some(told) = job.told.filter(|_| completed) {
@@ -275,10 +282,11 @@ impl State {
         }
         // What waits again may wait for what can no longer come.
         let is_idle = matches!(phase, Phase::Complete | Phase::Halted | Phase::Waiting);
+        let mut actions = copy.map(|change| self.note_in_group(now, &change)).unwrap_or_default();
         if is_idle || is_answer || is_reason_to_end || !matches!(self.stage, Stage::Running) {
-            return self.decide_soon();
+            actions.extend(self.decide_soon());
         }
-        vec![]
+        actions
     }
 
     fn decide_soon(&mut self) -> Vec<Action> {
@@ -366,7 +374,7 @@ impl Machine for State {
             }
             Input::Elapsed(timer) => self.elapsed(now, timer),
             Input::OrphansGone => self.orphans_gone(),
-            Input::JobOrdered(request, control) => self.order(request, &control),
+            Input::JobOrdered(request, control) => self.order(now, request, &control),
             Input::MaintenanceSet(request, on) => self.set_maintenance(request, on),
         }
     }

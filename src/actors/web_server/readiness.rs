@@ -19,6 +19,8 @@ pub fn reason_not_ready(job: &JobStatus, now: SystemTime) -> Option<String> {
         Phase::Running => reason_while_running(job, now),
         Phase::Waiting if job.has_run => reason_after_runs(job),
         Phase::Waiting => Some("has not been started yet".to_owned()),
+        Phase::Queued if job.has_run => Some(format!("waits for its turn in its group: {}", last_exit(job))),
+        Phase::Queued => Some("waits for its turn in its group".to_owned()),
         Phase::TimedOut => Some("took too long and is killed".to_owned()),
         Phase::Sweeping | Phase::Delayed => Some(format!("is about to be restarted: {}", last_exit(job))),
         Phase::Holding

@@ -10,7 +10,7 @@ use crate::explain;
 use crate::logging::time::TimeText;
 use crate::messages::health::Verdict;
 use crate::messages::job::Phase;
-use crate::messages::status::{JobStatus, Overview, WatchStatus};
+use crate::messages::status::{GroupStatus, JobStatus, Overview, WatchStatus};
 
 /// Our version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -36,12 +36,14 @@ pub fn whole(overview: &Overview, uptime: Duration, now: SystemTime) -> Value {
         "maintenance": overview.maintenance,
         "shuttingDown": overview.shutting_down,
         "jobs": jobs,
+        "groups": overview.groups.iter().map(group).collect::<Vec<_>>(),
         "watches": watches,
         "consul": { "trouble": overview.discovery.trouble },
     })
 }
 
-fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
+/// A job, with the reason why it is not ready or does not run.
+pub fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
     let check =
         |(name, verdict): &(Arc<str>, Verdict)| json!({ "name": &**name, "status": verdict_name(*verdict) });
     json!({
@@ -57,6 +59,7 @@ fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
         "runs": job.account.runs,
         "lastExit": job.last_exit.as_ref().map(|(status, words)| json!({ "status": status, "reason": words })),
         "advertised": job.advertised.as_ref().map(|(address, port)| json!({ "address": address, "port": port })),
+        "group": job.group.as_deref(),
         "essential": job.essential,
         "required": job.required,
         "neverRan": job.never_ran,
@@ -71,7 +74,18 @@ fn next_try(job: &JobStatus) -> Option<SystemTime> {
     job.account.until.filter(|_| job.phase == Phase::Delayed).or(job.next_run)
 }
 
-fn watch(name: &str, watch: &WatchStatus) -> Value {
+fn group(group: &GroupStatus) -> Value {
+    json!({
+        "name": &*group.name,
+        "jobs": group.jobs.iter().map(|job| &**job).collect::<Vec<_>>(),
+        "ready": group.ready,
+        "restarts": group.restarts,
+        "gaveUp": group.has_given_up,
+    })
+}
+
+/// A watch.
+pub fn watch(name: &str, watch: &WatchStatus) -> Value {
     let instance =
         |(id, address, port): &(String, String, u16)| json!({ "id": id, "address": address, "port": port });
     json!({

@@ -148,7 +148,7 @@ impl<'a> Graph<'a> {
     fn source(&self, key: &EventKey) -> Option<usize> {
         match &key.source {
             Source::Job(name) | Source::Check(name) => self.index.get(&**name).copied(),
-            Source::Global | Source::Watch(_) | Source::Signal(_) => None,
+            Source::Global | Source::Watch(_) | Source::Group(_) | Source::Signal(_) => None,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Cron expressions: which local times they name. Pure, and without time zones.
 //!
-//! Why not a crate: `croner` and `cron` bring chrono, together 70 kB of program where 80 were left, and find the next time in
-//! a zone by rules of their own: a job of every hour runs twice when a clock is set back, where ours runs once. What is left
-//! of them without zones is this file. The calendar is that of `time`, which is part of the program anyway.
+//! Why not a crate: `croner` brings chrono, together 70 kB of program, and finds the next time in a zone by rules of its own,
+//! where our manual promises what happens when clocks change. What is left of it without zones is this file. The calendar is
+//! that of `time`, which is part of the program anyway.
 
 use std::fmt;
 

@@ -172,6 +172,7 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         essential,
         required: value(&raw.required).map_or(required, |required| required.0),
         execution,
+        group: None,
     };
     context.places.jobs.push(JobPlaces {
         name: raw.name_span().or(span(&raw.exec)).unwrap_or(field.span),

@@ -19,6 +19,7 @@ pub(super) struct Names {
     /// The job that the command line adds.
     added: Option<Arc<str>>,
     watches: HashSet<Arc<str>>,
+    groups: HashSet<Arc<str>>,
     /// A name or a whole file could not be read, so that nobody can say that a job or watch does not exist.
     pub(super) incomplete: bool,
     /// Everything that a `source` may say, once somebody asked.
@@ -46,6 +47,8 @@ impl Names {
         names.add_all(&config.coprocesses, problems);
         let watches = list(&config.watches, &mut names.incomplete).into_iter();
         names.watches = watches.map(|(name, _)| name).collect();
+        let groups = list(&config.groups, &mut names.incomplete).into_iter();
+        names.groups = groups.map(|(name, _)| name).collect();
         names
     }
 
@@ -74,6 +77,15 @@ impl Names {
         self.watches.get(name).cloned()
     }
 
+    pub(super) fn group(&self, name: &str) -> Option<Arc<str>> {
+        self.groups.get(name).cloned()
+    }
+
+    /// The names of all jobs.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &str> {
+        self.jobs.keys().map(|name| &**name)
+    }
+
     /// What to say of a source that nothing defines: the one that may be meant, or all that there are.
     pub(super) fn advice(&self, text: &str) -> String {
         let sources = self.sources();
@@ -98,6 +110,7 @@ impl Names {
             let mut sources: Vec<String> = self.jobs.keys().map(ToString::to_string).collect();
             sources.extend(self.added.iter().map(ToString::to_string));
             sources.extend(self.watches.iter().map(|name| format!("watch.{name}")));
+            sources.extend(self.groups.iter().map(|name| format!("group.{name}")));
             sources.sort();
             sources
         })
@@ -123,6 +136,8 @@ fn check_reserved(noun: &str, name: &str, span: Span, problems: &mut Problems) {
         ("this name is", "`containerpilot` is the service that telemetry registers in Consul")
     } else if name.starts_with("watch.") {
         ("names that start with `watch.` are", "`watch.NAME` is the source of the events of the watch NAME")
+    } else if name.starts_with("group.") {
+        ("names that start with `group.` are", "`group.NAME` is the source of the events of the group NAME")
     } else {
         return;
     };

@@ -7,7 +7,7 @@ use crate::config::raw::{Ending, OneOrMany, Opt, RawJob, RawRestartRule, RawRest
 use crate::config::spec::{EndOfRun, Limit, OnUnhealthy, RestartOn, RestartRule, Trigger};
 
 /// With `per`, the time of each restart that counts is kept, so there cannot be any number of them.
-const MOST_WITH_PER: u32 = 1000;
+pub(super) const MOST_WITH_PER: u32 = 1000;
 
 /// How often a job is restarted, and the rule for it.
 pub(super) fn restarts(

@@ -30,6 +30,10 @@ const JOB_EVENTS: [EventCode; 7] = [
 /// Events of a job's health checks.
 const CHECK_EVENTS: [EventCode; 2] = [EventCode::ExitSuccess, EventCode::ExitFailed];
 
+/// Events of a group.
+const GROUP_EVENTS: [EventCode; 5] =
+    [EventCode::Ready, EventCode::Healthy, EventCode::Unhealthy, EventCode::ExitFailed, EventCode::Stopped];
+
 /// Events of a watch.
 const WATCH_EVENTS: [EventCode; 3] = [EventCode::Healthy, EventCode::Unhealthy, EventCode::Changed];
 
@@ -313,6 +317,7 @@ fn of_source(
         Source::Job(_) => (&JOB_EVENTS, "job"),
         Source::Watch(_) => (&WATCH_EVENTS, "watch"),
         Source::Check(_) => (&CHECK_EVENTS, "health check"),
+        Source::Group(_) => (&GROUP_EVENTS, "group"),
         Source::Global | Source::Signal(_) => (&GLOBAL_EVENTS, "program"),
     };
     if events.contains(&key.code) {
@@ -343,7 +348,8 @@ fn source_of(context: &mut Context<'_>, place: &str, span: Span, text: &str) -> 
     let watch = || names.watch(text.strip_prefix("watch.").unwrap_or(text)).map(Source::Watch);
     // ContainerPilot publishes the outcome of a health check as that of a command `check.JOB`.
     let check = || names.job(text.strip_prefix("check.")?).map(Source::Check);
-    let source = job.or_else(watch).or_else(check);
+    let group = || names.group(text.strip_prefix("group.")?).map(Source::Group);
+    let source = job.or_else(watch).or_else(check).or_else(group);
     if source.is_some() || names.incomplete {
         return source;
     }

@@ -5,7 +5,7 @@ use super::reasons::StopReason;
 use super::{Action, Actions, State};
 use crate::actors::machine::Severity;
 use crate::messages::health::CheckCommand;
-use crate::messages::job::{JobCommand, Phase};
+use crate::messages::job::{GroupOrder, JobCommand, Phase};
 use crate::messages::moment::Moment;
 
 impl State {
@@ -47,6 +47,8 @@ impl State {
                 self.signal(signal, list);
             }
             JobCommand::Forward(signal) => self.forward(signal, list),
+            JobCommand::Requeue(order) => self.group_order(order, Input::QueueRequested, list),
+            JobCommand::Proceed(order) => self.group_order(order, Input::TurnCame, list),
             JobCommand::Maintain(on) => {
                 list.extend(self.checks.maintain(on).map(Action::Check));
                 self.settle(list);
@@ -65,6 +67,18 @@ impl State {
             self.log(Severity::Warning, format!("will not run: {reason}"), list);
             self.never_ran = Some(reason);
         }
+    }
+
+    /// Carries out an order of its group, and reports that it did, even if nothing changed by it.
+    fn group_order(&mut self, order: GroupOrder, input: Input, list: &mut Actions) {
+        if matches!(self.life.phase, Phase::Running | Phase::TimedOut | Phase::Sweeping) {
+            self.stop_reason = Some(StopReason::Group);
+        }
+        self.cause = order.cause.or(self.cause);
+        self.advance(input, list);
+        self.group_order = order.number;
+        self.reported = None;
+        self.report(list);
     }
 
     /// Starts by hand; the ticks of an interval that had ended begin anew.

@@ -84,6 +84,7 @@ impl State {
                 };
                 (format!("restarts{delay}{}", self.count()), true)
             }
+            Phase::Queued => (format!("restarts when its group lets it{}", self.count()), true),
             Phase::Waiting => ("waits until it is to run again".to_owned(), true),
             Phase::TimedOut | Phase::Sweeping => {
                 ("the rest of its processes is being ended".to_owned(), false)

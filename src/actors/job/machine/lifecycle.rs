@@ -37,6 +37,8 @@ pub struct Policy {
     pub backoff: BackoffSpec,
     /// Its own events trigger it: without backoff it would spin.
     pub triggers_itself: bool,
+    /// It belongs to a group, which decides when it starts.
+    pub in_group: bool,
 }
 
 /// How often a trigger may start the job.
@@ -73,6 +75,7 @@ impl From<&JobSpec> for Policy {
                 &spec.when.trigger,
                 Trigger::Each(key) if key.source == Source::Job(spec.name.clone())
             ),
+            in_group: spec.group.is_some(),
         }
     }
 }
@@ -99,6 +102,8 @@ pub enum Afterwards {
     Resume,
     /// It was unhealthy and is restarted, after its delay.
     Restart,
+    /// Its group stopped it; it waits for its turn to run again.
+    Queue,
 }
 
 /// Where a job is in its life.
@@ -118,6 +123,8 @@ pub struct State {
     pub afterwards: Afterwards,
     /// Deregistration is over, or was not needed.
     pub withdrawn: bool,
+    /// It is queued because its execution ended and it is to be restarted.
+    pub is_restart: bool,
 }
 
 impl State {
@@ -131,6 +138,7 @@ impl State {
             pending: false,
             afterwards: Afterwards::Complete,
             withdrawn: false,
+            is_restart: false,
         }
     }
 }
@@ -187,6 +195,10 @@ pub enum Input {
     StartRequested,
     /// It is to stop and run anew, by hand.
     RestartRequested,
+    /// It is to stop if it runs, and to wait for its turn in its group.
+    QueueRequested,
+    /// It is its turn in its group.
+    TurnCame,
     /// It is to end at once.
     KillRequested,
 }
@@ -237,6 +249,7 @@ pub fn step(policy: &Policy, state: State, input: Input) -> Next {
         Phase::Running => running(policy, state, input),
         Phase::TimedOut => timed_out(policy, state, input),
         Phase::Sweeping => sweeping(policy, state, input),
+        Phase::Queued => queued(policy, state, input),
         Phase::Delayed => delayed(policy, state, input),
         Phase::Holding => holding(policy, state, input),
         Phase::Deregistering => deregistering(policy, state, input),

@@ -22,6 +22,8 @@ pub enum StopReason {
     Restarted,
     /// It became unhealthy.
     Unhealthy,
+    /// Its group restarts it, because another of the group ended.
+    Group,
 }
 
 impl StopReason {
@@ -34,6 +36,7 @@ impl StopReason {
             Self::Halted => "it is stopped by hand",
             Self::Restarted => "it is restarted by hand",
             Self::Unhealthy => "it is unhealthy",
+            Self::Group => "its group is restarted",
         }
     }
 }

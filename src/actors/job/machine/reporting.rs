@@ -69,6 +69,9 @@ impl State {
             missing: self.listener.missing(),
             last_status: self.last_outcome,
             answers,
+            is_restart: self.life.is_restart,
+            group_order: self.group_order,
+            cause: self.cause,
         }
     }
 
@@ -94,6 +97,7 @@ impl State {
             restarts: self.runs.saturating_sub(1),
             last_exit: self.last_exit.clone(),
             advertised: self.spec.advertise.as_ref().map(|spec| (spec.address.to_string(), spec.port)),
+            group: self.spec.group.as_ref().map(|place| place.group.clone()),
             essential: self.spec.essential,
             required: self.spec.required,
             has_run: self.has_run(),

@@ -6,38 +6,47 @@ use crate::actors::machine::{LogLine, Severity};
 use crate::messages::control::{ControlJob, JobOrder, Refusal};
 use crate::messages::event::EventCode;
 use crate::messages::job::{JobCommand, Phase};
+use crate::messages::moment::Moment;
 
 impl State {
     /// Carries out an order to a job, or refuses it.
-    pub(super) fn order(&self, request: u64, control: &ControlJob) -> Vec<Action> {
-        match self.command_for(control) {
-            Ok(command) => {
-                let line = LogLine::new(Severity::Info, format!("by hand: {}", control.order));
-                vec![
-                    Action::Log(line.about("job", &control.name)),
-                    Action::Tell(control.name.as_str().into(), command),
-                    Action::Reply(request, Reply::Order(Ok(()))),
-                ]
-            }
-            Err(refusal) => vec![Action::Reply(request, Reply::Order(Err(refusal)))],
+    pub(super) fn order(&mut self, now: Moment, request: u64, control: &ControlJob) -> Vec<Action> {
+        let (reply, mut actions) = match self.carry_out_order(now, control) {
+            Ok(actions) => (Ok(()), actions),
+            Err(refusal) => (Err(refusal), vec![]),
+        };
+        if reply.is_ok() {
+            let line = LogLine::new(Severity::Info, format!("by hand: {}", control.order));
+            actions.insert(0, Action::Log(line.about("job", &control.name)));
         }
+        actions.push(Action::Reply(request, Reply::Order(reply)));
+        actions
     }
 
-    fn command_for(&self, control: &ControlJob) -> Result<JobCommand, Refusal> {
-        let Some(job) = self.members.get(&control.name) else {
+    fn carry_out_order(&mut self, now: Moment, control: &ControlJob) -> Result<Vec<Action>, Refusal> {
+        let phase = self.members.get(&control.name).map(|job| job.phase);
+        if phase.is_none() && !self.is_group(&control.name) {
             return Err(Refusal::NoSuchJob(control.name.clone()));
-        };
+        }
+        self.allows(control.order)?;
+        let Some(phase) = phase else { return self.order_group(now, &control.name, control.order) };
+        let command = command(control.order, phase)
+            .map_err(|reason| Refusal::NotNow(format!("job \"{}\" {reason}", control.name)))?;
+        let in_group = self.order_in_group(now, &control.name, control.order);
+        Ok(in_group.unwrap_or_else(|| vec![Action::Tell(control.name.as_str().into(), command)]))
+    }
+
+    /// Whether an order can be carried out at this stage of the program.
+    fn allows(&self, order: JobOrder) -> Result<(), Refusal> {
         match &self.stage {
-            Stage::Running => {}
+            Stage::Running => Ok(()),
             // Who waits for a stubborn process may want to end it.
-            Stage::Reloading(_) | Stage::ShuttingDown(_) if matches!(control.order, JobOrder::Signal(_)) => {}
-            Stage::Reloading(_) => return Err(Refusal::NotNow("a reload is under way".into())),
+            Stage::Reloading(_) | Stage::ShuttingDown(_) if matches!(order, JobOrder::Signal(_)) => Ok(()),
+            Stage::Reloading(_) => Err(Refusal::NotNow("a reload is under way".into())),
             Stage::ShuttingDown(_) | Stage::EndingOrphans { .. } | Stage::Gone => {
-                return Err(Refusal::NotNow("the program is shutting down".into()));
+                Err(Refusal::NotNow("the program is shutting down".into()))
             }
         }
-        command(control.order, job.phase)
-            .map_err(|reason| Refusal::NotNow(format!("job \"{}\" {reason}", control.name)))
     }
 
     /// Enters or leaves maintenance.

@@ -10,10 +10,11 @@ use crate::actors::machine::{LogLine, Severity};
 use crate::config::spec::{JobSpec, Spec, WatchSpec};
 use crate::messages::event::{EventCode, EventKey};
 use crate::messages::job::JobCommand;
+use crate::messages::moment::Moment;
 
 impl State {
     /// Ends what was stopped and starts what is new.
-    pub(super) fn finish_reload(&mut self) -> Vec<Action> {
+    pub(super) fn finish_reload(&mut self, now: Moment) -> Vec<Action> {
         let Stage::Reloading(reloading) = std::mem::replace(&mut self.stage, Stage::Running) else {
             return vec![];
         };
@@ -22,13 +23,15 @@ impl State {
         self.generation = self.generation.saturating_add(1);
         let stopped: BTreeSet<&str> = plan.stop.iter().map(|name| &**name).collect();
         let started: BTreeSet<&str> = plan.start.iter().map(|name| &**name).collect();
-        let mut facts = facts::known(self.members.list(), &self.watches, &stopped);
+        let mut facts = facts::known(self.members.list(), &self.groups, &self.watches, &stopped);
         facts.retain(|key| facts::is_observed_still(key, &old, &spec));
         let new: Vec<&Arc<JobSpec>> = spec.jobs.iter().filter(|job| started.contains(&*job.name)).collect();
         let mut actions = vec![Action::Adopt(Arc::clone(&spec))];
         actions.extend(plan.stop.iter().cloned().map(Action::EndJob));
         actions.extend(self.start_jobs(&new, |name| !stopped.contains(name)));
+        self.change_groups(&started);
         actions.extend(new.iter().flat_map(|job| self.welcome(job, &facts)));
+        actions.extend(self.go_on_with_groups(now));
         // After the jobs: watches begin when coprocesses have started.
         actions.extend(self.change_discovery(&old, &spec, &facts));
         let summary = summary(&plan);

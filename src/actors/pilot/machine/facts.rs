@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Watched;
+use super::group::Group;
 use super::member::Member;
 use crate::config::spec::{Spec, Trigger, When};
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -13,6 +14,7 @@ use crate::messages::health::Health;
 /// The events of jobs and watches that still hold, those of the jobs in `without` aside.
 pub fn known(
     jobs: &[Member],
+    groups: &[Group],
     watches: &BTreeMap<Arc<str>, Watched>,
     without: &BTreeSet<&str>,
 ) -> BTreeSet<EventKey> {
@@ -36,6 +38,10 @@ pub fn known(
             add(EventCode::Stopping);
             add(EventCode::Stopped);
         }
+    }
+    for group in groups.iter().filter(|group| !group.spec().jobs.iter().any(|job| without.contains(&**job))) {
+        let source = Source::Group(group.spec().name.clone());
+        known.extend(group.holds().into_iter().map(|code| EventKey { code, source: source.clone() }));
     }
     for (name, watch) in watches {
         let codes: &[EventCode] = match watch.found {

@@ -41,6 +41,8 @@ pub struct Member {
     pub asked: u64,
     /// The number of the last question that it answered.
     pub answered: u64,
+    /// The number of the last order of its group that it has carried out.
+    pub group_order: u64,
 }
 
 impl Member {
@@ -60,6 +62,7 @@ impl Member {
             ran_before: false,
             asked: 0,
             answered: 0,
+            group_order: 0,
             spec,
         }
     }
@@ -78,11 +81,17 @@ impl Member {
         self.missing = change.missing;
         self.last_status = change.last_status;
         self.answered = change.answers.unwrap_or(self.answered);
+        self.group_order = change.group_order;
     }
 
     /// Whether it is over.
     pub fn is_complete(&self) -> bool {
         self.phase == Phase::Complete
+    }
+
+    /// Whether it belongs to that group.
+    pub fn is_in_group(&self, name: &str) -> bool {
+        self.spec.group.as_ref().is_some_and(|place| *place.group == *name)
     }
 
     /// Whether it is a job and not a coprocess.
@@ -107,13 +116,26 @@ impl Member {
     pub fn awaits(&self, code: EventCode) -> impl Iterator<Item = &Arc<str>> {
         self.spec.when.keys().iter().filter_map(move |key| match &key.source {
             Source::Job(name) if key.code == code && name != self.name() => Some(name),
-            Source::Job(_) | Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_) => None,
+            Source::Job(_)
+            | Source::Global
+            | Source::Watch(_)
+            | Source::Check(_)
+            | Source::Group(_)
+            | Source::Signal(_) => None,
         })
     }
 
     /// The other jobs that it uses: it waits or waited for them to be ready or healthy.
     pub fn awaits_service(&self) -> impl Iterator<Item = &Arc<str>> {
         self.awaits(EventCode::Ready).chain(self.awaits(EventCode::Healthy))
+    }
+
+    /// The groups that it uses: it waits or waited for them to be ready or healthy.
+    pub fn awaited_groups(&self) -> impl Iterator<Item = &str> {
+        self.spec.when.keys().iter().filter_map(|key| match (&key.source, key.code) {
+            (Source::Group(name), EventCode::Ready | EventCode::Healthy) => Some(&**name),
+            _ => None,
+        })
     }
 
     /// Whether it listens for the end of something, so that it may have to run while we shut down.
@@ -130,6 +152,7 @@ impl Member {
             | Phase::Running
             | Phase::TimedOut
             | Phase::Sweeping
+            | Phase::Queued
             | Phase::Delayed
             | Phase::Halted => true,
             Phase::Holding

@@ -125,7 +125,7 @@ impl Members {
 /// not make every answer of the others too old.
 const fn one_run(phase: Phase) -> Phase {
     match phase {
-        Phase::Running | Phase::TimedOut | Phase::Sweeping | Phase::Delayed => Phase::Running,
+        Phase::Running | Phase::TimedOut | Phase::Sweeping | Phase::Queued | Phase::Delayed => Phase::Running,
         Phase::Waiting
         | Phase::Holding
         | Phase::Deregistering

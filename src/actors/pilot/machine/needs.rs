@@ -1,5 +1,6 @@
-//! Which jobs must outlive which: those that a job waited for to be ready or healthy, and those that a job whose success it waited
-//! for had waited for, through any chain. So a database outlives the application that was started after its migration.
+//! Which jobs must outlive which: those that a job waited for to be ready or healthy, those before it in its group, and those
+//! that a job whose success it waited for had waited for, through any chain. So a database outlives the application that was
+//! started after its migration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,26 +11,52 @@ use crate::messages::event::EventCode;
 /// Fills in what each job needs.
 pub fn resolve(jobs: &mut [Member]) {
     let needs: Vec<Vec<Arc<str>>> = {
-        let by_name: BTreeMap<&str, &Member> = jobs.iter().map(|job| (&**job.name(), job)).collect();
-        jobs.iter().map(|job| needs_of(job, &by_name)).collect()
+        let names = Names::of(jobs);
+        jobs.iter().map(|job| needs_of(job, &names)).collect()
     };
     for (job, needs) in jobs.iter_mut().zip(needs) {
         job.needs = needs;
     }
 }
 
-fn needs_of(job: &Member, by_name: &BTreeMap<&str, &Member>) -> Vec<Arc<str>> {
-    let mut needs: Vec<Arc<str>> = Vec::new();
-    let mut seen: BTreeSet<&str> = BTreeSet::from([&**job.name()]);
-    let mut chain = vec![job];
-    while let Some(link) = chain.pop() {
-        for name in link.awaits_service() {
-            if name != job.name() && !needs.contains(name) {
-                needs.push(name.clone());
+/// Jobs by name, and the members of groups.
+struct Names<'a> {
+    jobs: BTreeMap<&'a str, &'a Member>,
+    groups: BTreeMap<&'a str, Vec<&'a Arc<str>>>,
+}
+
+impl<'a> Names<'a> {
+    fn of(jobs: &'a [Member]) -> Self {
+        let mut groups: BTreeMap<&str, Vec<&Arc<str>>> = BTreeMap::new();
+        for job in jobs {
+            if let Some(place) = &job.spec.group {
+                groups.entry(&place.group).or_default().push(job.name());
             }
         }
-        let before = link.awaits_service().chain(link.awaits(EventCode::ExitSuccess));
-        chain.extend(before.filter(|name| seen.insert(name)).filter_map(|name| by_name.get(&**name)));
+        Self { jobs: jobs.iter().map(|job| (&**job.name(), job)).collect(), groups }
+    }
+
+    /// The jobs that a job uses itself.
+    fn used_by(&self, job: &'a Member) -> Vec<&'a Arc<str>> {
+        let members = job.awaited_groups().filter_map(|group| self.groups.get(group)).flatten().copied();
+        let before = job.spec.group.iter().flat_map(|place| &place.after);
+        job.awaits_service().chain(before).chain(members).collect()
+    }
+}
+
+fn needs_of(job: &Member, names: &Names<'_>) -> Vec<Arc<str>> {
+    let mut needs: Vec<Arc<str>> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::from([&**job.name()]);
+    let mut chain: Vec<&Member> = names.jobs.get(&**job.name()).copied().into_iter().collect();
+    while let Some(link) = chain.pop() {
+        let used = names.used_by(link);
+        for name in &used {
+            if *name != job.name() && !needs.contains(name) {
+                needs.push(Arc::clone(name));
+            }
+        }
+        let before = used.into_iter().chain(link.awaits(EventCode::ExitSuccess));
+        chain.extend(before.filter(|name| seen.insert(name)).filter_map(|name| names.jobs.get(&**name)));
     }
     needs
 }

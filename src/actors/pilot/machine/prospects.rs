@@ -37,10 +37,15 @@ impl State {
                 continue;
             }
             found.push(job);
-            next.extend(named(job).iter().filter_map(|key| match &key.source {
-                Source::Job(name) | Source::Check(name) => self.members.get(name),
-                Source::Global | Source::Watch(_) | Source::Signal(_) => None,
-            }));
+            for key in named(job) {
+                match &key.source {
+                    Source::Job(name) | Source::Check(name) => next.extend(self.members.get(name)),
+                    Source::Group(group) => {
+                        next.extend(self.members.list().iter().filter(|job| job.is_in_group(group)));
+                    }
+                    Source::Global | Source::Watch(_) | Source::Signal(_) => {}
+                }
+            }
         }
         found
     }

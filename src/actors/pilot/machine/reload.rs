@@ -84,7 +84,7 @@ impl State {
     }
 
     fn plan(&self, spec: &Spec, restart_all: bool) -> Plan {
-        plan(&self.members.specs(), &spec.jobs, &self.members.halted(), restart_all)
+        plan(&self.members.specs(), (&spec.jobs, &spec.groups), &self.members.halted(), restart_all)
     }
 
     /// The new configuration cannot be used: nothing has changed.
@@ -120,7 +120,7 @@ impl State {
         let candidate = |job| candidate(job, stopping.contains(Member::name(job)));
         let candidates: Vec<Candidate<'_>> = self.members.list().iter().map(candidate).collect();
         if !candidates.iter().any(|candidate| candidate.remains || candidate.progresses) {
-            return self.finish_reload();
+            return self.finish_reload(now);
         }
         let next = stop_order::next(&candidates);
         let mut actions = Vec::new();

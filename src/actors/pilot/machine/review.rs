@@ -17,6 +17,8 @@ pub enum Reason {
     Essential(Arc<str>, Option<u8>),
     /// A job became unhealthy whose `onUnhealthy` asks for it.
     Unhealthy(Arc<str>),
+    /// A group gave up, after this job ended with that status.
+    Group(Arc<str>, Arc<str>, Option<u8>),
     /// Every job is complete.
     Completed,
 }
@@ -63,6 +65,7 @@ pub fn exit_status(jobs: &[Member], reason: &Reason) -> u8 {
         // What it needed did not come: that is no success.
         Reason::Essential(_, None) => first_failure(jobs).unwrap_or(1),
         Reason::Unhealthy(_) => 1,
+        Reason::Group(_, _, status) => status.unwrap_or(1),
         Reason::Completed => first_failure(jobs).unwrap_or(0),
     }
 }

@@ -112,6 +112,10 @@ impl State {
             Reason::Unhealthy(name) => {
                 (Severity::Warning, format!("shutting down: the job {name} is unhealthy"))
             }
+            Reason::Group(group, job, _) => (
+                Severity::Warning,
+                format!("shutting down: the group {group} gave up when the job {job} ended"),
+            ),
             Reason::Completed => (Severity::Debug, "shutting down: every job is complete".to_owned()),
         };
         let mut actions = vec![Action::log(level, text)];
@@ -122,7 +126,7 @@ impl State {
             (job.told, job.ran_before) = (None, job.phase != Phase::Waiting);
         }
         let status = match reason {
-            Reason::Signal | Reason::Essential(..) | Reason::Unhealthy(_) => {
+            Reason::Signal | Reason::Essential(..) | Reason::Unhealthy(_) | Reason::Group(..) => {
                 Some(exit_status(self.members.list(), &reason))
             }
             Reason::Completed => None,

@@ -107,8 +107,32 @@ impl<'a> Search<'a> {
                 true
             }
             (Source::Job(name), code) => self.can_emit(name, code),
+            (Source::Group(name), code) => self.group_can_emit(name, code),
             // Checks are tried for as long as the job's health can become known.
             (Source::Check(name), _) => self.can_emit(name, EventCode::Healthy),
+        }
+    }
+
+    /// Whether a group can still publish an event: if one of its members lives; to be ready, every one has to, or must have
+    /// been a success.
+    fn group_can_emit(&self, group: &str, code: EventCode) -> bool {
+        let mut members = self.jobs.iter().zip(&self.alive).filter(|(job, _)| job.is_in_group(group));
+        match code {
+            EventCode::Ready => {
+                members.all(|(job, alive)| *alive || (job.is_complete() && job.last_status == Some(0)))
+            }
+            EventCode::Healthy | EventCode::Unhealthy => {
+                members.any(|(job, alive)| *alive && !job.spec.health.is_empty())
+            }
+            EventCode::ExitFailed | EventCode::Stopped => members.any(|(_, alive)| *alive),
+            EventCode::Startup
+            | EventCode::Shutdown
+            | EventCode::ExitSuccess
+            | EventCode::Changed
+            | EventCode::Stopping
+            | EventCode::EnterMaintenance
+            | EventCode::ExitMaintenance
+            | EventCode::Signal => false,
         }
     }
 
@@ -128,8 +152,14 @@ fn waiters(jobs: &[Member]) -> BTreeMap<&str, Vec<usize>> {
             Missing::AnyOf(keys) | Missing::AllOf(keys) => keys,
         };
         for key in keys {
-            if let Source::Job(name) | Source::Check(name) = &key.source {
-                waiters.entry(name).or_default().push(index);
+            match &key.source {
+                Source::Job(name) | Source::Check(name) => waiters.entry(name).or_default().push(index),
+                Source::Group(group) => {
+                    for member in jobs.iter().filter(|job| job.is_in_group(group)) {
+                        waiters.entry(member.name()).or_default().push(index);
+                    }
+                }
+                Source::Global | Source::Watch(_) | Source::Signal(_) => {}
             }
         }
     }
@@ -158,14 +188,16 @@ pub fn lost(jobs: &[Member], outside: Outside) -> Vec<usize> {
 fn in_circles(jobs: &[Member], lost: &[usize]) -> Vec<usize> {
     let by_name: BTreeMap<&str, usize> =
         lost.iter().filter_map(|index| Some((&**jobs.get(*index)?.name(), *index))).collect();
+    let is_in = |index: usize, group: &str| jobs.get(index).is_some_and(|job| job.is_in_group(group));
     let awaited = |index: usize| -> Vec<usize> {
         let keys = match jobs.get(index).map(|job| &job.missing) {
             Some(Missing::AnyOf(keys) | Missing::AllOf(keys)) => keys.as_slice(),
             Some(Missing::Nothing) | None => &[],
         };
-        let sources = keys.iter().filter_map(|key| match &key.source {
-            Source::Job(name) | Source::Check(name) => by_name.get(&**name).copied(),
-            Source::Global | Source::Watch(_) | Source::Signal(_) => None,
+        let sources = keys.iter().flat_map(|key| match &key.source {
+            Source::Job(name) | Source::Check(name) => by_name.get(&**name).copied().into_iter().collect(),
+            Source::Group(group) => lost.iter().copied().filter(|other| is_in(*other, group)).collect(),
+            Source::Global | Source::Watch(_) | Source::Signal(_) => vec![],
         });
         sources.collect()
     };

@@ -393,7 +393,7 @@ impl Dice {
 fn refers_within(job: &JobSpec, number: usize) -> bool {
     job.when.keys().iter().all(|key| match &key.source {
         Source::Job(name) | Source::Check(name) => NAMES[..number].contains(&&**name),
-        Source::Global | Source::Watch(_) | Source::Signal(_) => true,
+        Source::Global | Source::Watch(_) | Source::Group(_) | Source::Signal(_) => true,
     })
 }
 

@@ -23,6 +23,9 @@ pub(super) fn publish_exit(success: bool) -> Action {
 /// Runs with a fresh restart budget.
 pub(super) fn start(policy: &Policy, state: State, actions: Vec<Action>) -> Next {
     let restarts = fresh_budget(policy, state);
+    if policy.in_group {
+        return (queue(State { restarts, early_ends: 0, ..state }), actions);
+    }
     if policy.triggers_itself {
         return run_after_backoff(policy, State { restarts, ..state }, actions);
     }
@@ -39,7 +42,7 @@ pub(super) fn fresh_budget(policy: &Policy, state: State) -> u32 {
 
 /// Executes the program now.
 pub(super) fn run(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
-    let state = State { pending: false, ..to(state, Phase::Running) };
+    let state = State { pending: false, is_restart: false, ..to(state, Phase::Running) };
     if !policy.has_process {
         return (State { process: Process::None, ..state }, actions);
     }
@@ -50,14 +53,35 @@ pub(super) fn run(policy: &Policy, state: State, mut actions: Vec<Action>) -> Ne
     (State { process: Process::Live, ..state }, actions)
 }
 
+/// Waits for its turn in its group.
+pub(super) fn queue(state: State) -> State {
+    State { pending: false, is_restart: false, ..to(state, Phase::Queued) }
+}
+
+/// Restarts it; in a group, once it is its turn.
+fn restart(policy: &Policy, state: State, actions: Vec<Action>) -> Next {
+    if policy.in_group {
+        return (State { is_restart: true, ..queue(state) }, actions);
+    }
+    run_after_backoff(policy, state, actions)
+}
+
+/// Runs as a user asked for; in a group, once it is its turn.
+pub(super) fn start_by_hand(policy: &Policy, actions: Vec<Action>) -> Next {
+    if policy.in_group {
+        return (queue(State::new()), actions);
+    }
+    run(policy, State::new(), actions)
+}
+
 /// Executes the program once its backoff delay is over.
-fn run_after_backoff(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
+pub(super) fn run_after_backoff(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
     let delay = backoff::delay(&policy.backoff, state.early_ends);
     if delay.is_zero() {
         return run(policy, state, actions);
     }
     actions.push(Action::Arm(Timer::Delay(delay)));
-    (State { pending: false, ..to(state, Phase::Delayed) }, actions)
+    (State { pending: false, is_restart: false, ..to(state, Phase::Delayed) }, actions)
 }
 
 pub(super) fn count_restart(state: State) -> State {
@@ -106,7 +130,7 @@ pub(super) fn next_run(policy: &Policy, state: State, actions: Vec<Action>) -> N
         Cadence::Interval(_) | Cadence::Scheduled => (to(state, Phase::Waiting), actions),
         Cadence::Once | Cadence::Each if state.pending => start(policy, state, actions),
         Cadence::Once | Cadence::Each if may_restart(policy, state) => {
-            run_after_backoff(policy, count_restart(state), actions)
+            restart(policy, count_restart(state), actions)
         }
         Cadence::Each => (to(state, Phase::Waiting), actions),
         Cadence::Once => complete_by_itself(policy, state, actions),
@@ -158,6 +182,16 @@ pub(super) fn resume_instead(state: State) -> Next {
     stay(State { afterwards: Afterwards::Resume, ..state })
 }
 
+/// Its group stops it while it stops already: if it was to return, the group decides when.
+pub(super) fn queue_instead(state: State) -> Next {
+    match state.afterwards {
+        Afterwards::Complete | Afterwards::Halt => stay(state),
+        Afterwards::Resume | Afterwards::Restart | Afterwards::Queue => {
+            stay(State { afterwards: Afterwards::Queue, ..state })
+        }
+    }
+}
+
 /// Deregisters, if that is still to be done.
 pub(super) fn withdraw(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
     if policy.advertised && !state.withdrawn {
@@ -206,7 +240,7 @@ pub(super) fn end_while_stopping(policy: &Policy, state: State, ended: Ended) ->
     let actions = vec![publish_exit(ended.success)];
     match state.afterwards {
         Afterwards::Restart => (end_of_run(policy, state, ended), actions),
-        Afterwards::Complete | Afterwards::Halt | Afterwards::Resume => (state, actions),
+        Afterwards::Complete | Afterwards::Halt | Afterwards::Resume | Afterwards::Queue => (state, actions),
     }
 }
 
@@ -247,10 +281,11 @@ fn finish(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
     match state.afterwards {
         Afterwards::Complete => (to(state, Phase::Complete), actions),
         Afterwards::Halt => (to(state, Phase::Halted), actions),
-        Afterwards::Resume => run(policy, State::new(), actions),
+        Afterwards::Resume => start_by_hand(policy, actions),
         Afterwards::Restart => {
             let State { restarts, early_ends, .. } = state;
-            run_after_backoff(policy, State { restarts, early_ends, ..State::new() }, actions)
+            restart(policy, State { restarts, early_ends, ..State::new() }, actions)
         }
+        Afterwards::Queue => (queue(State { restarts: state.restarts, ..State::new() }), actions),
     }
 }

@@ -2,9 +2,9 @@
 
 use super::moves::{
     announce, announce_while_ending, announce_while_killed, announced, count_restart, drain, end, end_of_run,
-    end_unstarted, end_while_stopping, fresh_budget, halt_instead, kill, next_run, publish_exit, remember,
-    restart_for_health, resume_instead, run, start, stay, terminate, tick_while_running, to, unstarted,
-    withdraw,
+    end_unstarted, end_while_stopping, fresh_budget, halt_instead, kill, next_run, publish_exit, queue,
+    queue_instead, remember, restart_for_health, resume_instead, run, run_after_backoff, start,
+    start_by_hand, stay, terminate, tick_while_running, to, unstarted, withdraw,
 };
 use super::{Action, Afterwards, Ended, Input, Next, Policy, Process, State};
 use crate::messages::job::Phase;
@@ -12,7 +12,7 @@ use crate::messages::job::Phase;
 pub(super) fn waiting(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::Triggered => start(policy, state, vec![]),
-        Input::StartRequested | Input::RestartRequested => run(policy, State::new(), vec![]),
+        Input::StartRequested | Input::RestartRequested => start_by_hand(policy, vec![]),
         Input::IntervalElapsed => run(policy, count_restart(state), vec![]),
         Input::TriggerExpired | Input::StopRequested => announce(policy, state, Afterwards::Complete),
         Input::HaltRequested => announce(policy, state, Afterwards::Halt),
@@ -26,7 +26,9 @@ pub(super) fn waiting(policy: &Policy, state: State, input: Input) -> Next {
         | Input::HoldEnded
         | Input::DeregistrationEnded
         | Input::DrainElapsed
-        | Input::KillTimeoutElapsed => stay(state),
+        | Input::KillTimeoutElapsed
+        | Input::QueueRequested
+        | Input::TurnCame => stay(state),
     }
 }
 
@@ -46,6 +48,7 @@ pub(super) fn running(policy: &Policy, state: State, input: Input) -> Next {
         Input::StopRequested => announce(policy, state, Afterwards::Complete),
         Input::HaltRequested => announce(policy, state, Afterwards::Halt),
         Input::RestartRequested => announce(policy, state, Afterwards::Resume),
+        Input::QueueRequested => announce(policy, state, Afterwards::Queue),
         Input::KillRequested => kill(policy, announced(state)),
         Input::TriggerExpired
         | Input::GroupGone
@@ -55,7 +58,8 @@ pub(super) fn running(policy: &Policy, state: State, input: Input) -> Next {
         | Input::DeregistrationEnded
         | Input::DrainElapsed
         | Input::KillTimeoutElapsed
-        | Input::StartRequested => stay(state),
+        | Input::StartRequested
+        | Input::TurnCame => stay(state),
     }
 }
 
@@ -74,6 +78,7 @@ pub(super) fn timed_out(policy: &Policy, state: State, input: Input) -> Next {
         Input::StopRequested => announce_while_killed(state, Afterwards::Complete),
         Input::HaltRequested => announce_while_killed(state, Afterwards::Halt),
         Input::RestartRequested => announce_while_killed(state, Afterwards::Resume),
+        Input::QueueRequested => announce_while_killed(state, Afterwards::Queue),
         Input::KillRequested => kill(policy, announced(state)),
         Input::TriggerExpired
         | Input::GroupGone
@@ -84,7 +89,8 @@ pub(super) fn timed_out(policy: &Policy, state: State, input: Input) -> Next {
         | Input::DeregistrationEnded
         | Input::DrainElapsed
         | Input::KillTimeoutElapsed
-        | Input::StartRequested => stay(state),
+        | Input::StartRequested
+        | Input::TurnCame => stay(state),
     }
 }
 
@@ -97,10 +103,37 @@ pub(super) fn sweeping(policy: &Policy, state: State, input: Input) -> Next {
         Input::StopRequested => announce_while_ending(state, Afterwards::Complete),
         Input::HaltRequested => announce_while_ending(state, Afterwards::Halt),
         Input::RestartRequested => announce_while_ending(state, Afterwards::Resume),
+        Input::QueueRequested => announce_while_ending(state, Afterwards::Queue),
         Input::KillRequested => kill(policy, announced(state)),
         Input::TriggerExpired
         | Input::SpawnFailed
         | Input::Exited(_)
+        | Input::RunTimeoutElapsed
+        | Input::IllHealth
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed
+        | Input::TurnCame => stay(state),
+    }
+}
+
+/// Its group decides when it runs.
+pub(super) fn queued(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::TurnCame => run_after_backoff(policy, state, vec![]),
+        Input::StopRequested => announce(policy, state, Afterwards::Complete),
+        Input::HaltRequested => announce(policy, state, Afterwards::Halt),
+        Input::KillRequested => kill(policy, announced(state)),
+        // It is restarted with the others: its end has been counted, or counts no more.
+        Input::QueueRequested | Input::StartRequested | Input::RestartRequested => (queue(state), vec![]),
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::SpawnFailed
+        | Input::Exited(_)
+        | Input::GroupGone
         | Input::RunTimeoutElapsed
         | Input::IllHealth
         | Input::DelayElapsed
@@ -114,11 +147,14 @@ pub(super) fn sweeping(policy: &Policy, state: State, input: Input) -> Next {
 /// Backoff: the next execution waits.
 pub(super) fn delayed(policy: &Policy, state: State, input: Input) -> Next {
     match input {
+        // In a group, others may have to stop first.
+        Input::RestartRequested if policy.in_group => (queue(state), vec![]),
         Input::DelayElapsed | Input::StartRequested | Input::RestartRequested => run(policy, state, vec![]),
         // The execution that is due anyway answers the trigger, with a fresh restart budget.
         Input::Triggered => (State { restarts: fresh_budget(policy, state), ..state }, vec![]),
         Input::StopRequested => announce(policy, state, Afterwards::Complete),
         Input::HaltRequested => announce(policy, state, Afterwards::Halt),
+        Input::QueueRequested => (queue(state), vec![]),
         Input::KillRequested => kill(policy, announced(state)),
         Input::TriggerExpired
         | Input::IntervalElapsed
@@ -130,7 +166,8 @@ pub(super) fn delayed(policy: &Policy, state: State, input: Input) -> Next {
         | Input::HoldEnded
         | Input::DeregistrationEnded
         | Input::DrainElapsed
-        | Input::KillTimeoutElapsed => stay(state),
+        | Input::KillTimeoutElapsed
+        | Input::TurnCame => stay(state),
     }
 }
 
@@ -146,6 +183,7 @@ pub(super) fn holding(policy: &Policy, state: State, input: Input) -> Next {
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
+        Input::QueueRequested => queue_instead(state),
         Input::StartRequested | Input::RestartRequested => resume_instead(state),
         Input::Triggered
         | Input::TriggerExpired
@@ -156,7 +194,8 @@ pub(super) fn holding(policy: &Policy, state: State, input: Input) -> Next {
         | Input::DelayElapsed
         | Input::DeregistrationEnded
         | Input::DrainElapsed
-        | Input::KillTimeoutElapsed => stay(state),
+        | Input::KillTimeoutElapsed
+        | Input::TurnCame => stay(state),
     }
 }
 
@@ -169,6 +208,7 @@ pub(super) fn deregistering(policy: &Policy, state: State, input: Input) -> Next
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
+        Input::QueueRequested => queue_instead(state),
         Input::StartRequested | Input::RestartRequested => resume_instead(state),
         Input::Triggered
         | Input::TriggerExpired
@@ -178,7 +218,8 @@ pub(super) fn deregistering(policy: &Policy, state: State, input: Input) -> Next
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DrainElapsed
-        | Input::KillTimeoutElapsed => stay(state),
+        | Input::KillTimeoutElapsed
+        | Input::TurnCame => stay(state),
     }
 }
 
@@ -190,6 +231,7 @@ pub(super) fn draining(policy: &Policy, state: State, input: Input) -> Next {
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
+        Input::QueueRequested => queue_instead(state),
         Input::StartRequested | Input::RestartRequested => resume_instead(state),
         Input::Triggered
         | Input::TriggerExpired
@@ -200,7 +242,8 @@ pub(super) fn draining(policy: &Policy, state: State, input: Input) -> Next {
         | Input::DelayElapsed
         | Input::HoldEnded
         | Input::DeregistrationEnded
-        | Input::KillTimeoutElapsed => stay(state),
+        | Input::KillTimeoutElapsed
+        | Input::TurnCame => stay(state),
     }
 }
 
@@ -212,28 +255,7 @@ pub(super) fn terminating(policy: &Policy, state: State, input: Input) -> Next {
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
-        Input::StartRequested | Input::RestartRequested => resume_instead(state),
-        Input::Triggered
-        | Input::TriggerExpired
-        | Input::IntervalElapsed
-        | Input::GroupGone
-        | Input::RunTimeoutElapsed
-        | Input::IllHealth
-        | Input::DelayElapsed
-        | Input::HoldEnded
-        | Input::DeregistrationEnded
-        | Input::DrainElapsed => stay(state),
-    }
-}
-
-pub(super) fn killing(policy: &Policy, state: State, input: Input) -> Next {
-    match input {
-        Input::Exited(ended) => end(policy, state, ended),
-        // A process may have been forked into the group after the first kill.
-        Input::SpawnFailed => end_unstarted(policy, state),
-        Input::KillRequested => kill(policy, (state, vec![])),
-        Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
-        Input::HaltRequested => halt_instead(state),
+        Input::QueueRequested => queue_instead(state),
         Input::StartRequested | Input::RestartRequested => resume_instead(state),
         Input::Triggered
         | Input::TriggerExpired
@@ -245,7 +267,32 @@ pub(super) fn killing(policy: &Policy, state: State, input: Input) -> Next {
         | Input::HoldEnded
         | Input::DeregistrationEnded
         | Input::DrainElapsed
-        | Input::KillTimeoutElapsed => stay(state),
+        | Input::TurnCame => stay(state),
+    }
+}
+
+pub(super) fn killing(policy: &Policy, state: State, input: Input) -> Next {
+    match input {
+        Input::Exited(ended) => end(policy, state, ended),
+        // A process may have been forked into the group after the first kill.
+        Input::SpawnFailed => end_unstarted(policy, state),
+        Input::KillRequested => kill(policy, (state, vec![])),
+        Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
+        Input::HaltRequested => halt_instead(state),
+        Input::QueueRequested => queue_instead(state),
+        Input::StartRequested | Input::RestartRequested => resume_instead(state),
+        Input::Triggered
+        | Input::TriggerExpired
+        | Input::IntervalElapsed
+        | Input::GroupGone
+        | Input::RunTimeoutElapsed
+        | Input::IllHealth
+        | Input::DelayElapsed
+        | Input::HoldEnded
+        | Input::DeregistrationEnded
+        | Input::DrainElapsed
+        | Input::KillTimeoutElapsed
+        | Input::TurnCame => stay(state),
     }
 }
 
@@ -256,6 +303,7 @@ pub(super) fn ending(policy: &Policy, state: State, input: Input) -> Next {
         Input::KillRequested => kill(policy, (state, vec![])),
         Input::StopRequested => (State { afterwards: Afterwards::Complete, ..state }, vec![]),
         Input::HaltRequested => halt_instead(state),
+        Input::QueueRequested => queue_instead(state),
         Input::StartRequested | Input::RestartRequested => resume_instead(state),
         Input::Triggered
         | Input::TriggerExpired
@@ -268,13 +316,14 @@ pub(super) fn ending(policy: &Policy, state: State, input: Input) -> Next {
         | Input::HoldEnded
         | Input::DeregistrationEnded
         | Input::DrainElapsed
-        | Input::KillTimeoutElapsed => stay(state),
+        | Input::KillTimeoutElapsed
+        | Input::TurnCame => stay(state),
     }
 }
 
 pub(super) fn halted(policy: &Policy, state: State, input: Input) -> Next {
     match input {
-        Input::StartRequested | Input::RestartRequested => run(policy, State::new(), vec![]),
+        Input::StartRequested | Input::RestartRequested => start_by_hand(policy, vec![]),
         Input::StopRequested | Input::KillRequested => (to(state, Phase::Complete), vec![]),
         Input::Triggered
         | Input::TriggerExpired
@@ -289,13 +338,15 @@ pub(super) fn halted(policy: &Policy, state: State, input: Input) -> Next {
         | Input::DeregistrationEnded
         | Input::DrainElapsed
         | Input::KillTimeoutElapsed
-        | Input::HaltRequested => stay(state),
+        | Input::HaltRequested
+        | Input::QueueRequested
+        | Input::TurnCame => stay(state),
     }
 }
 
 pub(super) fn complete(policy: &Policy, state: State, input: Input) -> Next {
     match input {
-        Input::StartRequested | Input::RestartRequested => run(policy, State::new(), vec![]),
+        Input::StartRequested | Input::RestartRequested => start_by_hand(policy, vec![]),
         Input::HaltRequested => (to(state, Phase::Halted), vec![]),
         Input::Triggered
         | Input::TriggerExpired
@@ -311,6 +362,8 @@ pub(super) fn complete(policy: &Policy, state: State, input: Input) -> Next {
         | Input::DrainElapsed
         | Input::KillTimeoutElapsed
         | Input::StopRequested
-        | Input::KillRequested => stay(state),
+        | Input::KillRequested
+        | Input::QueueRequested
+        | Input::TurnCame => stay(state),
     }
 }

@@ -16,7 +16,7 @@ pub(super) const SUCCEEDED: Input = Input::Exited(Ended { success: true, lasted:
 /// A run that lasts long enough to start the backoff over.
 pub(super) const LASTED: Input = Input::Exited(Ended { success: false, lasted: Duration::from_secs(60) });
 
-pub(super) const INPUTS: [Input; 20] = [
+pub(super) const INPUTS: [Input; 22] = [
     Input::Triggered,
     Input::TriggerExpired,
     Input::IntervalElapsed,
@@ -36,6 +36,8 @@ pub(super) const INPUTS: [Input; 20] = [
     Input::HaltRequested,
     Input::StartRequested,
     Input::RestartRequested,
+    Input::QueueRequested,
+    Input::TurnCame,
     Input::KillRequested,
 ];
 
@@ -57,6 +59,7 @@ pub(super) fn plain() -> Policy {
             reset_after: Duration::from_secs(10),
         },
         triggers_itself: false,
+        in_group: false,
     }
 }
 
@@ -86,6 +89,9 @@ pub(super) fn policies() -> Vec<Policy> {
     all.push(Policy { cadence: Cadence::Each, triggers_itself: true, ..plain() });
     for cadence in [Cadence::Once, Cadence::Each, Cadence::Interval(interval)] {
         all.push(Policy { cadence, restarts: Limit::Finite(2), has_window: true, ..plain() });
+    }
+    for (restarts, advertised) in [(Limit::Finite(2), false), (Limit::Unlimited, true)] {
+        all.push(Policy { restarts, advertised, in_group: true, timeout: Some(interval), ..plain() });
     }
     all
 }

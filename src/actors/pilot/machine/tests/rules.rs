@@ -330,6 +330,8 @@ mod certainty {
             | Input::DrainElapsed
             | Input::KillTimeoutElapsed
             | Input::StopRequested
+            | Input::QueueRequested
+            | Input::TurnCame
             | Input::KillRequested => true,
         }
     }

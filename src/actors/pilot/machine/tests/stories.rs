@@ -77,6 +77,9 @@ fn changed(name: &str, generation: u64, phase: Phase) -> JobChanged {
         missing,
         last_status: None,
         answers: None,
+        is_restart: false,
+        group_order: 0,
+        cause: None,
     }
 }
 

@@ -39,7 +39,10 @@ impl Rules {
                 self.ledger.borrow_mut().maintenance_since = None;
                 self.forget_health();
             }
-            (Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_), _) => {}
+            (
+                Source::Global | Source::Watch(_) | Source::Check(_) | Source::Group(_) | Source::Signal(_),
+                _,
+            ) => {}
         }
         let mut ledger = self.ledger.borrow_mut();
         ledger.past.insert(event.key.clone());

@@ -164,6 +164,6 @@ fn longest(phase: Phase, spec: &JobSpec) -> Option<Duration> {
         Phase::Terminating => Some(spec.stop.kill_timeout.unwrap_or(step)),
         Phase::Delayed => Some(spec.backoff.max.mul_f64(1.0 + spec.backoff.jitter)),
         Phase::Running => spec.timeout.filter(|_| spec.exec.is_some()),
-        Phase::Waiting | Phase::Halted | Phase::Complete => None,
+        Phase::Waiting | Phase::Queued | Phase::Halted | Phase::Complete => None,
     }
 }

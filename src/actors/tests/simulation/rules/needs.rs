@@ -9,7 +9,12 @@ use crate::messages::event::{EventCode, Source};
 fn awaited(job: &JobSpec, code: EventCode) -> impl Iterator<Item = &str> {
     job.when.keys().iter().filter_map(move |key| match &key.source {
         Source::Job(name) if key.code == code && *name != job.name => Some(&**name),
-        Source::Job(_) | Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_) => None,
+        Source::Job(_)
+        | Source::Global
+        | Source::Watch(_)
+        | Source::Check(_)
+        | Source::Group(_)
+        | Source::Signal(_) => None,
     })
 }
 

@@ -32,6 +32,8 @@ pub(super) fn can_happen(state: State, input: Input) -> bool {
         | Input::HaltRequested
         | Input::StartRequested
         | Input::RestartRequested
+        | Input::QueueRequested
+        | Input::TurnCame
         | Input::KillRequested => true,
     }
 }
@@ -41,6 +43,10 @@ pub(super) fn reachable(policy: &Policy, first: State, allowed: impl Fn(Input) -
     let mut queue = VecDeque::from([first]);
     while let Some(state) = queue.pop_front() {
         for input in INPUTS.into_iter().filter(|input| allowed(*input) && can_happen(state, *input)) {
+            let is_of_group = matches!(input, Input::QueueRequested | Input::TurnCame);
+            if is_of_group && !policy.in_group {
+                continue;
+            }
             for policy in [policy, &after_the_last_run(policy)] {
                 let next = folded(step(policy, state, input).0);
                 if seen.insert(next) {
@@ -189,7 +195,7 @@ fn what_exists_fits_the_phase() {
     for policy in policies() {
         for state in reachable(&policy, State::new(), |_| true) {
             let fits = match state.phase {
-                Phase::Waiting | Phase::Delayed | Phase::Halted | Phase::Complete => {
+                Phase::Waiting | Phase::Queued | Phase::Delayed | Phase::Halted | Phase::Complete => {
                     state.process == Process::None
                 }
                 Phase::Running | Phase::Holding => (state.process == Process::Live) == policy.has_process,
@@ -254,7 +260,8 @@ fn a_halted_job_stays_so_until_it_is_started_by_hand() {
             !by_hand(input) && !matches!(input, Input::StopRequested | Input::KillRequested)
         });
         assert_eq!(states.len(), 1);
-        assert_eq!(step(&policy, halted, Input::StartRequested).0.phase, Phase::Running);
+        let started = if policy.in_group { Phase::Queued } else { Phase::Running };
+        assert_eq!(step(&policy, halted, Input::StartRequested).0.phase, started);
     }
 }
 

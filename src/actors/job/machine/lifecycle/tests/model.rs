@@ -41,6 +41,8 @@ impl Observer {
             | Input::DeregistrationEnded
             | Input::DrainElapsed
             | Input::KillTimeoutElapsed
+            | Input::QueueRequested
+            | Input::TurnCame
             | Input::HaltRequested => {}
         }
     }

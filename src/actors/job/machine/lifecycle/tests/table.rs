@@ -35,6 +35,8 @@ fn input_name(input: Input) -> &'static str {
         Input::HaltRequested => "halt requested",
         Input::StartRequested => "start requested",
         Input::RestartRequested => "restart requested",
+        Input::QueueRequested => "queue requested",
+        Input::TurnCame => "turn came",
         Input::KillRequested => "kill requested",
     }
 }

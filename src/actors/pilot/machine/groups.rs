@@ -1,0 +1,168 @@
+//! The groups of the program: feeds each with what its members report, and carries out what it decides.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::group::{Action as GroupAction, Group, Place};
+use super::member::Member;
+use super::members::Members;
+use super::review::Reason;
+use super::{Action, Stage, State};
+use crate::actors::machine::{LogLine, Severity};
+use crate::config::spec::{GroupSpec, Trigger};
+use crate::messages::control::{JobOrder, Refusal};
+use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::job::JobChanged;
+use crate::messages::moment::Moment;
+use crate::messages::status::GroupStatus;
+
+/// How commands name a group: `group.NAME`.
+const PREFIX: &str = "group.";
+
+impl Place {
+    /// What a new group knows of a job.
+    fn of(member: &Member) -> Self {
+        let startup = |key: &EventKey| key.code == EventCode::Startup;
+        Self {
+            phase: member.phase,
+            ready: member.ready,
+            health: member.health,
+            is_checked: !member.spec.health.is_empty(),
+            succeeded: member.last_status == Some(0),
+            starts_at_once: matches!(&member.spec.when.trigger, Trigger::Once(key) if startup(key)),
+            ordered: member.group_order,
+            due: None,
+            told: None,
+        }
+    }
+}
+
+fn places(spec: &GroupSpec, members: &Members) -> Vec<Place> {
+    spec.jobs.iter().filter_map(|name| members.get(name)).map(Place::of).collect()
+}
+
+impl State {
+    /// The groups as users see them.
+    pub fn group_statuses(&self) -> Vec<GroupStatus> {
+        self.groups.iter().map(Group::status).collect()
+    }
+
+    /// Takes over the groups of the configuration in force. One of which no member is in `started` goes on as it was.
+    pub(super) fn change_groups(&mut self, started: &BTreeSet<&str>) {
+        let old = std::mem::take(&mut self.groups);
+        let members = &self.members;
+        let change = |spec: &Arc<GroupSpec>| {
+            let is_new = spec.jobs.iter().any(|job| started.contains(&**job));
+            let same = old.iter().find(|group| group.spec().name == spec.name && !is_new);
+            match same {
+                Some(group) => {
+                    let mut group = group.clone();
+                    group.reconfigure(Arc::clone(spec));
+                    group
+                }
+                None => Group::new(Arc::clone(spec), places(spec, members)),
+            }
+        };
+        self.groups = self.spec.groups.iter().map(change).collect();
+    }
+
+    fn group_of(&mut self, job: &str) -> Option<&mut Group> {
+        let name = Arc::clone(&self.members.get(job)?.spec.group.as_ref()?.group);
+        self.groups.iter_mut().find(|group| group.spec().name == name)
+    }
+
+    /// Tells the group of a job what the job reports.
+    pub(super) fn note_in_group(&mut self, now: Moment, change: &JobChanged) -> Vec<Action> {
+        if self.is_shutting_down() {
+            return vec![];
+        }
+        let Some(group) = self.group_of(&change.name) else { return vec![] };
+        let (name, actions) = (Arc::clone(&group.spec().name), group.note(now, change));
+        let mut actions = self.carry_out(now, &name, actions);
+        actions.extend(self.go_on_with_group(now, &name));
+        actions
+    }
+
+    /// Has every group decide again: a reload is over, for which they waited.
+    pub(super) fn go_on_with_groups(&mut self, now: Moment) -> Vec<Action> {
+        let names: Vec<Arc<str>> = self.groups.iter().map(|group| Arc::clone(&group.spec().name)).collect();
+        names.iter().flat_map(|name| self.go_on_with_group(now, name)).collect()
+    }
+
+    /// While a reload stops jobs, a group tells nobody anything: who is in it may change.
+    fn go_on_with_group(&mut self, now: Moment, name: &Arc<str>) -> Vec<Action> {
+        let Stage::Running = self.stage else { return vec![] };
+        let group = self.groups.iter_mut().find(|group| group.spec().name == *name);
+        let actions = group.map(Group::go_on).unwrap_or_default();
+        self.carry_out(now, name, actions)
+    }
+
+    fn carry_out(&mut self, now: Moment, name: &Arc<str>, actions: Vec<GroupAction>) -> Vec<Action> {
+        let mut list = Vec::new();
+        for action in actions {
+            match action {
+                GroupAction::Tell(job, command) => list.push(Action::Tell(job, command)),
+                GroupAction::Publish(code) => {
+                    list.push(Action::Publish(EventKey { code, source: Source::Group(Arc::clone(name)) }));
+                }
+                GroupAction::Note(text) => {
+                    let line = LogLine::new(Severity::Info, text);
+                    list.push(Action::Log(line.about("group", &**name)));
+                }
+                GroupAction::GiveUp { job, status, shuts_down, chain } => {
+                    let text = format!("gives up after too many restarts: {chain}");
+                    list.push(Action::Log(LogLine::new(Severity::Error, text).about("group", &**name)));
+                    if shuts_down {
+                        list.extend(self.shut_down(now, Reason::Group(Arc::clone(name), job, status)));
+                    }
+                }
+            }
+        }
+        list
+    }
+
+    /// What a user orders about a job in a group, if it concerns the group; `None` if the job decides it alone.
+    pub(super) fn order_in_group(&mut self, now: Moment, job: &str, order: JobOrder) -> Option<Vec<Action>> {
+        let group = self.group_of(job)?;
+        let name = Arc::clone(&group.spec().name);
+        match order {
+            JobOrder::Start => group.start_by_hand(job),
+            JobOrder::Restart => group.restart_by_hand(job),
+            JobOrder::Stop => {
+                group.stop_by_hand(job);
+                return None;
+            }
+            JobOrder::Signal(_) => return None,
+        }
+        Some(self.go_on_with_group(now, &name))
+    }
+
+    /// Whether commands mean a group by that name.
+    pub(super) fn is_group(&self, target: &str) -> bool {
+        let name = target.strip_prefix(PREFIX);
+        name.is_some_and(|name| self.groups.iter().any(|group| *group.spec().name == *name))
+    }
+
+    /// What a user orders about a whole group.
+    pub(super) fn order_group(
+        &mut self,
+        now: Moment,
+        target: &str,
+        order: JobOrder,
+    ) -> Result<Vec<Action>, Refusal> {
+        let no_such = || Refusal::NoSuchJob(target.to_owned());
+        let name = target.strip_prefix(PREFIX).ok_or_else(no_such)?;
+        let group = self.groups.iter_mut().find(|group| *group.spec().name == *name).ok_or_else(no_such)?;
+        let name = Arc::clone(&group.spec().name);
+        match order {
+            JobOrder::Start => group.start_all(),
+            JobOrder::Restart => group.restart_all(),
+            JobOrder::Stop => group.stop_all(),
+            JobOrder::Signal(_) => {
+                let reason = format!("group \"{name}\" takes no signals: signal its jobs");
+                return Err(Refusal::NotNow(reason));
+            }
+        }
+        Ok(self.go_on_with_group(now, &name))
+    }
+}

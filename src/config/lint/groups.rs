@@ -1,0 +1,82 @@
+//! Groups whose settings contradict those of their jobs.
+
+use crate::config::diagnostic::{Problem, Problems};
+use crate::config::source::Span;
+use crate::config::spec::{GroupSpec, JobSpec, Limit, Spec};
+use crate::config::validate::{JobPlaces, Places};
+use crate::messages::event::{EventCode, EventKey, Source};
+
+/// Lints of all groups.
+pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
+    for (group, span) in spec.groups.iter().zip(&places.groups) {
+        let members: Vec<(&JobSpec, &JobPlaces)> = group
+            .jobs
+            .iter()
+            .filter_map(|name| spec.jobs.iter().zip(&places.jobs).find(|(job, _)| job.name == *name))
+            .map(|(job, place)| (&**job, place))
+            .collect();
+        without_restarts(group, &members, *span, problems);
+        for (job, place) in &members {
+            order(group, job, place, *span, problems);
+            own_events(group, job, place, problems);
+        }
+    }
+}
+
+/// A group decides about restarts; if no job is restarted, it has nothing to decide.
+fn without_restarts(
+    group: &GroupSpec,
+    members: &[(&JobSpec, &JobPlaces)],
+    span: Span,
+    problems: &mut Problems,
+) {
+    if members.iter().any(|(job, _)| job.restarts != Limit::Finite(0)) {
+        return;
+    }
+    let message = format!("group {:?} never restarts anything: none of its jobs has `restarts`", group.name);
+    let help = "add `restarts: \"unlimited\"` to the jobs whose end is to restart the group";
+    problems.add(Problem::warning("group-without-restarts", span, message).help(help));
+}
+
+/// A job that waits for one that is listed after it.
+fn order(group: &GroupSpec, job: &JobSpec, place: &JobPlaces, list: Span, problems: &mut Problems) {
+    let position = |name: &str| group.jobs.iter().position(|member| **member == *name);
+    let waits_for_later = job.when.trigger.keys().iter().find_map(|key| match &key.source {
+        Source::Job(name) | Source::Check(name) if position(name) > position(&job.name) => {
+            Some((name, key.code))
+        }
+        Source::Job(_)
+        | Source::Check(_)
+        | Source::Global
+        | Source::Watch(_)
+        | Source::Group(_)
+        | Source::Signal(_) => None,
+    });
+    let Some((other, code)) = waits_for_later.filter(|(_, code)| !is_end(*code)) else { return };
+    let message = format!(
+        "job {:?} waits for {:?} of job {other:?}, but group {:?} starts it before that job",
+        job.name,
+        code.config_name(),
+        group.name
+    );
+    problems.add(
+        Problem::warning("group-order", place.when, message)
+            .related(list, "the group's order")
+            .help(format!("list {other:?} before {:?}", job.name)),
+    );
+}
+
+const fn is_end(code: EventCode) -> bool {
+    matches!(code, EventCode::Stopping | EventCode::Stopped)
+}
+
+/// A job that waits for its own group.
+fn own_events(group: &GroupSpec, job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
+    let own = |key: &&EventKey| key.source == Source::Group(group.name.clone());
+    let Some(key) = job.when.trigger.keys().iter().find(own) else { return };
+    if key.code == EventCode::Ready {
+        let message =
+            format!("job {:?} can never start: it waits for \"ready\" of the group it belongs to", job.name);
+        problems.add(Problem::refused_by_check("never-starts", place.when, message));
+    }
+}
