@@ -236,7 +236,7 @@ fn an_advertised_job_without_checks_is_registered_when_it_is_ready_and_kept_aliv
     consul.wait_for_status("app", "passing");
     open(&pilot, "end");
     consul.wait_for_absence("app");
-    assert_eq!(pilot.stop(), Exit::Code(1));
+    assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_process_can_trigger_its_watchdog_and_tell_why_it_fails() {
     pilot.wait_for_event("app stopped");
     let told = pilot.status_of("app")["lastExit"]["reason"].clone();
     assert_eq!(told, "its watchdog ended it: killed by SIGABRT: Address already in use (os error 98)");
-    assert_eq!(pilot.stop(), Exit::Code(134));
+    assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
 #[test]
@@ -316,7 +316,8 @@ fn stored_descriptors_are_given_to_the_next_execution() {
 import os, socket, sys
 def tell(text, fds=()):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    socket.send_fds(s, [text.encode()], list(fds), 0, '\0' + os.environ['NOTIFY_SOCKET'][1:])
+    s.connect('\0' + os.environ['NOTIFY_SOCKET'][1:])
+    socket.send_fds(s, [text.encode()], list(fds))
 count = int(os.environ.get('LISTEN_FDS', '0'))
 if count == 0:
     server, other = socket.create_server(('127.0.0.1', 0)), os.pipe()
@@ -334,7 +335,7 @@ print('port', socket.socket(fileno=3).getsockname()[1], flush=True)
     let config = r#"{ jobs: [{ name: "app", exec: ["python3", "{dir}/app.py"], ready: { notify: true }, restarts: 1,
         backoff: { max: "0s" } }] }"#;
     let pilot = Setup::new().file("app.py", script).config(config).start();
-    assert_eq!(pilot.wait_exit(), Exit::Code(0));
+    assert_eq!(pilot.wait_exit(), Exit::Code(0), "{}", pilot.log().text());
     let lines = pilot.lines_of("app");
     assert_eq!((lines.len(), lines[1].as_str()), (3, "web:stored 2"), "{lines:?}");
     assert_eq!(lines[0], lines[2], "the same socket");
@@ -353,17 +354,21 @@ fn a_job_that_asks_for_nothing_is_told_nothing() {
 }
 
 #[test]
-fn no_descriptor_leaks_into_a_job_beside_those_that_it_asked_for() {
-    let script = r#"opendir(my $dir, "/proc/self/fd"); my $own = fileno($dir) // -1;
-        print join(" ", sort { $a <=> $b } grep { /\d/ && -e "/proc/self/fd/$_" } readdir($dir)), "\n"; sleep 1000;"#;
-    let config = format!("{{ jobs: [{{ {APP}, ready: {{ fd: 7 }}, watchdog: \"60s\" }}] }}");
+fn a_job_gets_no_descriptor_beside_those_that_it_asked_for() {
+    let script = r#"opendir(my $dir, "/proc/self/fd");
+        print join(" ", sort { $a <=> $b } grep { /\d/ } readdir($dir)), "\n"; sleep 1000;"#;
+    let config = format!(
+        r#"{{ jobs: [{{ {APP}, ready: {{ fd: 77 }}, watchdog: "60s" }},
+            {{ name: "plain", exec: ["perl", "{{dir}}/app.pl"] }}] }}"#
+    );
     let pilot = perl(script).config(&config).start();
-    pilot.wait_for_record("its descriptors", |record| {
-        record.job == "app" && record.message.starts_with("0 1 2 ")
-    });
-    let line = pilot.lines_of("app").remove(0);
-    let numbers: Vec<i32> = line.split(' ').map(|number| number.parse().unwrap()).collect();
-    assert!(numbers.contains(&7) && numbers.len() <= 6, "{numbers:?}: streams, 7, the script and the folder");
+    let descriptors = |job: &str| -> Vec<String> {
+        pilot.eventually("it prints them", || !pilot.lines_of(job).is_empty());
+        pilot.lines_of(job).remove(0).split(' ').map(str::to_owned).collect()
+    };
+    let (mut app, plain) = (descriptors("app"), descriptors("plain"));
+    app.retain(|number| number != "77");
+    assert_eq!(app, plain);
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 

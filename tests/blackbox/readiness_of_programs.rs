@@ -84,7 +84,7 @@ fn consul_tells_by_the_notify_protocol() {
     let (http, dns) = (free_port(), free_port());
     let ports = [free_port(), free_port(), free_port()];
     let settings = format!(
-        r#"{{ "ports": {{ "http": {http}, "dns": {dns}, "grpc": -1, "grpc_tls": -1, "serf_lan": {}, "serf_wan": {}, "server": {} }},
+        r#"{{ "ports": {{ "http": {http}, "dns": {dns}, "grpc": -1, "serf_lan": {}, "serf_wan": {}, "server": {} }},
              "bind_addr": "127.0.0.1", "server": true, "bootstrap_expect": 1, "data_dir": "{{dir}}/data" }}"#,
         ports[0], ports[1], ports[2]
     );

@@ -174,6 +174,7 @@ impl Pilot {
     /// Our own records say which process of ours wrote them, are not informational, or tell of a start or an end.
     fn is_output(&self, record: &Record) -> bool {
         let tells_of_process = record.message.starts_with("started")
+            || record.message == "is ready"
             || record.message.starts_with("restarts in ")
             || record.message.starts_with("is not restarted: ")
             || record.message.starts_with("exited with status ");

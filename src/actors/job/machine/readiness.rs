@@ -79,7 +79,7 @@ impl State {
         self.ready_after = self.told.launched.map(|launched| self.now.since(launched)).or(self.ready_after);
         self.cancel_deadline(Deadline::Ready, list);
         if self.spec.ready.by.is_some() {
-            self.log(Severity::Info, "ready", list);
+            self.log(Severity::Info, "is ready", list);
             list.extend(self.checks.begin().map(Action::Check));
             self.begin_watchdog(list);
         }
