@@ -56,8 +56,13 @@ fn exposition(criterion: &mut Criterion) {
         let process = ProcessUse::read();
         group.bench_with_input(BenchmarkId::from_parameter(format!("{jobs} jobs")), &jobs, |bencher, _| {
             bencher.iter(|| {
-                let scene =
-                    Scene { overview: &overview, queued: 0, process: process.clone(), now: Instant::now() };
+                let scene = Scene {
+                    overview: &overview,
+                    queued: 0,
+                    process: process.clone(),
+                    now: Instant::now(),
+                    log: None,
+                };
                 black_box(metrics.expose(Format::Prometheus, &scene)).len()
             });
         });

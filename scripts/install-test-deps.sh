@@ -12,7 +12,8 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # tool:package
 needed="cc:gcc curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linux"
 # Tests that need one of these are skipped where it cannot be had, and fail in CI.
-wanted="jq:jq nginx:nginx-light python3:python3 prometheus:prometheus promtool:prometheus"
+wanted="haproxy:haproxy jq:jq nginx:nginx-light python3:python3 prometheus:prometheus promtool:prometheus
+    redis-server:redis-server systemd-notify:systemd chromium:chromium chromedriver:chromium-driver"
 # The container tests make their base image with it; they need an engine that is there already.
 if have docker && docker version >/dev/null 2>&1; then
     wanted="$wanted debootstrap:debootstrap"

@@ -13,6 +13,7 @@ mod format;
 mod held;
 mod json;
 mod kept;
+mod line_watch;
 mod lines;
 mod logfmt;
 mod output;
@@ -29,6 +30,7 @@ use std::time::Duration;
 
 pub use child::{ChildOutput, ChildStream};
 pub use kept::{Cursor, Keep, KeptOutput, Wanted};
+pub use line_watch::LineWatch;
 pub use lines::{Label, LineFormatter, OutputStream};
 pub use settings::Settings;
 #[cfg(test)]

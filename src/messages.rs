@@ -8,6 +8,7 @@ pub mod event;
 pub mod health;
 pub mod job;
 pub mod moment;
+pub mod notify;
 pub mod process;
 pub mod signal;
 pub mod status;

@@ -18,6 +18,8 @@ mod init;
 mod jitter;
 mod launcher;
 mod memory;
+mod notify;
+mod passed;
 mod resolve;
 mod running;
 mod spawn;
@@ -50,6 +52,8 @@ pub use jitter::random_share;
 #[cfg(test)]
 pub use jitter::set_seed;
 pub use launcher::{ExecutionCommand, Kind, Launcher, Order};
+pub use notify::{Datagram, Message, NotifySocket};
+pub use passed::{FIRST as FIRST_PASSED, Passed, ready_pipe};
 pub use running::RunningJobs;
 pub use spawner::{Progress, Spawner};
 pub use terminal::has_terminal;
@@ -153,6 +157,8 @@ pub struct Launch {
     pub variable: Option<OsString>,
     /// Where stdout and stderr go.
     pub output: Output,
+    /// What it gets beside them.
+    pub passed: Passed,
 }
 
 impl Launch {

@@ -16,8 +16,8 @@ use containerpilot::config::spec::{CommandLine, ExecutionSpec, Resource, Resourc
 use containerpilot::messages::process::{ExitStatus, Pid};
 use containerpilot::messages::signal::Signal;
 use containerpilot::process::{
-    Delivery, EnvironmentBlock, Exited, Kernel, Launch, Layered, Linux, Output, RunningJobs, SpawnError,
-    SpawnOutcome, Spawned, Spawning, become_subreaper, login_environment, reset_signals,
+    Delivery, EnvironmentBlock, Exited, Kernel, Launch, Layered, Linux, Output, Passed, RunningJobs,
+    SpawnError, SpawnOutcome, Spawned, Spawning, become_subreaper, login_environment, reset_signals,
 };
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -129,6 +129,7 @@ fn describe(
         running: RunningJobs::default(),
         variable: None,
         output,
+        passed: Passed::default(),
     }
 }
 

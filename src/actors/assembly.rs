@@ -24,6 +24,7 @@ use super::reaper::Reaper;
 use super::registry::{PilotAddress, Registry};
 use super::web_server::endpoints::Listeners;
 use super::web_server::event_log::EventLog;
+use super::web_server::page::feed::Feed;
 use super::web_server::{AppState, Leave, PilotLink, WebServer};
 use crate::config::spec::Spec;
 use crate::logging::{KeptOutput, Log};
@@ -160,6 +161,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
             queued,
             started,
             sink: Some(sink),
+            feed: Feed::default(),
         };
         let web_server = WebServer::new(listeners, &spec, state, log.logger().clone()).start();
         let recipient = web_server.clone().recipient();

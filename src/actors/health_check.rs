@@ -246,7 +246,7 @@ impl Handler<ExecutionReport> for HealthCheck {
     fn handle(&mut self, report: ExecutionReport, ctx: &mut Context<Self>) {
         let input = match report {
             // Only the end of a check's process matters.
-            ExecutionReport::Started(_) => return,
+            ExecutionReport::Started(_) | ExecutionReport::Ready(_) | ExecutionReport::Notified(..) => return,
             ExecutionReport::Ended(ProcessEnded { execution, status, unstarted, leftover, .. }, _) => {
                 Input::ProcessEnded { execution, status, unstarted, leftover }
             }

@@ -3,7 +3,7 @@
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use actix::prelude::*;
 use slog::{Logger, debug, error, o, warn};
@@ -29,7 +29,7 @@ pub mod machine;
 
 use machine::schedule::NextRun;
 use machine::trigger;
-use machine::{Action, Input, State};
+use machine::{Action, Deadline, Input, State};
 
 /// How much of the output of a process that failed is in its dossier.
 const LINES_OF_A_CRASH: usize = 50;
@@ -69,6 +69,8 @@ pub struct Job {
     log: Logger,
     /// The timer of the phase.
     timer: Option<SpawnHandle>,
+    /// The deadlines of the execution.
+    deadlines: Vec<(Deadline, SpawnHandle)>,
     /// The next tick, or the end of the wait for the first trigger.
     schedule: Option<SpawnHandle>,
     /// The timer of a cron schedule, and the wait for it.
@@ -106,6 +108,7 @@ impl Job {
             resources,
             checks,
             timer: None,
+            deadlines: Vec::new(),
             schedule: None,
             wall_timer: None,
             clock_wait: None,
@@ -165,6 +168,8 @@ impl Job {
                 self.until = None;
                 cancel(&mut self.timer, ctx);
             }
+            Action::StartDeadline(deadline, wait) => self.start_deadline(deadline, wait, ctx),
+            Action::CancelDeadline(deadline) => self.cancel_deadline(deadline, ctx),
             Action::StartSchedule(wait) => {
                 let elapsed =
                     |job: &mut Self, ctx: &mut Context<Self>| job.advance(Input::ScheduleElapsed, ctx);
@@ -196,6 +201,21 @@ impl Job {
             }
             Action::Log(severity, text, pid) => severity.log(&self.log, &text, slog::kv!("pid" => pid)),
             Action::Stop => ctx.stop(),
+        }
+    }
+
+    fn start_deadline(&mut self, deadline: Deadline, wait: Duration, ctx: &mut Context<Self>) {
+        self.cancel_deadline(deadline, ctx);
+        let elapsed = move |job: &mut Self, ctx: &mut Context<Self>| {
+            job.deadlines.retain(|(kind, _)| *kind != deadline);
+            job.advance(Input::DeadlineElapsed(deadline), ctx);
+        };
+        self.deadlines.push((deadline, ctx.run_later(wait, elapsed)));
+    }
+
+    fn cancel_deadline(&mut self, deadline: Deadline, ctx: &mut Context<Self>) {
+        if let Some(place) = self.deadlines.iter().position(|(kind, _)| *kind == deadline) {
+            ctx.cancel_future(self.deadlines.swap_remove(place).1);
         }
     }
 
@@ -351,6 +371,8 @@ impl Handler<ExecutionReport> for Job {
                 }
                 Input::Ended(ended)
             }
+            ExecutionReport::Ready(execution) => Input::ReadyTold(execution),
+            ExecutionReport::Notified(execution, news) => Input::Notified(execution, news),
             ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),
         };
         self.advance(input, ctx);

@@ -245,6 +245,7 @@ impl Pilot {
         }
         configure_environment(&mut self.resources.environ.borrow_mut(), spec);
         self.resources.jobs.checks.configure(spec);
+        self.resources.jobs.jobs.launcher.keep_descriptors(spec);
         self.listen_for_jobs(spec, ctx);
         self.resources.recorder.metrics().reload_ended(true);
     }

@@ -26,8 +26,10 @@ use crate::process::{
 mod looking;
 pub mod machine;
 mod spawning;
+mod telling;
 
 use machine::{Action, Input, Name, State};
+use telling::{Stores, Ways};
 
 /// Starts, signals and waits for processes.
 pub struct Reaper {
@@ -44,6 +46,8 @@ pub struct Reaper {
     output: Option<ChildOutput>,
     /// What belongs to an execution and is no plain data.
     handles: HashMap<ExecutionId, Handles>,
+    /// Descriptors that jobs have stored.
+    stores: Stores,
     /// Starts under way.
     starts: HashMap<ExecutionId, Arc<Progress>>,
     /// Orphans, as far as they are known; until they are reaped their numbers are their own.
@@ -74,6 +78,8 @@ struct Handles {
     order: Option<Order>,
     /// What its process writes, until that is forwarded.
     pipes: Option<Pipes>,
+    /// By what its process can tell us something.
+    ways: Ways,
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
     /// What its process has used, once it is reaped.
@@ -104,6 +110,7 @@ impl Reaper {
             kept,
             output: None,
             handles: HashMap::new(),
+            stores: Stores::default(),
             starts: HashMap::new(),
             orphans: HashMap::new(),
             orphans_gone,
@@ -148,14 +155,19 @@ impl Reaper {
                     stream.drain();
                     stream.release(status.is_success());
                 }
+                self.hear_the_last(execution);
             }
             Action::TellStarted(started) => {
                 self.forward_output(started.execution, started.pid);
                 if let Some(handles) = self.handles.get(&started.execution) {
                     handles.owner.do_send(ExecutionReport::Started(started));
                 }
+                self.listen(started.execution, ctx);
             }
-            Action::TellEnded(ended) => self.tell_ended(ended),
+            Action::TellEnded(ended) => {
+                self.listen_no_more(ended.execution, ctx);
+                self.tell_ended(ended);
+            }
             Action::TellGone(gone) => {
                 if let Some(handles) = self.handles.remove(&gone.0) {
                     handles.owner.do_send(ExecutionReport::Gone(gone));
@@ -278,6 +290,7 @@ impl Handler<ExecutionCommand> for Reaper {
                     keep,
                     order,
                     pipes: None,
+                    ways: Ways::default(),
                     output: [None, None],
                     usage: None,
                 };
@@ -290,6 +303,7 @@ impl Handler<ExecutionCommand> for Reaper {
                 let pid = start.and_then(|progress| progress.pid());
                 self.advance(Input::EndAsked { execution, signal, is_cancelled, pid }, ctx);
             }
+            ExecutionCommand::KeepDescriptors(jobs) => self.stores.keep(&jobs),
             ExecutionCommand::Signal(execution, signal) => {
                 self.advance(Input::SignalAsked(execution, signal), ctx);
             }

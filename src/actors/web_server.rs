@@ -11,6 +11,7 @@ pub mod inquiry;
 mod insight;
 pub mod listener;
 mod logs;
+pub mod page;
 mod readiness;
 pub mod reply;
 mod report;
@@ -36,6 +37,7 @@ use connection::{ConnectionState, ConnectionTracker, Connections};
 use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
 use inquiry::Inquire;
+use page::feed::Feed;
 
 use crate::config::spec::{Spec, StopBudget};
 use crate::logging::{KeptOutput, LogSink};
@@ -88,6 +90,8 @@ pub struct AppState {
     pub queued: Rc<Cell<usize>>,
     /// When the program started.
     pub started: Instant,
+    /// What pages show.
+    pub feed: Feed,
     /// The log, whose use is measured.
     pub sink: Option<LogSink>,
 }
@@ -167,6 +171,7 @@ impl WebServer {
     /// Changes to a configuration, whose new endpoints are given. Metrics that both configurations have keep their values.
     fn adopt(&mut self, spec: &Spec, new: Endpoints) {
         self.state.board.write().layout = layout(spec);
+        self.state.feed.configure(spec, self.state.started.elapsed());
         self.state.spec.replace(spec.clone());
         self.state.kept.configure(spec);
         let names: HashSet<&str> = spec.jobs.iter().map(|job| &*job.name).collect();

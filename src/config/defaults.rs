@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::spec::{
     BackoffSpec, CommandLine, ControlSpec, EndOfRun, ExecutionSpec, JobKind, JobSpec, Limit, LoggingSpec,
-    MAIN, OnUnhealthy, RestartRule, Spec, StopBudget, StopSpec, Trigger, When,
+    MAIN, OnUnhealthy, ReadySpec, RestartRule, Spec, StopBudget, StopSpec, Trigger, When,
 };
 use super::validate::{DEFAULT_MODE, DEFAULT_SOCKET, DEFAULT_STOP_BUDGET, PRE_START, after, startup};
 use crate::messages::signal::Signal;
@@ -55,6 +55,8 @@ impl JobSpec {
             kind: JobKind::Job,
             exec,
             when: When::new(Trigger::Once(startup())),
+            ready: ReadySpec::default(),
+            watchdog: None,
             restarts: Limit::Finite(0),
             restart_rule: RestartRule::default(),
             success: vec![EndOfRun::Code(0)],

@@ -180,6 +180,7 @@ fn merge_telemetry(
             port: replace("telemetry.port", a.port, b.port, shadowed),
             interfaces: replace("telemetry.interfaces", a.interfaces, b.interfaces, shadowed),
             tags: replace("telemetry.tags", a.tags, b.tags, shadowed),
+            page: replace("telemetry.page", a.page, b.page, shadowed),
             metrics: unite(a.metrics, b.metrics, shadowed),
         }),
         (a, b) => b.or(a),

@@ -16,8 +16,8 @@ pub use field::{Dictionary, Field, List, OneOrMany, Opt};
 pub use group::RawGroup;
 pub use job::{
     RawBackoff, RawCheck, RawCommand, RawCoprocess, RawHttp, RawHttpRequest, RawJob, RawJobConsul,
-    RawJobOutput, RawOutput, RawRestartRule, RawRestarts, RawRlimit, RawRlimitPair, RawTerm, RawVariable,
-    RawVariableFile, RawWhen, RawWhenRule,
+    RawJobOutput, RawOutput, RawReady, RawRestartRule, RawRestarts, RawRlimit, RawRlimitPair, RawTerm,
+    RawVariable, RawVariableFile, RawWhen, RawWhenRule,
 };
 pub use scalar::{
     Ending, EventName, Flag, LimitValue, Mode, Port, Real, Restarts, Scalar, Size, StopTime, Time, Whole,

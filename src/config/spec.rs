@@ -5,6 +5,7 @@ mod consul;
 mod execution;
 mod group;
 mod logging;
+mod readiness;
 mod restart;
 
 use std::net::IpAddr;
@@ -25,6 +26,7 @@ pub use consul::{
 pub use execution::{ExecutionSpec, Resource, ResourceLimit, UserSpec, VariableFile};
 pub use group::{GroupPlace, GroupSpec, OnExhausted, Strategy};
 pub use logging::{LogFormat, LogLevel, LogOutput, LoggingSpec, MOST_KEPT};
+pub use readiness::{ReadyBy, ReadySpec};
 pub use restart::{EndOfRun, OnUnhealthy, RestartOn, RestartRule};
 
 /// The job that a command after `--` becomes.
@@ -90,6 +92,10 @@ pub struct JobSpec {
     pub exec: Option<CommandLine>,
     /// When to execute it.
     pub when: When,
+    /// When an execution of it can be used.
+    pub ready: ReadySpec,
+    /// The longest silence of its process.
+    pub watchdog: Option<Duration>,
     /// Restarts after the first run.
     pub restarts: Limit,
     /// After which ends it is restarted, and how restarts are counted.
@@ -330,6 +336,20 @@ pub struct TelemetrySpec {
     pub tags: Vec<String>,
     /// Metrics that users define.
     pub metrics: Vec<MetricSpec>,
+    /// The page for people.
+    pub page: PageSpec,
+}
+
+/// How much the page for people shows, from nothing to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum PageSpec {
+    /// There is none.
+    #[default]
+    Off,
+    /// Jobs, graph, timeline, events and watches.
+    Overview,
+    /// Also what jobs print, and their crashes.
+    Full,
 }
 
 /// A metric that users define and set through the control socket.

@@ -12,6 +12,7 @@ mod groups;
 mod health;
 mod jobs;
 mod names;
+mod ready;
 mod restarts;
 mod sections;
 mod signals;

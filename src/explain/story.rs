@@ -142,6 +142,11 @@ impl<'a> Story<'a> {
             EventCode::Healthy if runs && job.checks.is_empty() => {
                 Some(format!("{name} has no health check, so it never becomes healthy."))
             }
+            EventCode::Ready if runs && !job.ready => Some(if job.tells_ready {
+                format!("{name} has not told that it is ready.")
+            } else {
+                format!("{name} has not been healthy in this run.")
+            }),
             EventCode::ExitSuccess if job.phase == Phase::Complete && job.has_run && !job.account.failed => {
                 Some(format!("{name} succeeded before this job was there to see it."))
             }

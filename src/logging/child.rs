@@ -21,6 +21,7 @@ use tokio::task::{spawn_local, yield_now};
 
 use super::held::Held;
 use super::kept::{Keep, KeptOutput};
+use super::line_watch::LineWatch;
 use super::lines::{Label, LineFormatter};
 use super::sink::LogSink;
 use super::time::TimeText;
@@ -74,6 +75,8 @@ struct Stream {
     pipe: OwnedFd,
     lines: RefCell<LineFormatter>,
     open: Cell<bool>,
+    /// Looks for a line in it.
+    watch: RefCell<Option<LineWatch>>,
     /// Its output so far, while the level is not known.
     held: RefCell<Option<Held>>,
     /// How much of it is kept in memory, too.
@@ -114,6 +117,7 @@ impl ChildOutput {
             pipe,
             lines: RefCell::new(LineFormatter::new(label)),
             open: Cell::new(true),
+            watch: RefCell::default(),
             held: RefCell::default(),
             keep,
         });
@@ -123,6 +127,11 @@ impl ChildOutput {
 }
 
 impl ChildStream {
+    /// Looks for a line from now on.
+    pub fn watch(&self, watch: LineWatch) {
+        self.stream.watch.replace(Some(watch));
+    }
+
     /// Keeps the output, up to a limit, until [`release`](Self::release).
     pub fn hold(&self) {
         self.stream.held.replace(Some(Held::default()));
@@ -245,6 +254,7 @@ impl Forwarder {
     }
 
     fn log(&self, stream: &Stream, bytes: &[u8], time: &TimeText) {
+        stream.look(bytes);
         if let Some(held) = &mut *stream.held.borrow_mut() {
             return held.add(bytes);
         }
@@ -259,6 +269,9 @@ impl Forwarder {
 
     /// Logs a line that no newline ended.
     fn finish_line(&self, stream: &Stream) {
+        if let Some(watch) = &mut *stream.watch.borrow_mut() {
+            watch.finish();
+        }
         let has_partial = stream.lines.borrow().has_partial();
         if has_partial {
             let time = TimeText::new(SystemTime::now());
@@ -289,6 +302,14 @@ impl Forwarder {
 }
 
 impl Stream {
+    /// Looks for the line in what was read, unless it was found.
+    fn look(&self, bytes: &[u8]) {
+        let mut watch = self.watch.borrow_mut();
+        if watch.as_mut().is_some_and(|watch| watch.look(bytes)) {
+            *watch = None;
+        }
+    }
+
     /// The number of its file descriptor.
     fn number(&self) -> u64 {
         self.pipe.as_raw_fd().unsigned_abs().into()

@@ -7,6 +7,7 @@ use actix::prelude::Message;
 use serde::{Deserialize, Serialize};
 
 use super::crashes::Usage;
+use super::notify::Notification;
 use super::signal::Signal;
 
 /// A process, or the process group that it leads.
@@ -180,6 +181,10 @@ pub enum ExecutionReport {
     Started(ProcessStarted),
     /// It has ended, and its process has used this.
     Ended(ProcessEnded, Option<Box<Usage>>),
+    /// It has told that it can be used, by its descriptor or its output.
+    Ready(ExecutionId),
+    /// It has told something by systemd's protocol.
+    Notified(ExecutionId, Box<Notification>),
     /// No process of it is left.
     Gone(GroupGone),
 }

@@ -98,10 +98,14 @@ impl Signal {
     pub const WINCH: Self = Self(libc::SIGWINCH);
     /// Urgent data on a socket.
     pub const URG: Self = Self(libc::SIGURG);
+    /// A fault in the use of memory.
+    pub const SEGV: Self = Self(libc::SIGSEGV);
     /// Stop from the keyboard.
     pub const TSTP: Self = Self(libc::SIGTSTP);
     /// A stopped process goes on.
     pub const CONT: Self = Self(libc::SIGCONT);
+    /// The process found an error in itself, or its watchdog did.
+    pub const ABRT: Self = Self(libc::SIGABRT);
     /// Cannot be caught: the process ends.
     pub const KILL: Self = Self(libc::SIGKILL);
     /// A request to end.

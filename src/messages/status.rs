@@ -26,10 +26,18 @@ pub struct JobStatus {
     pub checks: Vec<(Arc<str>, Verdict)>,
     /// Its process, while one runs.
     pub pid: Option<i32>,
-    /// Whether execve(2) has not returned yet.
+    /// Whether execve(2) has not returned yet, or its process has yet to tell that it is ready.
     pub starting: bool,
     /// Whether its process can be used: it said so, was first healthy, or was executed, whichever counts for it.
     pub ready: bool,
+    /// Whether its process tells itself when it can be used.
+    pub tells_ready: bool,
+    /// What its process does, in its own words.
+    pub status_text: Option<String>,
+    /// How long the last execution that became ready took for that.
+    pub ready_after: Option<Duration>,
+    /// How often its watchdog ended it; `None` without one.
+    pub watchdog_kills: Option<u64>,
     /// Runs after the first, since it was configured.
     pub restarts: u64,
     /// The exit status of its last execution as in a shell, and in words.
@@ -69,6 +77,10 @@ impl JobStatus {
             pid: None,
             starting: false,
             ready: false,
+            tells_ready: false,
+            status_text: None,
+            ready_after: None,
+            watchdog_kills: None,
             restarts: 0,
             last_exit: None,
             advertised: None,

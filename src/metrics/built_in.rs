@@ -27,7 +27,7 @@ pub struct BuiltIn {
 }
 
 /// Every built-in family, those of [`super::process`] included: a user's metric cannot have such a name.
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 31] = [
     "containerpilot_check_duration_seconds",
     "containerpilot_consul_failures_total",
     "containerpilot_consul_lag_seconds",
@@ -40,8 +40,10 @@ const NAMES: [&str; 29] = [
     "containerpilot_job_health",
     "containerpilot_job_last_exit_code",
     "containerpilot_job_missed_runs_total",
+    "containerpilot_job_ready_seconds",
     "containerpilot_job_restarts_total",
     "containerpilot_job_up",
+    "containerpilot_job_watchdog_kills_total",
     "containerpilot_log_bytes_total",
     "containerpilot_log_stalled",
     "containerpilot_log_stalls_total",
@@ -165,6 +167,7 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     for group in &overview.groups {
         out.sample(&[("name", &group.name)], group.restarts as f64);
     }
+    expose_readiness(out, overview);
     let help = "Status of the job's last execution as a shell tells it: 128+N for signal N.";
     out.family("containerpilot_job_last_exit_code", help, Kind::Gauge);
     for (name, job) in jobs() {
@@ -185,6 +188,26 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     }
     out.family("containerpilot_maintenance", "Whether the container is in maintenance.", Kind::Gauge);
     out.sample(&[], f64::from(u8::from(overview.maintenance)));
+}
+
+/// Writes how long jobs took to become ready, and how often their watchdogs ended them. Only jobs that know have it.
+fn expose_readiness(out: &mut Exposition, overview: &Overview) {
+    let ready = overview.jobs.iter().filter_map(|(name, job)| Some((name, job.ready_after?)));
+    for (index, (name, time)) in ready.enumerate() {
+        if index == 0 {
+            let help = "How long the last execution of the job that became ready took for that.";
+            out.family("containerpilot_job_ready_seconds", help, Kind::Gauge);
+        }
+        out.sample(&[("name", name)], time.as_secs_f64());
+    }
+    let watched = overview.jobs.iter().filter_map(|(name, job)| Some((name, job.watchdog_kills?)));
+    for (index, (name, kills)) in watched.enumerate() {
+        if index == 0 {
+            let help = "Executions of the job that its watchdog ended, since it was configured.";
+            out.family("containerpilot_job_watchdog_kills_total", help, Kind::Counter);
+        }
+        out.sample(&[("name", name)], kills as f64);
+    }
 }
 
 /// Writes the length of the Registry's queue.

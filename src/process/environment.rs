@@ -31,6 +31,8 @@ pub struct Request<'a> {
     pub own: &'a [(String, Option<String>)],
     /// The event that started it.
     pub occasion: Option<&'a EventKey>,
+    /// What it is told of the descriptors that it gets.
+    pub told: &'a [(String, Option<String>)],
 }
 
 /// The variables that every process gets.
@@ -127,7 +129,7 @@ impl Environ {
             all.set(OsStr::new("CONTAINERPILOT_EVENT_CODE"), OsStr::new(key.code.config_name()));
             all.set(OsStr::new("CONTAINERPILOT_EVENT_SOURCE"), OsStr::new(&key.source.to_string()));
         }
-        for (name, change) in changes() {
+        for (name, change) in request.told.iter().chain(changes()) {
             match change {
                 Some(value) => all.set(OsStr::new(name), OsStr::new(value)),
                 None => all.unset(OsStr::new(name)),

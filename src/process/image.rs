@@ -2,6 +2,7 @@
 //! execve refuses a file of unknown format instead of giving it to a shell.
 #![allow(unsafe_code)]
 
+use std::cell::UnsafeCell;
 use std::ffi::{CString, NulError, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -19,6 +20,8 @@ pub(super) struct Image {
     arguments: Vec<*const c_char>,
     /// Pointers to the texts of the block, ended by a null.
     environment: Vec<*const c_char>,
+    /// Variables that the process completes with its own number.
+    own_numbers: Vec<OwnNumber>,
     /// What the pointers refer to; never changed after they were made.
     _texts: Vec<CString>,
     _block: EnvironmentBlock,
@@ -29,17 +32,30 @@ impl Image {
         path: &Path,
         command: &CommandLine,
         environment: EnvironmentBlock,
+        own_numbers: &[&str],
     ) -> Result<Self, NulError> {
         let words = iter::once(&command.program).chain(&command.args);
         let texts: Vec<CString> =
             words.map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
+        let own_numbers: Vec<OwnNumber> = own_numbers.iter().map(|name| OwnNumber::new(name)).collect();
+        let variables = environment.iter().map(|text| text.as_ptr());
+        let variables =
+            variables.chain(own_numbers.iter().map(OwnNumber::as_ptr)).chain([ptr::null()]).collect();
         Ok(Self {
             path: CString::new(path.as_os_str().as_bytes())?,
             arguments: texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect(),
-            environment: environment.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect(),
+            environment: variables,
+            own_numbers,
             _texts: texts,
             _block: environment,
         })
+    }
+
+    /// Completes the variables that have the number of this process. Safe after a fork: one system call, no allocation.
+    pub(super) fn tell_own_number(&self) {
+        // SAFETY: takes nothing and returns a number. Not `getpid`, whose answer a C library may keep from before.
+        let number = unsafe { libc::syscall(libc::SYS_getpid) };
+        self.own_numbers.iter().for_each(|variable| variable.complete(number.unsigned_abs()));
     }
 
     /// Becomes the program; returns only if that fails. One system call, safe after a fork.
@@ -47,5 +63,56 @@ impl Image {
         // SAFETY: a null-ended path and two null-ended lists of such strings, all alive as long as `self`.
         unsafe { libc::execve(self.path.as_ptr(), self.arguments.as_ptr(), self.environment.as_ptr()) };
         Errno::last()
+    }
+}
+
+/// `NAME=` with room for a process number and the null that ends it.
+struct OwnNumber {
+    text: Box<[UnsafeCell<u8>]>,
+    /// Where the number begins.
+    start: usize,
+}
+
+impl OwnNumber {
+    /// The most digits of a number.
+    const DIGITS: usize = 20;
+
+    fn new(name: &str) -> Self {
+        let bytes = name.bytes().chain([b'=']).chain([0; Self::DIGITS + 1]);
+        Self { text: bytes.map(UnsafeCell::new).collect(), start: name.len() + 1 }
+    }
+
+    fn as_ptr(&self) -> *const c_char {
+        self.text.as_ptr().cast()
+    }
+
+    /// Writes the number. Nobody else reads or writes it meanwhile: the process that was cloned is the only one.
+    fn complete(&self, number: u64) {
+        let length = number.checked_ilog10().unwrap_or(0) as usize + 1;
+        let mut rest = number;
+        for place in (self.start..self.start + length).rev() {
+            if let Some(cell) = self.text.get(place) {
+                // SAFETY: the cell is ours alone, as said above; the last byte of the text stays zero.
+                unsafe { *cell.get() = b'0' + (rest % 10) as u8 };
+            }
+            rest /= 10;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn a_variable_has_the_number_that_it_was_completed_with() {
+        for number in [0, 7, 10, 4_194_304, u64::MAX] {
+            let variable = OwnNumber::new("LISTEN_PID");
+            variable.complete(number);
+            // SAFETY: a null-ended text that lives as long as `variable`.
+            let text = unsafe { CStr::from_ptr(variable.as_ptr()) };
+            assert_eq!(text.to_str().unwrap(), format!("LISTEN_PID={number}"));
+        }
     }
 }

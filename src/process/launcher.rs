@@ -1,6 +1,7 @@
 //! How jobs and health checks have their programs executed: a handle on the Reaper, which starts, signals and waits for
 //! every process.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +12,8 @@ use super::adopted::kernel_name;
 use super::environment::{Environ, Request, process_name};
 use super::execution::is_another_user;
 use super::terminal::has_terminal;
-use super::{Launch, Output, RunningJobs};
-use crate::config::spec::{CommandLine, JobSpec};
+use super::{Launch, Output, Passed, RunningJobs};
+use crate::config::spec::{CommandLine, JobSpec, Spec};
 use crate::messages::event::EventKey;
 use crate::messages::process::{ExecutionId, ExecutionReport};
 use crate::messages::signal::Signal;
@@ -35,6 +36,8 @@ pub enum ExecutionCommand {
     End(ExecutionId, Signal),
     /// Send a signal to an execution, once its program runs.
     Signal(ExecutionId, Signal),
+    /// Keep the descriptors that these jobs have stored, and those of no other job.
+    KeepDescriptors(HashSet<Arc<str>>),
     /// Send a signal to the main process of an execution alone, once its program runs.
     Forward(ExecutionId, Signal),
 }
@@ -79,6 +82,12 @@ impl Launcher {
         self.reaper.do_send(ExecutionCommand::End(execution, signal));
     }
 
+    /// Forgets the descriptors that other jobs than those of this configuration have stored.
+    pub fn keep_descriptors(&self, spec: &Spec) {
+        let jobs = spec.jobs.iter().filter(|job| job.has_notify_socket()).map(|job| job.name.clone());
+        self.reaper.do_send(ExecutionCommand::KeepDescriptors(jobs.collect()));
+    }
+
     /// Sends a signal to an execution, once its program runs.
     pub fn signal(&self, execution: ExecutionId, signal: Signal) {
         self.reaper.do_send(ExecutionCommand::Signal(execution, signal));
@@ -91,6 +100,14 @@ impl Launcher {
 }
 
 impl Order {
+    /// The job, unless it is a health check.
+    pub const fn own_job(&self) -> Option<&Arc<JobSpec>> {
+        match self.kind {
+            Kind::Job => Some(&self.job),
+            Kind::Check(..) => None,
+        }
+    }
+
     /// The name that its output is logged under.
     pub fn label(&self) -> &Arc<str> {
         match &self.kind {
@@ -116,7 +133,7 @@ impl Order {
     }
 
     /// The start of its process, in that environment; `None` for a job that has nothing to execute.
-    pub fn describe(&self, environ: &Environ, running: &RunningJobs) -> Option<Launch> {
+    pub fn describe(&self, environ: &Environ, running: &RunningJobs, passed: Passed) -> Option<Launch> {
         let command = match &self.kind {
             Kind::Job => self.job.exec.clone()?,
             Kind::Check(_, command) => CommandLine::clone(command),
@@ -127,6 +144,7 @@ impl Order {
             another_user: execution.user.as_ref().is_some_and(is_another_user),
             own: &execution.env,
             occasion: self.occasion.as_ref(),
+            told: &passed.variables,
         });
         let output = match (&self.kind, self.job.tty) {
             (Kind::Job, true) if has_terminal() => Output::Terminal,
@@ -140,6 +158,7 @@ impl Order {
             running: running.clone(),
             variable: self.variable(),
             output,
+            passed,
             command,
         })
     }

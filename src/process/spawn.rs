@@ -12,7 +12,7 @@
 use std::ffi::{CString, c_int, c_void};
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -27,7 +27,7 @@ use super::error::SpawnError;
 use super::execution::{Steps, login_environment};
 use super::image::Image;
 use super::spawner::Progress;
-use super::{Launch, Output, Pipes, SpawnOutcome, Spawned, diagnosis, memory, resolve, terminal};
+use super::{Launch, Output, Passed, Pipes, SpawnOutcome, Spawned, diagnosis, memory, resolve, terminal};
 use crate::config::spec::ExecutionSpec;
 use crate::messages::process::Pid;
 
@@ -77,6 +77,8 @@ struct Prepared<'a> {
     /// Closed in this process once the child has its copies.
     _writers: Option<[PipeWriter; 2]>,
     report_writer: PipeWriter,
+    /// The descriptors that are passed, at numbers that none of them gets in the child.
+    _passed: Vec<OwnedFd>,
 }
 
 /// What the child reads between clone and execve. Nothing in it changes while the child lives in our memory.
@@ -85,6 +87,8 @@ struct Child {
     directory: Option<CString>,
     /// Its stdin, stdout and stderr; `None` where it keeps ours.
     stdio: [Option<RawFd>; 3],
+    /// Further descriptors, each with its number in the child.
+    passed: Vec<(RawFd, RawFd)>,
     /// Its group takes the foreground of our terminal.
     is_at_terminal: bool,
     steps: Steps,
@@ -103,7 +107,7 @@ fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
     let impossible = |error: std::ffi::NulError| SpawnError::new(format!("execute {path:?}"), error.into());
     let directory =
         cwd.map(|cwd| CString::new(cwd.as_os_str().as_bytes())).transpose().map_err(impossible)?;
-    let image = Image::new(&path, command, environment).map_err(impossible)?;
+    let image = Image::new(&path, command, environment, &launch.passed.own_number).map_err(impossible)?;
     let steps = Steps::plan(execution);
     let (pipes, writers) = match output {
         Output::Inherited | Output::Terminal => (None, None),
@@ -112,7 +116,8 @@ fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
             (Some(pipes), Some(writers))
         }
     };
-    let (report, report_writer) = io::pipe().map_err(cannot_pipe)?;
+    let (report, mut report_writer) = io::pipe().map_err(cannot_pipe)?;
+    let (sources, passed) = lift(&launch.passed, &mut report_writer).map_err(cannot_pass)?;
     let [stdout, stderr] = writers
         .as_ref()
         .map_or([None; 2], |writers| writers.each_ref().map(|writer| Some(writer.as_raw_fd())));
@@ -123,8 +128,9 @@ fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
     } else {
         [Some(null()?.as_raw_fd()), stdout, stderr]
     };
-    let child = Child { image, directory, stdio, is_at_terminal, steps, report: report_writer.as_raw_fd() };
-    Ok(Prepared { child, execution, path, pipes, report, _writers: writers, report_writer })
+    let child =
+        Child { image, directory, stdio, passed, is_at_terminal, steps, report: report_writer.as_raw_fd() };
+    Ok(Prepared { child, execution, path, pipes, report, _writers: writers, report_writer, _passed: sources })
 }
 
 impl Prepared<'_> {
@@ -201,6 +207,12 @@ impl Child {
                 Errno::result(duplicated).map_err(|errno| Stage::Creation.failed(errno))?;
             }
         }
+        for (source, target) in &self.passed {
+            // SAFETY: takes numbers; no `source` is a `target`, nor is the pipe of the report.
+            let duplicated = unsafe { libc::dup2(*source, *target) };
+            Errno::result(duplicated).map_err(|errno| Stage::Creation.failed(errno))?;
+        }
+        self.image.tell_own_number();
         if let Some(directory) = &self.directory {
             chdir(directory.as_c_str()).map_err(|errno| Stage::Directory.failed(errno))?;
         }
@@ -339,6 +351,31 @@ fn output_pipes(execution: &ExecutionSpec) -> Result<(Pipes, [PipeWriter; 2]), S
         }
     }
     Ok((Pipes { stdout, stderr }, [stdout_writer, stderr_writer]))
+}
+
+/// Copies the descriptors that are passed, and that of the report, to numbers above those that they get in the child: there
+/// each would close another one otherwise.
+fn lift(passed: &Passed, report: &mut PipeWriter) -> io::Result<(Vec<OwnedFd>, Vec<(RawFd, RawFd)>)> {
+    let (mut sources, mut numbers) = (Vec::new(), Vec::new());
+    let Some(highest) = passed.highest() else { return Ok((sources, numbers)) };
+    let above = |source: &dyn AsRawFd| -> io::Result<OwnedFd> {
+        // SAFETY: takes numbers, and returns a new descriptor that nobody else knows.
+        let copy = unsafe { libc::fcntl(source.as_raw_fd(), libc::F_DUPFD_CLOEXEC, highest + 1) };
+        Errno::result(copy)?;
+        // SAFETY: the kernel has just made it.
+        Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+    };
+    for (source, number) in &passed.descriptors {
+        let copy = above(&**source)?;
+        numbers.push((copy.as_raw_fd(), *number));
+        sources.push(copy);
+    }
+    *report = above(report)?.into();
+    Ok((sources, numbers))
+}
+
+fn cannot_pass(error: io::Error) -> SpawnError {
+    SpawnError::new("pass a descriptor to it".to_owned(), error)
 }
 
 /// Both ends close on exec; only ours is non-blocking, since children expect blocking writes.

@@ -4,8 +4,8 @@
 //! would have to take the terminal from ours, which needs CAP_SYS_ADMIN; and when the leader of a session ends, the kernel
 //! hangs up its terminal, and so our own output.
 
-use std::cell::RefCell;
 use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
@@ -29,13 +29,17 @@ pub(super) fn is_writable() -> bool {
 /// What the terminal was like before a job got it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Terminal {
-    modes: RefCell<Option<Termios>>,
+    modes: Arc<Mutex<Option<Termios>>>,
 }
 
 impl Terminal {
+    fn modes(&self) -> MutexGuard<'_, Option<Termios>> {
+        self.modes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes the modes of the terminal (echo, line editing) before a job changes them.
     pub(super) fn note_modes(&self) {
-        *self.modes.borrow_mut() = tcgetattr(io::stdin()).ok();
+        *self.modes() = tcgetattr(io::stdin()).ok();
     }
 
     /// Puts our own group into the foreground, and the modes back. Nothing can be done if that fails: the terminal is gone.
@@ -45,7 +49,7 @@ impl Terminal {
         let writing: SigSet = Signal::SIGTTOU.into();
         let Ok(mask) = writing.thread_swap_mask(SigmaskHow::SIG_BLOCK) else { return };
         let _ = tcsetpgrp(&stdin, getpgrp());
-        if let Some(modes) = self.modes.borrow_mut().take() {
+        if let Some(modes) = self.modes().take() {
             let _ = tcsetattr(&stdin, SetArg::TCSANOW, &modes);
         }
         let _ = mask.thread_set_mask();

@@ -105,5 +105,5 @@ fn a_coprocess_gets_none_of_our_signals_but_the_one_that_stops_it() {
     pilot.wait_for_event("SIGUSR2 signal");
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert_eq!(pilot.lines_of("agent").iter().filter(|line| *line == "got a signal").count(), 0);
-    assert_eq!(pilot.events_of("agent"), ["stopping", "exitSuccess", "stopped"].repeat(2));
+    assert_eq!(pilot.events_of("agent"), ["ready", "stopping", "exitSuccess", "stopped"].repeat(2));
 }

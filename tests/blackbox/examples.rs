@@ -119,6 +119,17 @@ fn hello_greets_and_says_goodbye() {
 }
 
 #[test]
+fn jobs_wait_until_servers_say_that_they_can_be_used() {
+    let pilot = prepared("readiness.json5").start();
+    pilot.wait_for_line("app", "app: db and cache can be used");
+    pilot.wait_for_event("report exitSuccess");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    pilot.assert_order(&["db ready", "app ready", "app stopping", "app stopped", "db stopping"]);
+    pilot.assert_order(&["cache ready", "app ready", "app stopped", "cache stopping"]);
+    pilot.assert_order(&["db ready", "report ready"]);
+}
+
+#[test]
 fn a_chain_starts_link_by_link_and_stops_the_app_before_what_it_needs() {
     let pilot = prepared("chain.json5").start();
     pilot.wait_for_line("announce", "everything is up");

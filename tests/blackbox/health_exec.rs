@@ -44,8 +44,8 @@ fn health_follows_the_check_and_only_changes_are_events() {
     several_checks();
     assert_eq!(pilot.stop(), Exit::Code(0));
     let codes = pilot.events_of("app");
-    assert_eq!(codes[..3], ["unhealthy", "healthy", "unhealthy"]);
-    assert_eq!(codes[3], "stopping");
+    assert_eq!(codes[..4], ["unhealthy", "healthy", "ready", "unhealthy"]);
+    assert_eq!(codes[4], "stopping");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn every_start_of_the_process_returns_a_job_to_unknown() {
     pilot.wait_for_events("app healthy", 4);
     assert_eq!(pilot.stop(), Exit::Code(0));
     let codes = pilot.events_of("app");
-    assert_eq!(codes[..4], ["healthy", "exitFailed", "healthy", "exitFailed"]);
+    assert_eq!(codes[..4], ["healthy", "ready", "exitFailed", "healthy"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn assert_no_zombies(pilot: &Pilot) {
         pilot.processes().len() <= 3 && zombies(pilot.pid()).is_empty()
     });
     assert_eq!(pilot.stop(), Exit::Code(0));
-    assert_eq!(pilot.events_of("app"), ["stopping", "exitFailed", "stopped"]);
+    assert_eq!(pilot.events_of("app"), ["ready", "stopping", "exitFailed", "stopped"]);
 }
 
 #[test]

@@ -55,10 +55,11 @@ fn a_thousand_orphans_leave_no_zombie_and_no_exit_status_is_lost_meanwhile() {
         pilot.wait_for_event("bad stopped");
         pilot.eventually("one process is left", || left() == 1);
         assert_eq!(zombies(pilot.pid()), [0; 0]);
-        let expected = |code: &'static str| [vec![code; 151], vec!["stopping", "stopped"]].concat();
+        let expected =
+            |code: &'static str| [["ready", code].repeat(151), vec!["stopping", "stopped"]].concat();
         assert_eq!(pilot.events_of("good"), expected("exitSuccess"));
         assert_eq!(pilot.events_of("bad"), expected("exitFailed"));
-        assert_eq!(pilot.events_of("parent"), [""; 0]);
+        assert_eq!(pilot.events_of("parent"), ["ready"]);
         assert_eq!(pilot.stop(), Exit::Code(0));
     });
 }
@@ -81,7 +82,7 @@ fn two_thousand_processes_of_a_group_end_with_its_leader() {
         let others: Vec<i32> = children(pilot.pid()).into_iter().filter(living).collect();
         assert_eq!(others.len(), 1, "only the other job: {others:?}");
         pilot.eventually("all are reaped", || children(pilot.pid()) == others);
-        assert_eq!(pilot.events_of("crowd"), ["exitFailed", "stopping", "stopped"]);
+        assert_eq!(pilot.events_of("crowd"), ["ready", "exitFailed", "stopping", "stopped"]);
         assert_eq!(pilot.stop(), Exit::Code(0));
     });
 }
@@ -127,7 +128,7 @@ fn what_is_left_of_a_group_ends_before_the_next_run() {
     assert_eq!(pilot.wait_exit(), Exit::Code(0));
     assert_eq!(pilot.count("app exitSuccess"), 21);
     assert_eq!(pilot.lines("left").len(), 21);
-    assert_eq!(pilot.lines_of("app"), [""; 0]);
+    assert_eq!(pilot.lines_of("app"), ["ready"]);
 }
 
 #[test]
@@ -218,7 +219,7 @@ fn a_stopped_process_holds_up_nobody_and_ends_when_told_to() {
     let leader = stopped_leader(&pilot);
     let ticks = pilot.lines("ticks").len();
     pilot.wait_for_lines("ticks", ticks + 10);
-    assert_eq!(pilot.events_of("app"), [""; 0]);
+    assert_eq!(pilot.events_of("app"), ["ready"]);
     // SIGTERM reaches it because SIGCONT follows.
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert_eq!(state(leader.as_raw()), None);
@@ -235,7 +236,7 @@ fn a_stopped_process_goes_on_where_it_was() {
     kill(leader, Signal::SIGCONT).unwrap();
     pilot.eventually("it sleeps again", || state(leader.as_raw()) == Some('S'));
     assert_eq!(pilot.stop(), Exit::Code(0));
-    assert_eq!(pilot.events_of("app"), ["stopping", "exitFailed", "stopped"]);
+    assert_eq!(pilot.events_of("app"), ["ready", "stopping", "exitFailed", "stopped"]);
 }
 
 #[test]
@@ -243,7 +244,7 @@ fn a_stopped_process_is_killed_when_its_run_takes_too_long() {
     let pilot = Pilot::start(&format!(r#"{{ jobs: [{{ {STOPPABLE}, timeout: "1s" }}] }}"#));
     stopped_leader(&pilot);
     assert_eq!(pilot.wait_exit(), Exit::Code(137));
-    assert_eq!(pilot.events_of("app"), ["exitFailed", "stopping", "stopped"]);
+    assert_eq!(pilot.events_of("app"), ["ready", "exitFailed", "stopping", "stopped"]);
 }
 
 #[test]

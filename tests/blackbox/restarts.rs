@@ -87,7 +87,7 @@ fn a_run_that_takes_too_long_is_killed_with_all_its_children() {
               exec: ["sh", "-c", "trap '' TERM; sleep 1000 & sleep 1000; echo survived"] }] }"#,
     );
     assert_eq!(exit, Exit::Code(128 + Signal::SIGKILL as i32));
-    assert_eq!(pilot.events_of("app"), ["exitFailed", "stopping", "stopped"]);
+    assert_eq!(pilot.events_of("app"), ["ready", "exitFailed", "stopping", "stopped"]);
     assert_eq!(pilot.lines_of("app"), [""; 0]);
 }
 

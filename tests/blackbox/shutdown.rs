@@ -117,7 +117,7 @@ fn the_summary_names_the_job_that_took_longest() {
 fn a_job_that_ignores_its_signal_is_killed_at_the_end_of_the_budget() {
     let pilot = ready(&format!(r#"{{ stopTimeout: "700ms", jobs: [{{ {DEAF} }}] }}"#));
     assert!(timed_stop(&pilot) >= Duration::from_millis(600));
-    assert_eq!(pilot.events_of("app"), ["stopping", "exitFailed", "stopped"]);
+    assert_eq!(pilot.events_of("app"), ["ready", "stopping", "exitFailed", "stopped"]);
     pilot.wait_for_message("killing what is left");
 }
 
@@ -129,7 +129,7 @@ fn a_budget_of_minus_1_kills_at_once() {
             server("touch {dir}/told; exit 0")
         ));
         assert_eq!(pilot.stop(), Exit::Code(0));
-        assert_eq!(pilot.events_of("app"), ["stopping", "exitFailed", "stopped"]);
+        assert_eq!(pilot.events_of("app"), ["ready", "stopping", "exitFailed", "stopped"]);
         assert!(!pilot.path("told").exists());
     }
 }
@@ -142,7 +142,7 @@ fn a_job_is_stopped_by_the_signal_it_asks_for() {
                 exec: ["sh", "-c", "trap '' TERM; trap 'exit 0' {number}; echo ready; while :; do sleep 0.02; done"] }}] }}"#
         ));
         assert_eq!(pilot.stop(), Exit::Code(0));
-        assert_eq!(pilot.events_of("app"), ["stopping", "exitSuccess", "stopped"]);
+        assert_eq!(pilot.events_of("app"), ["ready", "stopping", "exitSuccess", "stopped"]);
     }
 }
 
@@ -150,7 +150,7 @@ fn a_job_is_stopped_by_the_signal_it_asks_for() {
 fn a_job_that_ignores_its_signal_is_killed_after_its_own_time() {
     let pilot = ready(&format!(r#"{{ stopTimeout: "1h", jobs: [{{ killTimeout: "400ms", {DEAF} }}] }}"#));
     assert!(timed_stop(&pilot) >= Duration::from_millis(350));
-    assert_eq!(pilot.events_of("app"), ["stopping", "exitFailed", "stopped"]);
+    assert_eq!(pilot.events_of("app"), ["ready", "stopping", "exitFailed", "stopped"]);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_drained_job_serves_for_a_while_after_it_is_told_to_stop() {
         server("exit 0")
     ));
     assert!(timed_stop(&pilot) >= Duration::from_millis(450));
-    assert_eq!(pilot.events_of("app"), ["stopping", "exitSuccess", "stopped"]);
+    assert_eq!(pilot.events_of("app"), ["ready", "stopping", "exitSuccess", "stopped"]);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_shutdown_does_not_wait_for_a_delayed_restart() {
     );
     pilot.wait_for_message("restarts in");
     assert_eq!(pilot.stop(), Exit::Code(0));
-    assert_eq!(pilot.events_of("app"), ["exitFailed", "stopping", "stopped"]);
+    assert_eq!(pilot.events_of("app"), ["ready", "exitFailed", "stopping", "stopped"]);
 }
 
 #[test]

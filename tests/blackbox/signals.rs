@@ -92,7 +92,7 @@ fn signals_that_nobody_waits_for_end_nothing() {
     pilot.signal(Signal::SIGUSR2);
     pilot.wait_for_event("SIGUSR2 signal");
     assert_eq!(pilot.stop(), Exit::Code(0));
-    assert_eq!(pilot.events_of("app"), ["stopping", "exitFailed", "stopped"]);
+    assert_eq!(pilot.events_of("app"), ["ready", "stopping", "exitFailed", "stopped"]);
 }
 
 #[test]

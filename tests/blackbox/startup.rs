@@ -20,7 +20,7 @@ fn a_job_without_when_runs_at_startup() {
     assert_eq!(pilot.lines_of("app"), ["hello"]);
     assert_eq!(
         pilot.events(),
-        ["global startup", "app exitSuccess", "app stopping", "app stopped", "global shutdown"]
+        ["global startup", "app ready", "app exitSuccess", "app stopping", "app stopped", "global shutdown"]
     );
 }
 
@@ -142,7 +142,7 @@ fn a_chain_starts_in_its_order_whatever_the_order_in_the_file() {
         pilot.wait_for_event("jobA stopped");
         assert_eq!(pilot.stop(), Exit::Code(0));
         pilot.assert_order(&["global startup", "jobC exitSuccess", "jobB healthy", "jobA exitSuccess"]);
-        assert_eq!(pilot.events_of("jobA"), ["exitSuccess", "stopping", "stopped"]);
+        assert_eq!(pilot.events_of("jobA"), ["ready", "exitSuccess", "stopping", "stopped"]);
     }
 }
 

@@ -50,12 +50,13 @@ const PURE_STD: [&str; 12] = [
 ];
 
 /// Where `unsafe` may be.
-const UNSAFE: [&str; 8] = [
+const UNSAFE: [&str; 9] = [
     "logging/child.rs",
     "process/execution.rs",
     "process/group.rs",
     "process/image.rs",
     "process/init.rs",
+    "process/notify.rs",
     "process/spawn.rs",
     "process/wait.rs",
     "process/wall_clock.rs",

@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part of this")]
 
 pub mod bare;
+pub mod browser;
 pub mod consul;
 pub mod container;
 pub mod flood;

@@ -14,6 +14,7 @@ use crate::messages::event::{Detail, EventCode, EventKey};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Phase};
 use crate::messages::moment::{ClockReading, Moment, WallTime};
+use crate::messages::notify::Notification;
 use crate::messages::process::{ExecutionId, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
 
@@ -27,6 +28,7 @@ mod crashes;
 mod executions;
 mod health;
 pub mod lifecycle;
+mod notify;
 mod readiness;
 mod reasons;
 mod reporting;
@@ -36,6 +38,7 @@ pub mod schedule;
 mod tests;
 mod timers;
 pub mod trigger;
+mod watchdog;
 
 use account::Beginnings;
 use advertisement::Advertisement;
@@ -43,6 +46,8 @@ use calendar::Calendar;
 use executions::Execution;
 use health::Checks;
 use lifecycle::Timer;
+use notify::Told;
+use readiness::Readiness;
 use reasons::{Kill, StopReason};
 use restarts::Window;
 use schedule::Schedule;
@@ -60,8 +65,18 @@ pub struct State {
     advertisement: Option<Advertisement>,
     /// The execution under way, or the last one.
     execution: Option<Execution>,
-    /// The execution under way can be used.
-    ready: bool,
+    /// The time of this step.
+    now: Moment,
+    /// Whether the execution under way can be used.
+    readiness: Readiness,
+    /// How long the last execution that became ready took for that.
+    ready_after: Option<Duration>,
+    /// What the process has told by systemd's protocol.
+    told: Told,
+    /// Executions that were silent for too long.
+    watchdog_kills: u64,
+    /// The deadlines that are set.
+    deadlines: Vec<Deadline>,
     /// The process is to start as soon as the log has room for its output.
     awaits_log: bool,
     /// The timer of the phase, and how long it lasts.
@@ -139,6 +154,10 @@ pub enum Input {
     Started(ProcessStarted),
     /// The process ended, or could not be started.
     Ended(ProcessEnded),
+    /// The process has told that it can be used, by its descriptor or its output.
+    ReadyTold(ExecutionId),
+    /// The process has told something by systemd's protocol.
+    Notified(ExecutionId, Box<Notification>),
     /// No process of an execution is left.
     GroupGone(ExecutionId),
     /// A check came to another verdict.
@@ -153,6 +172,8 @@ pub enum Input {
     JitterDrawn(f64),
     /// The timer of the phase elapsed.
     TimerElapsed,
+    /// A deadline of the execution has come.
+    DeadlineElapsed(Deadline),
     /// The timer of the schedule elapsed.
     ScheduleElapsed,
     /// The answer to [`Action::ReadClock`]; after [`Action::StartClock`], also when it is that time or the clock was set.
@@ -198,6 +219,10 @@ pub enum Action {
     StartTimer(Duration),
     /// Cancel the timer of the phase.
     CancelTimer,
+    /// Report [`Input::DeadlineElapsed`] after this time, in place of an earlier one of the kind.
+    StartDeadline(Deadline, Duration),
+    /// Cancel a deadline.
+    CancelDeadline(Deadline),
     /// Report [`Input::ScheduleElapsed`] after this time.
     StartSchedule(Duration),
     /// Cancel the timer of the schedule.
@@ -235,6 +260,17 @@ pub enum Action {
     Stop,
 }
 
+/// A time limit of an execution, beside that of its phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Deadline {
+    /// It has to be ready.
+    Ready,
+    /// It has to give a sign of life.
+    Watchdog,
+    /// It has to end after its watchdog has sent SIGABRT.
+    Abort,
+}
+
 type Actions = Vec<Action>;
 
 impl State {
@@ -246,7 +282,12 @@ impl State {
             checks: Checks::new(spec.health.len()),
             advertisement: Advertisement::new(&spec, host),
             execution: None,
-            ready: false,
+            now: Moment::default(),
+            readiness: Readiness::No,
+            ready_after: None,
+            told: Told::default(),
+            watchdog_kills: 0,
+            deadlines: Vec::new(),
             awaits_log: false,
             timer: None,
             schedule: None,
@@ -335,6 +376,7 @@ impl State {
         if next.phase != before {
             list.push(Action::NotePhase { from: before, to: next.phase });
             self.cancel_timer(list);
+            self.cancel_deadlines(list);
         }
         if actions.contains(&lifecycle::Action::Kill) {
             self.kill = Kill::by(input).or(self.kill);
@@ -411,6 +453,7 @@ impl Machine for State {
         if self.retired {
             return actions;
         }
+        self.now = now;
         self.forget_restarts(now);
         match input {
             Input::Created => {
@@ -420,9 +463,11 @@ impl Machine for State {
             Input::Happened { key, cause, has_hold } => self.happened(now, key, (cause, has_hold), list),
             Input::Commanded(command) => self.command(now, command, list),
             Input::LogChecked { is_flooded } => self.log_checked(is_flooded, list),
-            Input::Launched(id) => self.execution = Some(Execution { id, process: None }),
+            Input::Launched(id) => self.launched(id, list),
             Input::Started(started) => self.started(now, started, list),
             Input::Ended(ended) => self.process_ended(now, &ended, list),
+            Input::ReadyTold(id) => self.ready_told(id, list),
+            Input::Notified(id, notification) => self.notified(id, &notification, list),
             Input::GroupGone(id) => {
                 if self.is_current(id) {
                     self.advance(lifecycle::Input::GroupGone, list);
@@ -438,6 +483,7 @@ impl Machine for State {
             Input::Published(number) => self.cause = Some(number),
             Input::JitterDrawn(random) => self.start_delay(random, list),
             Input::TimerElapsed => self.timer_elapsed(list),
+            Input::DeadlineElapsed(deadline) => self.deadline_elapsed(deadline, list),
             Input::ScheduleElapsed => self.schedule_elapsed(now, list),
             Input::ClockRead(reading) => self.clock_read(reading, list),
         }

@@ -269,6 +269,17 @@ impl State {
         &self.running
     }
 
+    /// The process group of an execution whose owner has not been told that it ended.
+    pub fn group_of(&self, id: ExecutionId) -> Option<Pid> {
+        let living = self.executions.get(&id).and_then(|execution| match &execution.stage {
+            Stage::Running(child) => Some(child.pid),
+            Stage::Starting(_) => None,
+        });
+        living.or_else(|| {
+            self.exited.iter().find(|exited| exited.execution == id).map(|exited| exited.child.pid)
+        })
+    }
+
     /// Sends a signal to the processes of an execution, now or once its program runs.
     fn signal(&mut self, id: ExecutionId, signal: Signal) -> Option<Action> {
         if let Some(group) = self.remains.get(&id).and_then(|remains| remains.group) {

@@ -11,17 +11,33 @@ use tokio::time::timeout;
 
 use super::Reaper;
 use super::machine::{Failure, Input, SLOW_AFTER, Settlement, TELL_AFTER};
+use super::telling::Ways;
 use crate::logging::{ChildOutput, Label, OutputStream};
 use crate::messages::process::{ExecutionId, Pid};
 use crate::process::{Output, SpawnOutcome, Spawned, Spawning};
 use crate::reason::reason;
 
+/// The status that shells give to a program that could not be executed.
+const NOT_EXECUTED: u8 = 126;
+
 type Outcome = oneshot::Receiver<SpawnOutcome>;
 
 impl Reaper {
     pub(super) fn spawn(&mut self, execution: ExecutionId, ctx: &mut Context<Self>) {
-        let order = self.handles.get_mut(&execution).and_then(|handles| handles.order.take());
-        let launch = order.and_then(|order| order.describe(&self.environ.borrow(), &self.running));
+        let Some(handles) = self.handles.get_mut(&execution) else { return };
+        let Some(order) = handles.order.take() else { return };
+        let (ways, passed) = match Ways::open(&order, &self.stores) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let reason =
+                    format!("cannot open the way by which it tells that it is ready: {}", reason(&error));
+                let failure = Failure { reason, status: NOT_EXECUTED };
+                let settlement = Settlement::Failed { failure, child: None };
+                return self.advance(Input::SpawnSettled(execution, settlement), ctx);
+            }
+        };
+        handles.ways = ways;
+        let launch = order.describe(&self.environ.borrow(), &self.running, passed);
         let Some(launch) = launch else { return };
         if launch.output == Output::Terminal {
             self.at_terminal = Some(execution);
@@ -72,6 +88,7 @@ impl Reaper {
 
     /// Forwards the output of a job as it comes, that of a health check when it has ended.
     pub(super) fn forward_output(&mut self, execution: ExecutionId, pid: Pid) {
+        let watch = self.watch_lines(execution);
         let Some(handles) = self.handles.get_mut(&execution) else { return };
         let Some(pipes) = handles.pipes.take() else { return };
         let number = u32::try_from(pid.number()).unwrap_or_default();
@@ -89,6 +106,9 @@ impl Reaper {
             let stream = added.inspect_err(tell).ok();
             if let (Some(stream), None) = (&stream, &handles.variable) {
                 stream.hold();
+            }
+            if let (Some(stream), Some(watch)) = (&stream, &watch) {
+                stream.watch(watch.clone());
             }
             stream
         });

@@ -138,8 +138,18 @@ impl EventStream {
         }
     }
 
+    /// Whether no more events will come.
+    pub fn is_over(&self) -> bool {
+        self.log.0.kept.borrow().closed
+    }
+
+    /// Waits until there may be more events.
+    pub async fn changed(&self) {
+        self.log.0.changed.notified().await;
+    }
+
     /// The events that are kept and have not been sent; empty if there are none.
-    fn unsent(&mut self) -> String {
+    pub fn unsent(&mut self) -> String {
         let kept = self.log.0.kept.borrow();
         let mut text = String::new();
         if self.sent < kept.forgotten {

@@ -11,7 +11,7 @@ use futures_util::stream::{self, Stream};
 use percent_encoding::percent_decode_str;
 
 use super::AppState;
-use super::connection::StreamGuard;
+use super::connection::{ConnectionTracker, StreamGuard};
 use super::reply::{Failure, Reply};
 use crate::config::duration::GoDuration;
 use crate::logging::{Cursor, KeptOutput, Wanted};
@@ -22,9 +22,18 @@ const DEFAULT_LINES: usize = 100;
 /// About the number of bytes in one chunk of a response.
 const CHUNK: usize = 64 << 10;
 
+/// Answers with the last output of one job, for the page.
+pub fn of_one(state: &AppState, job: String) -> Reply {
+    respond(state, Wanted { jobs: vec![job], lines: DEFAULT_LINES, since: None, follow: false }, None)
+}
+
 /// Answers with the last output of jobs.
 pub async fn logs(state: Data<AppState>, request: HttpRequest) -> Reply {
     let wanted = wanted(request.query_string(), SystemTime::now()).map_err(Failure::bad_value)?;
+    respond(&state, wanted, request.conn_data::<ConnectionTracker>())
+}
+
+fn respond(state: &AppState, wanted: Wanted, tracker: Option<&ConnectionTracker>) -> Reply {
     for job in &wanted.jobs {
         if !state.board.read().jobs.contains_key(job.as_str()) {
             return Err(Refusal::NoSuchJob(job.clone()).into());
@@ -34,7 +43,7 @@ pub async fn logs(state: Data<AppState>, request: HttpRequest) -> Reply {
             return Err(Failure::new(StatusCode::CONFLICT, message));
         }
     }
-    let guard = StreamGuard::new(request.conn_data());
+    let guard = StreamGuard::new(tracker);
     let (kept, follow) = (state.kept.clone(), wanted.follow);
     let stream = LogStream { cursor: kept.find(wanted), kept, follow, _guard: guard };
     Ok(HttpResponse::Ok()

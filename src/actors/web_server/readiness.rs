@@ -21,7 +21,7 @@ pub fn reason_not_ready(job: &JobStatus, now: SystemTime) -> Option<String> {
         Phase::Waiting => Some("has not been started yet".to_owned()),
         Phase::Queued if job.has_run => Some(format!("waits for its turn in its group: {}", last_exit(job))),
         Phase::Queued => Some("waits for its turn in its group".to_owned()),
-        Phase::TimedOut => Some("ran longer than its timeout".to_owned()),
+        Phase::TimedOut => Some("took too long and is killed".to_owned()),
         Phase::Sweeping | Phase::Delayed => Some(format!("is about to be restarted: {}", last_exit(job))),
         Phase::Holding
         | Phase::Deregistering
@@ -40,6 +40,7 @@ pub fn reason_not_ready(job: &JobStatus, now: SystemTime) -> Option<String> {
 fn reason_while_running(job: &JobStatus, now: SystemTime) -> Option<String> {
     match job.health {
         Health::Unknown if job.starting => crash_loop(job, now).or(Some("is being started".to_owned())),
+        _ if job.tells_ready && !job.ready => Some("says that it stops".to_owned()),
         Health::Healthy => None,
         Health::Unhealthy => Some(format!("is unhealthy{}", failing_checks(job))),
         Health::Maintenance => Some("is in maintenance".to_owned()),
@@ -132,8 +133,11 @@ mod tests {
             (ended(Phase::Complete, 3), "does not run: exited with status 3"),
             (ended(Phase::Delayed, 3), "is about to be restarted: exited with status 3"),
             (ended(Phase::Sweeping, 3), "is about to be restarted: exited with status 3"),
+            (JobStatus { tells_ready: true, starting: true, ..job(Phase::Running) }, "is being started"),
+            (JobStatus { tells_ready: true, ready: true, ..job(Phase::Running) }, "ready"),
+            (JobStatus { tells_ready: true, ..job(Phase::Running) }, "says that it stops"),
             (JobStatus { starting: true, ..job(Phase::Running) }, "is being started"),
-            (job(Phase::TimedOut), "ran longer than its timeout"),
+            (job(Phase::TimedOut), "took too long and is killed"),
             (job(Phase::Holding), "is being stopped"),
             (job(Phase::Killing), "is being stopped"),
             (job(Phase::Halted), "was stopped by hand"),

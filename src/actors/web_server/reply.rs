@@ -108,7 +108,8 @@ where
         .default_service(web::to(move |request| wrong_method(methods, request)))
 }
 
-async fn wrong_method(allowed: &'static [Method], request: HttpRequest) -> HttpResponse {
+/// The response to a method that a path does not take.
+pub async fn wrong_method(allowed: &'static [Method], request: HttpRequest) -> HttpResponse {
     let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
     let message = format!("{} takes {allowed}, not {}", request.path(), request.method());
     let mut response = Failure::new(StatusCode::METHOD_NOT_ALLOWED, message).error_response();

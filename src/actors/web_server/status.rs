@@ -42,13 +42,16 @@ pub fn whole(overview: &Overview, uptime: Duration, now: SystemTime) -> Value {
     })
 }
 
-fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
+/// A job, with the reason why it is not ready or does not run.
+pub fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
     let check =
         |(name, verdict): &(Arc<str>, Verdict)| json!({ "name": &**name, "status": verdict_name(*verdict) });
     json!({
         "name": name,
         "state": job.state(),
         "since": time(job.since),
+        "ready": job.ready,
+        "statusText": job.status_text,
         "health": job.health.to_string(),
         "checks": job.checks.iter().map(check).collect::<Vec<_>>(),
         "pid": job.pid,
@@ -81,7 +84,8 @@ fn group(group: &GroupStatus) -> Value {
     })
 }
 
-fn watch(name: &str, watch: &WatchStatus) -> Value {
+/// A watch.
+pub fn watch(name: &str, watch: &WatchStatus) -> Value {
     let instance =
         |(id, address, port): &(String, String, u16)| json!({ "id": id, "address": address, "port": port });
     json!({

@@ -7,9 +7,9 @@ use actix_web::web::{Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
-use super::AppState;
 use super::reply::{json, resource};
 use super::status;
+use super::{AppState, page};
 use crate::metrics::exposition::Format;
 use crate::metrics::process::ProcessUse;
 use crate::metrics::{LogUse, Scene};
@@ -23,7 +23,8 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(resource("/metrics", QUERY, metrics))
         .service(resource("/status", QUERY, containerpilots_status))
         .service(resource("/healthz", QUERY, alive))
-        .service(resource("/readyz", QUERY, ready));
+        .service(resource("/readyz", QUERY, ready))
+        .configure(page::routes);
 }
 
 async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {

@@ -143,6 +143,7 @@ fn state(pilot: Stub) -> AppState {
         queued: Rc::new(Cell::new(0)),
         started: Instant::now(),
         sink: None,
+        feed: Feed::default(),
     }
 }
 

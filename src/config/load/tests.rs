@@ -9,7 +9,8 @@ use crate::config::Addresses;
 use crate::config::diagnostic::Severity;
 use crate::config::interfaces::InterfaceAddress;
 use crate::config::spec::{
-    ConsulAddress, EndOfRun, JobKind, Limit, OnUnhealthy, RestartOn, RestartRule, StopBudget, Trigger, When,
+    ConsulAddress, EndOfRun, JobKind, Limit, OnUnhealthy, ReadyBy, RestartOn, RestartRule, StopBudget,
+    Trigger, When,
 };
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
@@ -673,4 +674,50 @@ fn what_pre_start_is_to_run_after_starts_at_startup_beside_coprocesses() {
     );
     assert_eq!(loaded.spec.jobs[1].when.trigger, Trigger::Once(validate::startup()));
     assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+}
+
+#[test]
+fn ready_is_told_in_one_of_three_ways() {
+    let spec = spec(
+        "{jobs: [{name: 'a', exec: 'a', ready: {notify: true, timeout: '30s'}, watchdog: '10s'},
+                 {name: 'b', exec: 'a', ready: {fd: 3}}, {name: 'c', exec: 'a', ready: {log: '^ready$'}},
+                 {name: 'd', exec: 'a', ready: {timeout: 1}, health: {tcp: 'a:1'}}]}",
+    );
+    let ready = |index: usize| spec.jobs[index].ready.by.clone();
+    assert_eq!([ready(0), ready(1)], [Some(ReadyBy::Notify), Some(ReadyBy::Descriptor(3))]);
+    assert_eq!([ready(2), ready(3)], [Some(ReadyBy::Log("^ready$".into())), None]);
+    assert_eq!(spec.jobs[0].ready.timeout, Some(Duration::from_secs(30)));
+    assert_eq!((spec.jobs[0].watchdog, spec.jobs[1].watchdog), (Some(Duration::from_secs(10)), None));
+    assert_eq!(
+        spec.jobs.iter().map(|job| job.has_notify_socket()).collect::<Vec<_>>(),
+        [true, false, false, false]
+    );
+}
+
+#[test]
+fn a_readiness_that_can_never_be_told_is_an_error() {
+    for (job, expected) in [
+        ("exec: 'a', ready: {}", ".ready: expected one of `notify`, `fd` and `log`"),
+        ("exec: 'a', ready: {notify: false}", ".ready: expected one of `notify`, `fd` and `log`"),
+        (
+            "exec: 'a', ready: {fd: 3, log: 'x'}",
+            ".ready: expected one of `notify`, `fd` and `log`, found `fd` and `log`",
+        ),
+        ("exec: 'a', ready: {fd: 2}", ".ready.fd: expected a whole number from 3 to 255, found 2"),
+        ("exec: 'a', ready: {log: '('}", ".ready.log: expected a regular expression, found \"(\""),
+        (
+            "exec: 'a', ready: {log: 'x'}, logging: {raw: true}",
+            ".ready.log: expected a job whose output is logged",
+        ),
+        ("exec: 'a', ready: {notify: true, timeout: 0}", ".ready.timeout: expected at least 1ms"),
+        ("port: 80, ready: {notify: true}", ".ready: expected an `exec` beside it"),
+        ("port: 80, health: {tcp: 'a:1'}, watchdog: '1s'", ".watchdog: expected an `exec` beside it"),
+        ("exec: 'a', port: 80", ".port: an advertised job needs `health` or `ready`"),
+    ] {
+        let found = errors(&format!("{{consul: 'localhost:8500', jobs: [{{name: 'a', {job}}}]}}"));
+        assert!(found.iter().any(|line| line.contains(expected)), "{job}: {found:?}");
+    }
+    let advertised =
+        "{consul: 'localhost:8500', jobs: [{name: 'a', exec: 'a', port: 80, ready: {notify: true}}]}";
+    assert!(spec(advertised).jobs[0].advertise.is_some());
 }

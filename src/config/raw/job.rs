@@ -26,6 +26,12 @@ pub struct RawJob {
     /// Jobs that must be ready before it runs; with `when.interval` or `when.cron`, before its clock starts. Short for
     /// `when: {all: [{source: "db", once: "ready"}]}`.
     pub after: Opt<OneOrMany<String>>,
+    /// How its process tells that it can be used. Default: it is ready when it is first healthy or, without `health`, when
+    /// its program was executed.
+    pub ready: Opt<RawReady>,
+    /// The longest silence of its process, at least 1ms: it must send `WATCHDOG=1` to `NOTIFY_SOCKET` more often, or it gets
+    /// SIGABRT, then SIGKILL after `killTimeout`. Its execution has failed then.
+    pub watchdog: Opt<Time>,
     /// How often to restart it when it ends, or a rule. Default "never"; with `when.interval`, "unlimited".
     pub restarts: Opt<RawRestarts>,
     /// Exit statuses and signals that count as success. Default: 0.
@@ -52,7 +58,7 @@ pub struct RawJob {
     pub health: Opt<OneOrMany<RawCheck>>,
     /// What to do when it becomes unhealthy. Default "nothing".
     pub on_unhealthy: Opt<OnUnhealthy>,
-    /// The port it listens on. Advertises the job in Consul and needs `health`.
+    /// The port it listens on. Advertises the job in Consul and needs `health` or `ready`.
     pub port: Opt<Port>,
     /// Tags in Consul.
     pub tags: Opt<OneOrMany<Scalar>>,
@@ -244,6 +250,22 @@ pub struct RawTerm {
     pub source: Opt<String>,
     /// The event.
     pub once: Opt<EventName>,
+}
+
+/// How a process tells that it can be used: one of `notify`, `fd` and `log`, or none of them with `health`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RawReady {
+    /// Ready when it, or another process of its group, has sent `READY=1` to `NOTIFY_SOCKET`, as for systemd.
+    pub notify: Opt<Flag>,
+    /// Ready when a newline was written to this descriptor, as for s6; `CONTAINERPILOT_READY_FD` has the number.
+    pub fd: Opt<Whole<3, 255>>,
+    /// Ready when a line that it printed matches this regular expression.
+    pub log: Opt<String>,
+    /// Kills an execution that is not ready in this time, at least 1ms; it has failed then. Default: it has all the time
+    /// that it needs.
+    pub timeout: Opt<Time>,
 }
 
 /// Delays between restarts: none before the first, 100ms before the second, then growing.

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Unexpected, Visitor};
 
 use crate::config::duration::GoDuration;
-use crate::config::spec::{EndOfRun, Limit, StopBudget};
+use crate::config::spec::{EndOfRun, Limit, PageSpec, StopBudget};
 #[cfg(test)]
 use crate::messages::event::EventCode;
 use crate::messages::signal::Signal;
@@ -204,6 +204,22 @@ scalar!(Flag, "true or false", { "type": "boolean" }, |written| match written {
     Written::Text("false" | "0") | Written::Unsigned(0) => Some(Flag(false)),
     Written::Text(_) | Written::Unsigned(_) | Written::Signed(_) | Written::Float(_) => None,
 });
+
+/// Whether there is a page for people: `true`, `false`, or "full".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageSetting(pub PageSpec);
+
+scalar!(
+    PageSetting,
+    "true, false or \"full\"",
+    { "enum": [true, false, "full"] },
+    |written| match written {
+        Written::Bool(false) | Written::Text("false") => Some(PageSetting(PageSpec::Off)),
+        Written::Bool(true) | Written::Text("true") => Some(PageSetting(PageSpec::Overview)),
+        Written::Text("full") => Some(PageSetting(PageSpec::Full)),
+        Written::Text(_) | Written::Unsigned(_) | Written::Signed(_) | Written::Float(_) => None,
+    }
+);
 
 /// A number, whole or not.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::field::{List, OneOrMany, Opt};
-use super::scalar::{Flag, Mode, Port, Scalar, Size, Time};
+use super::scalar::{Flag, Mode, PageSetting, Port, Scalar, Size, Time};
 use crate::config::spec::{LogFormat, MetricKind};
 
 /// How to reach Consul.
@@ -111,6 +111,9 @@ pub struct RawTelemetry {
     pub interfaces: Opt<OneOrMany<String>>,
     /// Tags of the service in Consul.
     pub tags: Opt<OneOrMany<Scalar>>,
+    /// Whether a page for browsers is at `/`: jobs, their graph, a timeline and events; with "full" also the output and the crashes of
+    /// jobs. Default false.
+    pub page: Opt<PageSetting>,
     /// Metrics of your own, set through the control socket.
     pub metrics: Opt<List<RawMetric>>,
 }

@@ -26,10 +26,14 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob, health: &Health)
         context.no_effect(&unused, "without `port`");
         return None;
     };
-    if job.health.is_none() {
+    if job.health.is_none() && job.ready.is_none() {
         context.add(
-            Problem::error("port-without-health", port.key, ".port: an advertised job needs `health`")
-                .help("add a check such as `health: {tcp: \"127.0.0.1:80\"}`, or remove `port`"),
+            Problem::error(
+                "port-without-health",
+                port.key,
+                ".port: an advertised job needs `health` or `ready`",
+            )
+            .help("add a check such as `health: {tcp: \"127.0.0.1:80\"}`, or remove `port`"),
         );
     }
     let selectors = selectors?;

@@ -9,7 +9,7 @@ use super::context::{Context, is_set, key, shown, span, time, value};
 use super::names::Names;
 use super::when::{self, after, startup};
 use super::{
-    JobPlaces, advertise, after as after_jobs, command, execution, health, restarts, signals, terminal,
+    JobPlaces, advertise, after as after_jobs, command, execution, health, ready, restarts, signals, terminal,
 };
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
@@ -131,6 +131,8 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
     check_name(context, field, raw);
     let exec = exec(context, field, raw);
     let health = health::validate(context, &raw.health);
+    let ready = ready::validate(context, raw);
+    let watchdog = ready::watchdog(context, raw);
     let advertise = advertise::validate(context, raw, &health);
     let execution = execution::validate(context, raw);
     let timeout = context.at_least_1ms("timeout", &raw.timeout);
@@ -152,6 +154,8 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         kind: JobKind::Job,
         exec: exec?,
         when,
+        ready,
+        watchdog,
         restarts,
         restart_rule,
         success: restarts::success(context, &raw.success),

@@ -10,7 +10,7 @@ use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
 use crate::config::raw::{Field, Opt, RawControl, RawLevel, RawLogging, RawMetric, RawTelemetry, StopTime};
 use crate::config::spec::{
-    ControlSpec, JobSpec, LogLevel, LogOutput, LoggingSpec, MetricSpec, StopBudget, TelemetrySpec,
+    ControlSpec, JobSpec, LogLevel, LogOutput, LoggingSpec, MetricSpec, PageSpec, StopBudget, TelemetrySpec,
 };
 
 /// Where the control socket is if nothing else is said.
@@ -116,6 +116,7 @@ pub(super) fn telemetry(context: &mut Context<'_>, field: &Opt<RawTelemetry>) ->
             address: address(context, span(&raw.interfaces).unwrap_or(field.key), &selectors?)?,
             tags: strings(&raw.tags),
             metrics,
+            page: value(&raw.page).map_or(PageSpec::Off, |page| page.0),
         })
     })
 }

@@ -29,7 +29,7 @@ impl Subject<'_> {
                 .scene
                 .job(&spec.name)
                 .is_some_and(|job| job.phase == Phase::Running || job.pid.is_some());
-            is_busy && spec.when.trigger.keys().contains(&key)
+            is_busy && spec.when.keys().contains(&key)
         };
         self.scene.spec.jobs.iter().filter(acts).map(|spec| spec.name.to_string()).collect()
     }

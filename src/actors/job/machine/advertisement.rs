@@ -101,15 +101,23 @@ impl State {
         self.advertisement.as_ref().map(|advertisement| &advertisement.registration.id)
     }
 
+    /// What its health means to Consul: without checks, that its process is ready is all that is known.
+    fn service_health(&self) -> Health {
+        match self.checks.health() {
+            Health::Unknown if self.spec.health.is_empty() && self.is_ready() => Health::Healthy,
+            health => health,
+        }
+    }
+
     pub(super) fn begin_advertisement(&mut self, list: &mut Actions) {
-        let health = self.checks.health();
+        let health = self.service_health();
         list.extend(self.advertisement.as_mut().and_then(|advertisement| advertisement.begin(health)));
     }
 
     /// Tells Consul what the job's health means, if that changed. A job that stops and is not checked any more
     /// keeps its standing until it is withdrawn: its pre-stop jobs find it as it was.
     pub(super) fn follow_health(&mut self, list: &mut Actions) {
-        let health = self.checks.health();
+        let health = self.service_health();
         if health == Health::Unknown && self.life.phase.is_stopping() {
             return;
         }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::lifecycle::{Ended, Input, Process};
+use super::notify::Told;
+use super::readiness::Readiness;
 use super::{Action, Actions, State, reasons};
 use crate::actors::machine::Severity;
 use crate::config::spec::Trigger;
@@ -42,7 +44,8 @@ impl State {
 
     /// Starts the process, if the log has room for its output.
     pub(super) fn spawn(&mut self, list: &mut Actions) {
-        (self.kill, self.stop_reason, self.execution, self.ready) = (None, None, None, false);
+        (self.kill, self.stop_reason, self.execution) = (None, None, None);
+        (self.readiness, self.told) = (Readiness::No, Told::default());
         self.signalled = None;
         (self.is_last_run, self.no_restart) = (false, None);
         self.awaits_log = !self.spec.raw_output;
@@ -67,6 +70,12 @@ impl State {
         Action::Launch(self.occasion.clone())
     }
 
+    /// The process was requested.
+    pub(super) fn launched(&mut self, id: ExecutionId, list: &mut Actions) {
+        self.execution = Some(Execution { id, process: None });
+        self.await_ready(list);
+    }
+
     pub(super) fn started(&mut self, now: Moment, started: ProcessStarted, list: &mut Actions) {
         let Some(execution) = self.execution.as_mut().filter(|execution| execution.id == started.execution)
         else {
@@ -75,11 +84,11 @@ impl State {
         execution.process = Some((started.pid, now));
         self.log(if self.is_routine() { Severity::Debug } else { Severity::Info }, "started", list);
         if self.life.phase == Phase::Running {
-            list.extend(self.checks.begin().map(Action::Check));
-            self.ready_by_start(list);
-            self.report(list);
+            self.begin_service(list);
+            self.settle(list);
+        } else {
+            list.push(Action::Show);
         }
-        list.push(Action::Show);
     }
 
     pub(super) fn process_ended(&mut self, now: Moment, ended: &ProcessEnded, list: &mut Actions) {
@@ -90,7 +99,7 @@ impl State {
         if !self.life.pending {
             self.release_hold(list);
         }
-        let reason = reasons::end(ended, self.kill);
+        let reason = self.with_error(reasons::end(ended, self.kill));
         self.ended = Some(reasons::of_end(ended, &reason));
         match &ended.unstarted {
             Some(Unstarted::Failed(reason)) => {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::readiness::Readiness;
 use super::{Action, Actions, State};
 use crate::actors::machine::Severity;
 use crate::messages::event::EventCode;
@@ -98,7 +99,10 @@ impl State {
     /// A job that something else executes is checked for as long as it serves.
     pub(super) fn check_without_process(&mut self, before: Phase, list: &mut Actions) {
         match (before == Phase::Running, self.life.phase == Phase::Running) {
-            (false, true) => list.extend(self.checks.begin().map(Action::Check)),
+            (false, true) => {
+                self.readiness = Readiness::No;
+                list.extend(self.checks.begin().map(Action::Check));
+            }
             (true, false) => self.serve_no_more(list),
             (true, true) | (false, false) => {}
         }
@@ -106,7 +110,9 @@ impl State {
 
     /// The process has ended, or is being ended: it is neither checked nor ready.
     pub(super) fn serve_no_more(&mut self, list: &mut Actions) {
-        self.ready = false;
+        if self.readiness == Readiness::Ready {
+            self.readiness = Readiness::Past;
+        }
         list.push(Action::Check(self.checks.pause()));
     }
 
@@ -122,7 +128,7 @@ impl State {
         if !self.life.phase.is_stopping() {
             self.publish(code, None, list);
         }
-        if code == EventCode::Healthy {
+        if code == EventCode::Healthy && self.spec.ready.by.is_none() {
             self.become_ready(list);
         }
         self.settle(list);

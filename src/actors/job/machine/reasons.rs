@@ -41,11 +41,15 @@ impl StopReason {
     }
 }
 
-/// Why we sent SIGKILL.
+/// Why we sent SIGKILL or SIGABRT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kill {
     /// The run took longer than `timeout`.
     RunTimeout,
+    /// The process was not ready within `ready.timeout`.
+    NotReady,
+    /// The process was silent for longer than `watchdog`; it got SIGABRT first.
+    Watchdog,
     /// The process did not end within `killTimeout` of its stop signal.
     StopTimeout,
     /// The whole program had no time left to wait for it.
@@ -70,12 +74,19 @@ pub fn end(ended: &ProcessEnded, kill: Option<Kill>) -> String {
     if ended.unstarted == Some(Unstarted::Cancelled) && kill == Some(Kill::RunTimeout) {
         return "was not started within its timeout".to_owned();
     }
+    if ended.unstarted == Some(Unstarted::Cancelled) && kill == Some(Kill::NotReady) {
+        return "was not started within its ready.timeout".to_owned();
+    }
+    if kill == Some(Kill::Watchdog) {
+        return format!("its watchdog ended it: {ended}");
+    }
     let was_killed = matches!(ended.status, ExitStatus::Signal { signal: Signal::KILL, .. });
     match kill.filter(|_| was_killed && !ended.for_memory) {
         Some(Kill::RunTimeout) => format!("ran longer than its timeout: {ended}"),
+        Some(Kill::NotReady) => format!("was not ready within its ready.timeout: {ended}"),
         Some(Kill::StopTimeout) => format!("{ended} after killTimeout"),
         Some(Kill::NoTimeLeft) => format!("{ended}: there was no time left to wait for it"),
-        None => ended.to_string(),
+        Some(Kill::Watchdog) | None => ended.to_string(),
     }
 }
 
@@ -117,6 +128,13 @@ mod tests {
         for (status, for_memory, kill, expected) in [
             (killed, false, None, "killed by SIGKILL"),
             (killed, false, Some(Kill::RunTimeout), "ran longer than its timeout: killed by SIGKILL"),
+            (
+                killed,
+                false,
+                Some(Kill::NotReady),
+                "was not ready within its ready.timeout: killed by SIGKILL",
+            ),
+            (ExitStatus::Code(0), false, Some(Kill::Watchdog), "its watchdog ended it: exited with status 0"),
             (killed, false, Some(Kill::StopTimeout), "killed by SIGKILL after killTimeout"),
             (
                 killed,

@@ -5,6 +5,7 @@ use super::{Action, Actions, State};
 use crate::actors::machine::Severity;
 use crate::messages::event::{Detail, EventCode};
 use crate::messages::job::{JobChanged, Phase};
+use crate::messages::process::Pid;
 use crate::messages::status::JobStatus;
 
 impl State {
@@ -45,7 +46,7 @@ impl State {
 
     /// Tells the Pilot where the job is, if it is somewhere else than it was told last.
     pub(super) fn report(&mut self, list: &mut Actions) {
-        let seen = (self.life.phase, self.returns(), self.checks.health(), self.ready);
+        let seen = (self.life.phase, self.returns(), self.checks.health(), self.is_ready());
         if self.reported.replace(seen) != Some(seen) {
             list.push(Action::Report(self.changed(None)));
         }
@@ -64,7 +65,7 @@ impl State {
             phase: self.life.phase,
             returns: self.returns(),
             health: self.checks.health(),
-            ready: self.ready,
+            ready: self.is_ready(),
             missing: self.listener.missing(),
             last_status: self.last_outcome,
             answers,
@@ -81,9 +82,18 @@ impl State {
         JobStatus {
             health: self.checks.health(),
             checks: names.zip(self.checks.verdicts()).collect(),
-            pid: self.live_pid(),
-            starting: is_running && self.spec.exec.is_some() && self.pid().is_none(),
-            ready: self.ready,
+            pid: self
+                .told
+                .main_process
+                .filter(|_| self.life.process == Process::Live)
+                .map(Pid::number)
+                .or(self.live_pid()),
+            starting: is_running && self.spec.exec.is_some() && (self.pid().is_none() || self.awaits_word()),
+            ready: self.is_ready(),
+            tells_ready: self.spec.ready.by.is_some(),
+            status_text: self.told.status.clone().filter(|_| self.life.process == Process::Live),
+            ready_after: self.ready_after,
+            watchdog_kills: self.spec.watchdog.map(|_| self.watchdog_kills),
             restarts: self.runs.saturating_sub(1),
             last_exit: self.last_exit.clone(),
             advertised: self.spec.advertise.as_ref().map(|spec| (spec.address.to_string(), spec.port)),

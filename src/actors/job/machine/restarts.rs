@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::lifecycle::{self, Policy};
-use super::reasons::StopReason;
+use super::reasons::{Kill, StopReason};
 use super::{Actions, State};
 use crate::actors::machine::Severity;
 use crate::config::duration::GoDuration;
@@ -85,12 +85,16 @@ impl State {
     /// Takes note of the end of a run.
     pub(super) fn judge(&mut self, ended: &ProcessEnded) -> Judgement {
         let is_stopped_for_health = self.stop_reason == Some(StopReason::Unhealthy);
-        let has_failed =
-            is_stopped_for_health || self.life.phase == Phase::TimedOut || ended.unstarted.is_some();
+        let has_failed = is_stopped_for_health || self.was_ended_for_time() || ended.unstarted.is_some();
         let judgement = judge(&self.spec, ended.status, has_failed);
         self.last_outcome = Some(judgement.status);
         self.is_last_run = !judgement.may_restart;
         judgement
+    }
+
+    /// Whether we ended the run because it took too long, or was silent for too long.
+    fn was_ended_for_time(&self) -> bool {
+        self.life.phase == Phase::TimedOut || self.kill == Some(Kill::Watchdog)
     }
 
     /// Says why a run is the last one, if the rules decide that.

@@ -25,7 +25,7 @@ impl State {
     }
 
     /// How long a timer lasts, if it is not endless. In a shutdown its budget is what bounds the waits.
-    fn limit(&self, timer: Timer) -> Option<Duration> {
+    pub(super) fn limit(&self, timer: Timer) -> Option<Duration> {
         let step_limit = (!self.in_shutdown).then_some(STEP_LIMIT);
         match timer {
             Timer::RunTimeout => self.spec.timeout,
@@ -53,6 +53,12 @@ impl State {
 
     pub(super) fn timer_elapsed(&mut self, list: &mut Actions) {
         let Some((timer, limit)) = self.timer.take() else { return };
+        if let (Timer::KillTimeout, Some(rest)) =
+            (timer, self.told.stop_until.and_then(|until| self.time_until(until)))
+        {
+            self.timer = Some((timer, limit));
+            return list.push(Action::StartTimer(rest));
+        }
         let limit = text(limit);
         let input = match timer {
             Timer::RunTimeout => {

@@ -12,8 +12,8 @@ use super::story::{
 };
 use crate::actors::tests::health::exec_check;
 use crate::config::spec::{
-    AdvertiseSpec, CommandLine, InitialStatus, JobKind, JobSpec, Limit, StopBudget, Trigger, WatchSpec,
-    WatchTarget,
+    AdvertiseSpec, CommandLine, InitialStatus, JobKind, JobSpec, Limit, ReadyBy, ReadySpec, StopBudget,
+    Trigger, WatchSpec, WatchTarget,
 };
 use crate::messages::control::JobOrder;
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -128,11 +128,23 @@ impl Dice {
             job.forward = vec![self.pick(&[Signal::HUP, Signal::USR1, Signal::USR2, Signal::WINCH])];
         }
         self.add_checks(&mut job);
+        self.add_readiness(&mut job);
         if has_consul && !job.health.is_empty() && !self.one_in(3) {
             job.advertise = Some(self.advertisement(index));
-            job.exec = job.exec.filter(|_| !self.one_in(10));
+            if self.one_in(10) {
+                (job.exec, job.ready, job.watchdog) = (None, ReadySpec::default(), None);
+            }
         }
         job
+    }
+
+    /// The first line that a process prints makes it ready; nobody gives signs of life.
+    fn add_readiness(&mut self, job: &mut JobSpec) {
+        if self.one_in(5) {
+            job.ready.by = (!job.raw_output).then(|| ReadyBy::Log("~".to_owned()));
+            job.ready.timeout = self.one_in(2).then(|| self.ms(20..2000));
+        }
+        job.watchdog = self.one_in(12).then(|| self.ms(20..2000));
     }
 
     fn add_checks(&mut self, job: &mut JobSpec) {

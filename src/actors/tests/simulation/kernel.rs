@@ -417,7 +417,7 @@ impl SimulatedKernel {
             let postponed = std::mem::take(&mut process.postponed);
             return postponed.into_iter().for_each(|happening| world.later(0, happening));
         }
-        if ![Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP].contains(&signal) {
+        if ![Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::ABRT].contains(&signal) {
             return;
         }
         let (end, after) = match at_term {

@@ -3,7 +3,7 @@
 use std::mem;
 
 use super::story::{Manner, Operation, Program, Start, Story};
-use crate::config::spec::{JobSpec, Limit, StopSpec, Trigger};
+use crate::config::spec::{JobSpec, Limit, ReadySpec, StopSpec, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 
 /// The most stories that are tried.
@@ -123,7 +123,9 @@ fn remove_job(program: &mut Program, name: &str) {
 }
 
 /// Plainer jobs.
-const JOB_CHANGES: [fn(&mut JobSpec) -> bool; 8] = [
+const JOB_CHANGES: [fn(&mut JobSpec) -> bool; 10] = [
+    |job| mem::take(&mut job.ready) != ReadySpec::default(),
+    |job| job.watchdog.take().is_some(),
     |job| !mem::take(&mut job.when.after).is_empty(),
     |job| job.when.timeout.take().is_some(),
     |job| !matches!(job.when.trigger, Trigger::Interval(_)) && job.timeout.take().is_some(),

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use super::*;
-use crate::config::spec::{ControlSpec, TelemetrySpec};
+use crate::config::spec::{ControlSpec, PageSpec, TelemetrySpec};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -29,8 +29,13 @@ fn with_server<F: Future<Output = ()>>(test: impl FnOnce(Server) -> F) {
 }
 
 fn spec(socket: PathBuf, port: Option<u16>) -> Spec {
-    let telemetry =
-        port.map(|port| TelemetrySpec { port, address: LOCALHOST, tags: vec![], metrics: vec![] });
+    let telemetry = port.map(|port| TelemetrySpec {
+        port,
+        address: LOCALHOST,
+        tags: vec![],
+        metrics: vec![],
+        page: PageSpec::Off,
+    });
     Spec { control: ControlSpec { socket, mode: 0o600 }, telemetry, ..Spec::default() }
 }
 

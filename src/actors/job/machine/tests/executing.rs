@@ -1,7 +1,8 @@
 //! The job's process: its start, its end, its timers and its checks.
 
 use super::*;
-use crate::messages::process::Unstarted;
+use crate::config::spec::EndOfRun;
+use crate::messages::process::{CrashReason, Unstarted};
 
 const FLOODED: (Severity, &str) = (Severity::Debug, "waits for the log, which is not read fast enough");
 
@@ -36,6 +37,39 @@ fn a_job_that_stops_while_its_start_waits_for_the_log_never_runs() {
     assert_eq!(published(&actions).get(1), Some(&(EventCode::ExitFailed, unstarted)));
     assert_eq!(job.on(Input::LogChecked { is_flooded: false }), []);
     assert_eq!((job.state.life.phase, job.state.runs), (Phase::Complete, 0));
+}
+
+#[test]
+fn a_signal_is_forwarded_only_while_the_main_process_lives() {
+    let mut job = Job::running(spec());
+    let forward = |job: &mut Job| job.told(JobCommand::Forward(Signal::USR1));
+    assert!(forward(&mut job).contains(&Action::Forward(ExecutionId(1), Signal::USR1)));
+    job.ends(1);
+    let actions = forward(&mut job);
+    assert_eq!(logged(&actions), [(Severity::Debug, "has no process to forward SIGUSR1 to")]);
+    assert_eq!(actions.len(), 1, "{actions:?}");
+}
+
+#[test]
+fn a_crash_is_a_failure_that_nobody_asked_for() {
+    let mut job =
+        Job::running(JobSpec { success: vec![EndOfRun::Code(0), EndOfRun::Code(3)], ..restarting() });
+    let signal = ExitStatus::Signal { signal: Signal::SEGV, core_dumped: false };
+    for (status, for_memory, expected) in [
+        (ExitStatus::Code(0), false, None),
+        (ExitStatus::Code(3), false, None),
+        (ExitStatus::Code(1), false, Some(CrashReason::Status)),
+        (ExitStatus::Code(137), true, Some(CrashReason::Memory)),
+        (signal, false, Some(CrashReason::Signal)),
+        (signal, true, Some(CrashReason::Memory)),
+    ] {
+        let ended = ProcessEnded { status, for_memory, ..job.ended(0) };
+        assert_eq!(job.state.crash(&ended), expected, "{status:?} {for_memory}");
+    }
+    let unstarted = Some(Unstarted::Failed("cannot execute it".to_owned()));
+    assert_eq!(job.state.crash(&ProcessEnded { unstarted, ..job.ended(0) }), Some(CrashReason::Start));
+    job.told(STOP);
+    assert_eq!(job.state.crash(&job.ended(143)), None, "it was asked to end");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::spec::{InitialStatus, OnUnhealthy, RestartOn};
+use crate::config::spec::{InitialStatus, OnUnhealthy, ReadyBy, ReadySpec, RestartOn};
+use crate::messages::notify::WatchdogSign;
 use crate::messages::process::Unstarted;
 
 fn specs() -> Vec<JobSpec> {
@@ -23,7 +24,40 @@ fn specs() -> Vec<JobSpec> {
     later.when.skips_startup = true;
     let cron = scheduled::cron("*/2 * * * *");
     let itself = with_trigger(Trigger::Each(itself));
-    vec![spec(), restarting(), interval, each, itself, served, early, ill, later, cron]
+    let mut told = JobSpec { restarts: Limit::Finite(4), watchdog: Some(ms(700)), ..advertised() };
+    told.ready = ReadySpec { by: Some(ReadyBy::Notify), timeout: Some(ms(900)) };
+    let mut printed = JobSpec { restarts: Limit::Unlimited, health: vec![], ..told.clone() };
+    printed.ready.by = Some(ReadyBy::Log("ready".into()));
+    let watched = JobSpec { watchdog: Some(ms(300)), ..restarting() };
+    vec![
+        spec(),
+        restarting(),
+        interval,
+        each,
+        itself,
+        served,
+        early,
+        ill,
+        later,
+        cron,
+        told,
+        printed,
+        watched,
+    ]
+}
+
+/// What a process tells, chosen by a number.
+fn news(choice: u8) -> Notification {
+    let nothing = Notification::default();
+    match choice % 8 {
+        0 | 1 => Notification { ready: true, ..nothing },
+        2 => Notification { reloading: true, ..nothing },
+        3 => Notification { stopping: true, ..nothing },
+        4 => Notification { watchdog: Some(WatchdogSign::Alive), ..nothing },
+        5 => Notification { watchdog: Some(WatchdogSign::Trigger), ..nothing },
+        6 => Notification { watchdog_period: Some(ms(u64::from(choice / 64) * 200)), ..nothing },
+        _ => Notification { extension: Some(ms(u64::from(choice))), status: Some("busy".into()), ..nothing },
+    }
 }
 
 /// An observer of one job, who knows what its engine and the kernel know.
@@ -40,6 +74,9 @@ struct Observer {
     keeps_hold: bool,
     /// `stopping` was published, and `stopped` was not.
     is_stopping: bool,
+    /// `ready` was published of the present execution.
+    is_ready: bool,
+    deadlines: Vec<Deadline>,
     last_report: Option<JobChanged>,
     is_retired: bool,
 }
@@ -57,6 +94,8 @@ impl Observer {
             awaits_log: false,
             keeps_hold: false,
             is_stopping: false,
+            is_ready: false,
+            deadlines: vec![],
             last_report: None,
             is_retired: false,
         };
@@ -86,7 +125,8 @@ impl Observer {
             JobCommand::Maintain(choice >= 128),
         ];
         let place = usize::from(choice);
-        Some(match kind % 15 {
+        let execution = ExecutionId(self.job.executions);
+        Some(match kind % 18 {
             0 | 1 => {
                 let key = key[place % 3].clone();
                 Input::Happened { key, cause: Some(u64::from(choice)), has_hold: choice >= 128 }
@@ -114,6 +154,11 @@ impl Observer {
                 let wall = WallTime::from_seconds(i64::from(choice % 8) * 1000).plus(since_boot);
                 Input::ClockRead(ClockReading { wall, since_boot, chance: 0.5 })
             }
+            15 if self.is_live => Input::ReadyTold(execution),
+            16 if self.is_live => Input::Notified(execution, Box::new(news(choice))),
+            17 if !self.deadlines.is_empty() => {
+                Input::DeadlineElapsed(self.deadlines[place % self.deadlines.len()])
+            }
             _ => return None,
         })
     }
@@ -131,6 +176,9 @@ impl Observer {
     fn on(&mut self, input: Input) {
         if let Input::Ended(ended) = &input {
             (self.is_live, self.is_started, self.is_leftover) = (false, false, ended.leftover);
+        }
+        if let Input::DeadlineElapsed(deadline) = &input {
+            self.deadlines.retain(|known| known != deadline);
         }
         self.is_started |= matches!(input, Input::Started(_));
         self.is_leftover &= !matches!(input, Input::GroupGone(_));
@@ -150,7 +198,22 @@ impl Observer {
         match action {
             Action::Launch(_) => {
                 assert!(is_gone && !self.is_stopping, "two executions at once");
-                self.is_live = true;
+                (self.is_live, self.is_ready) = (true, false);
+            }
+            Action::Publish { code: EventCode::Ready, .. } => {
+                let has_process = self.job.state.spec.exec.is_some();
+                assert!(!has_process || self.is_live, "ready without a process");
+                let was_ready = std::mem::replace(&mut self.is_ready, has_process);
+                assert!(!was_ready && !self.is_stopping, "ready twice, or while it stops");
+            }
+            Action::StartDeadline(deadline, time) => {
+                assert!(!time.is_zero());
+                self.deadlines.retain(|known| known != deadline);
+                self.deadlines.push(*deadline);
+            }
+            Action::CancelDeadline(deadline) => {
+                assert!(self.deadlines.contains(deadline), "{deadline:?} is not set");
+                self.deadlines.retain(|known| known != deadline);
             }
             Action::Forward(id, _) => assert!(self.is_live && id.0 == self.job.executions),
             Action::End(id, _) | Action::Signal(id, _) => assert_eq!(id.0, self.job.executions),
@@ -227,7 +290,7 @@ proptest! {
             prop_assert!(is_over, "{}", observer.job.state.life.phase);
             let timers = (observer.has_timer, observer.has_schedule, observer.has_clock);
             prop_assert_eq!(timers, (false, false, false));
-            prop_assert!(!observer.awaits_log && !observer.keeps_hold);
+            prop_assert!(!observer.awaits_log && !observer.keeps_hold && observer.deadlines.is_empty());
         }
     }
 }

@@ -144,7 +144,8 @@ impl Rules {
         if account.is_stopping {
             self.break_rule("a job that stops has no news of its readiness", name);
         }
-        if !account.spec.health.is_empty() && account.health != Health::Healthy {
+        let is_checked = account.spec.ready.by.is_none() && !account.spec.health.is_empty();
+        if is_checked && account.health != Health::Healthy {
             self.break_rule("a job with checks is ready when it is healthy", name);
         }
     }

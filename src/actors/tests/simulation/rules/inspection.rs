@@ -97,6 +97,14 @@ impl Rules {
 
     fn inspect_phase(&self, now: Duration, name: &str, account: &Account) {
         let Some((phase, since)) = account.phase else { return };
+        let ready_by = account.spec.ready.timeout.map(|limit| account.last_start + limit + AT_ONCE);
+        if phase == Phase::Running
+            && account.lives
+            && !account.is_ready
+            && ready_by.is_some_and(|by| now > by)
+        {
+            self.break_rule("a job that is not ready in time is killed", name);
+        }
         let Some(limit) = longest(phase, &account.spec) else { return };
         if now.saturating_sub(since) > limit + AT_ONCE {
             self.break_rule("every step of a stop has its limit", format!("{name} is {phase} for too long"));

@@ -1,0 +1,238 @@
+//! What keeps pages up to date: server-sent events with all that the page shows, and then with what changes.
+//!
+//! The texts are made once for all clients, and only while there are clients. A client has only two numbers here, of the last
+//! change and of the last event that it was sent, and is sent more when it has read that: one that reads nothing costs the same.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use actix_web::web::Bytes;
+use futures_util::stream::{self, Stream};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+
+use super::graph::graph;
+use crate::actors::web_server::connection::{ConnectionState, ConnectionTracker};
+use crate::actors::web_server::event_log::EventStream;
+use crate::actors::web_server::status;
+use crate::config::spec::{PageSpec, Spec};
+use crate::explain;
+use crate::messages::status::{Board, Overview};
+
+/// How many clients may look at the same time.
+pub const MOST_CLIENTS: usize = 32;
+/// How often the board is looked at while there are clients.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// A look may take this part of the time: with many jobs it is rarer.
+const LOOKING_SHARE: u32 = 50;
+/// The bytes of one chunk, roughly.
+const CHUNK: usize = 32 << 10;
+/// How often a client hears something, so that one that is gone is noticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What pages show; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Feed(Rc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    level: Cell<PageSpec>,
+    clients: Cell<usize>,
+    shown: RefCell<Shown>,
+}
+
+/// Each part as it was last seen, with the number of its change.
+#[derive(Debug, Default)]
+struct Shown {
+    parts: BTreeMap<Part, (u64, String)>,
+    changes: u64,
+    /// When the program began.
+    started: Option<SystemTime>,
+    next_look: Option<Instant>,
+}
+
+/// A part of the page.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Program,
+    Graph,
+    Job(String),
+    Watch(String),
+}
+
+impl Part {
+    const fn event(&self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::Graph => "graph",
+            Self::Job(_) => "job",
+            Self::Watch(_) => "watch",
+        }
+    }
+}
+
+impl Shown {
+    fn set(&mut self, part: Part, value: &Value) {
+        let text = value.to_string();
+        if self.parts.get(&part).is_none_or(|(_, known)| *known != text) {
+            self.changes += 1;
+            self.parts.insert(part, (self.changes, text));
+        }
+    }
+
+    fn look(&mut self, overview: &Overview, level: PageSpec) {
+        let now = SystemTime::now();
+        let (mut order, mut watches) = (Vec::new(), Vec::new());
+        for (name, job) in overview.jobs_in_order() {
+            let reason = explain::reason(overview, name, now);
+            self.set(Part::Job(name.to_string()), &status::job(name, job, reason.as_deref()));
+            order.push(name.to_string());
+        }
+        for (name, watch) in overview.watches_in_order() {
+            self.set(Part::Watch(name.to_string()), &status::watch(name, watch));
+            watches.push(name.to_string());
+        }
+        self.parts.retain(|part, _| match part {
+            Part::Job(name) => overview.jobs.contains_key(name.as_str()),
+            Part::Watch(name) => overview.watches.contains_key(name.as_str()),
+            Part::Program | Part::Graph => true,
+        });
+        let program = json!({
+            "version": status::VERSION,
+            "started": status::time(*self.started.get_or_insert(now)),
+            "maintenance": overview.maintenance,
+            "shuttingDown": overview.shutting_down,
+            "consul": { "trouble": overview.discovery.trouble },
+            "order": order,
+            "watches": watches,
+            "full": level == PageSpec::Full,
+        });
+        self.set(Part::Program, &program);
+    }
+}
+
+impl Feed {
+    /// How much the page shows.
+    pub fn level(&self) -> PageSpec {
+        self.0.level.get()
+    }
+
+    /// Follows a configuration from now on.
+    pub fn configure(&self, spec: &Spec, uptime: Duration) {
+        let level = spec.telemetry.as_ref().map_or(PageSpec::Off, |telemetry| telemetry.page);
+        self.0.level.set(level);
+        let mut shown = self.0.shown.borrow_mut();
+        if level == PageSpec::Off {
+            shown.parts = BTreeMap::new();
+            return;
+        }
+        shown.started.get_or_insert_with(|| SystemTime::now() - uptime);
+        shown.set(Part::Graph, &graph(spec));
+    }
+
+    /// A stream for one more client; `None` if there are too many.
+    pub fn stream(&self, board: Board, events: EventStream) -> Option<FeedStream> {
+        let clients = self.0.clients.get();
+        if clients >= MOST_CLIENTS {
+            return None;
+        }
+        self.0.clients.set(clients + 1);
+        Some(FeedStream { feed: self.clone(), board, events, sent: 0, tracker: None })
+    }
+
+    fn look(&self, board: &Board) {
+        let mut shown = self.0.shown.borrow_mut();
+        let began = Instant::now();
+        if shown.next_look.is_some_and(|next| began < next) {
+            return;
+        }
+        shown.look(&board.read(), self.level());
+        shown.next_look = Some(began + LOOK_EVERY.max(began.elapsed() * LOOKING_SHARE));
+    }
+}
+
+/// What one client is sent.
+#[derive(Debug)]
+pub struct FeedStream {
+    feed: Feed,
+    board: Board,
+    events: EventStream,
+    /// The number of the last change that was sent.
+    sent: u64,
+    tracker: Option<ConnectionTracker>,
+}
+
+impl FeedStream {
+    /// The same stream on this connection, which counts as streaming for as long as the stream lasts.
+    pub fn over(mut self, tracker: Option<&ConnectionTracker>) -> Self {
+        self.tracker = tracker.cloned();
+        if let Some(tracker) = tracker {
+            tracker.set_state(ConnectionState::Streaming);
+        }
+        self
+    }
+
+    /// The chunks of the response.
+    pub fn chunks(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
+        stream::unfold(self, |mut stream| async move {
+            let text = stream.next().await?;
+            Some((Ok(text.into()), stream))
+        })
+    }
+
+    async fn next(&mut self) -> Option<String> {
+        let began = Instant::now();
+        loop {
+            if self.feed.level() == PageSpec::Off {
+                return None;
+            }
+            self.feed.look(&self.board);
+            let mut text = self.changes();
+            text.push_str(&self.events.unsent());
+            if !text.is_empty() {
+                return Some(text);
+            }
+            if self.events.is_over() {
+                return None;
+            }
+            if began.elapsed() >= KEEP_ALIVE {
+                return Some(": still there\n\n".to_owned());
+            }
+            let _ = timeout(LOOK_EVERY, self.events.changed()).await;
+        }
+    }
+
+    /// The next changes, about as many as fit into a chunk.
+    fn changes(&mut self) -> String {
+        let shown = self.feed.0.shown.borrow();
+        let mut unsent: Vec<(u64, &Part, &String)> = shown
+            .parts
+            .iter()
+            .filter(|(_, (number, _))| *number > self.sent)
+            .map(|(part, (number, text))| (*number, part, text))
+            .collect();
+        unsent.sort_unstable_by_key(|(number, ..)| *number);
+        let mut chunk = String::new();
+        for (number, part, text) in unsent {
+            let _ = write!(chunk, "event: {}\ndata: {text}\n\n", part.event());
+            self.sent = number;
+            if chunk.len() >= CHUNK {
+                break;
+            }
+        }
+        chunk
+    }
+}
+
+impl Drop for FeedStream {
+    fn drop(&mut self) {
+        self.feed.0.clients.set(self.feed.0.clients.get().saturating_sub(1));
+        if let Some(tracker) = &self.tracker {
+            tracker.set_state(ConnectionState::Idle);
+        }
+    }
+}

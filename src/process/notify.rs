@@ -1,0 +1,141 @@
+//! The socket of systemd's notify protocol: one for each execution of a job that speaks it, so that a flood of one job
+//! fills no queue but its own. Only receives; who may say what is decided elsewhere.
+//!
+//! Its address is abstract (unix(7)): it needs no file system that can be written to, no privilege and no cleaning up. It is
+//! in our network namespace; a process that enters another one cannot reach it.
+#![allow(unsafe_code)]
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use nix::cmsg_space;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg, setsockopt, sockopt::PassCred,
+};
+use tokio::io::Interest;
+
+use super::random_share;
+use crate::messages::process::Pid;
+
+mod message;
+
+pub use message::Message;
+
+/// The longest message, as systemd has it; a longer one is ignored.
+const LONGEST: usize = 4096;
+/// The most descriptors that the kernel passes with one message (SCM_MAX_FD).
+const MOST_DESCRIPTORS: usize = 253;
+
+/// Receives the messages of one execution.
+#[derive(Debug)]
+pub struct NotifySocket {
+    socket: tokio::net::UnixDatagram,
+    address: String,
+}
+
+/// One message, and who sent it.
+#[derive(Debug)]
+pub struct Datagram {
+    /// The process that the kernel says has sent it; `None` if it is not in our PID namespace.
+    pub sender: Option<Pid>,
+    /// What it says.
+    pub text: Vec<u8>,
+    /// What came with it.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl NotifySocket {
+    /// Opens a socket; within a tokio runtime.
+    pub fn open() -> io::Result<Self> {
+        let name = format!("containerpilot-{}-{:013x}", std::process::id(), random_number());
+        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        socket.set_nonblocking(true)?;
+        setsockopt(&socket, PassCred, &true)?;
+        Ok(Self { socket: tokio::net::UnixDatagram::from_std(socket)?, address: format!("@{name}") })
+    }
+
+    /// The value of `NOTIFY_SOCKET`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Waits until there may be a message.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.socket.readable().await
+    }
+
+    /// The next message, if there is one. One that is too long comes without text.
+    pub fn receive(&self) -> io::Result<Option<Datagram>> {
+        match self.socket.try_io(Interest::READABLE, || receive(self.socket.as_raw_fd())) {
+            Ok(datagram) => Ok(Some(datagram)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn random_number() -> u64 {
+    // 52 bits; the address only has to be new, it is no secret.
+    (random_share() * (1u64 << 52) as f64) as u64
+}
+
+fn receive(socket: RawFd) -> io::Result<Datagram> {
+    let mut text = vec![0; LONGEST];
+    let mut control = cmsg_space!([RawFd; MOST_DESCRIPTORS], UnixCredentials);
+    let mut parts = [IoSliceMut::new(&mut text)];
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
+    let received = recvmsg::<()>(socket, &mut parts, Some(&mut control), flags)?;
+    let mut datagram = Datagram { sender: None, text: vec![], descriptors: vec![] };
+    for message in received.cmsgs()? {
+        match message {
+            ControlMessageOwned::ScmCredentials(credentials) => datagram.sender = Pid::new(credentials.pid()),
+            ControlMessageOwned::ScmRights(numbers) => {
+                // SAFETY: the kernel has just made these descriptors for us, and nobody else knows their numbers.
+                let owned = numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
+                datagram.descriptors.extend(owned);
+            }
+            _ => {}
+        }
+    }
+    let length = if received.flags.contains(MsgFlags::MSG_TRUNC) { 0 } else { received.bytes };
+    text.truncate(length);
+    datagram.text = text;
+    Ok(datagram)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{AddressFamily, ControlMessage, SockFlag, SockType, UnixAddr, sendmsg, socket};
+    use std::io::IoSlice;
+
+    fn send(address: &str, text: &[u8], descriptors: &[RawFd]) {
+        let sender = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        let to = UnixAddr::new_abstract(address.trim_start_matches('@').as_bytes()).unwrap();
+        let rights = [ControlMessage::ScmRights(descriptors)];
+        let control = if descriptors.is_empty() { &[][..] } else { &rights[..] };
+        sendmsg(sender.as_raw_fd(), &[IoSlice::new(text)], control, MsgFlags::empty(), Some(&to)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_message_comes_with_its_sender_and_its_descriptors() {
+        let socket = NotifySocket::open().unwrap();
+        assert!(socket.receive().unwrap().is_none());
+        let (reader, _writer) = io::pipe().unwrap();
+        send(socket.address(), b"FDSTORE=1", &[reader.as_raw_fd(), reader.as_raw_fd()]);
+        socket.readable().await.unwrap();
+        let datagram = socket.receive().unwrap().unwrap();
+        assert_eq!(datagram.sender.map(Pid::number), i32::try_from(std::process::id()).ok());
+        assert_eq!((datagram.text.as_slice(), datagram.descriptors.len()), (&b"FDSTORE=1"[..], 2));
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_too_long_says_nothing() {
+        let socket = NotifySocket::open().unwrap();
+        send(socket.address(), &[b"READY=1\n".as_slice(), &[b'x'; LONGEST]].concat(), &[]);
+        socket.readable().await.unwrap();
+        assert_eq!(socket.receive().unwrap().unwrap().text, b"");
+    }
+}

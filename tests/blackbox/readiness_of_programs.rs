@@ -1,0 +1,109 @@
+//! Programs as Debian ships them tell us that they are ready: in their own protocol, without a change.
+
+use crate::support::consul::program;
+use crate::support::needs::{has_programs, is_root};
+use crate::support::ports::free_port;
+use crate::support::{Exit, Pilot, Setup};
+
+/// Waits until a job that uses the server has found it ready, then ends all.
+fn assert_used(pilot: &Pilot) {
+    pilot.wait_for_event("user exitSuccess");
+    pilot.assert_order(&["server ready", "user ready"]);
+    assert_eq!(pilot.count("server ready"), 1);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+/// A server, and a job that connects to its port when it is ready.
+fn config(server: &str, port: u16) -> String {
+    let connect = format!("use IO::Socket::INET; IO::Socket::INET->new('127.0.0.1:{port}') or die 'refused'");
+    format!(
+        r#"{{ stopTimeout: "30s", jobs: [
+            {{ name: "server", restarts: 1, {server} }},
+            {{ name: "user", exec: ["perl", "-e", "{connect}"], after: ["server"] }}] }}"#
+    )
+}
+
+#[test]
+fn redis_tells_by_the_notify_protocol() {
+    if !has_programs(&["redis-server"]) {
+        return;
+    }
+    let port = free_port();
+    let server = format!(
+        r#"ready: {{ notify: true, timeout: "60s" }},
+           exec: "redis-server --port {port} --bind 127.0.0.1 --supervised systemd --dir {{dir}} --save ''""#
+    );
+    let pilot = Pilot::start(&config(&server, port));
+    pilot.wait_for_event("server ready");
+    let status = pilot.status_of("server")["statusText"].clone();
+    assert_eq!(status, "Ready to accept connections");
+    assert_used(&pilot);
+}
+
+#[test]
+fn haproxy_tells_by_the_notify_protocol() {
+    if !has_programs(&["haproxy"]) {
+        return;
+    }
+    let port = free_port();
+    let settings = format!(
+        "global\n    maxconn 10\ndefaults\n    mode tcp\n    timeout connect 1s\n    timeout client 1s\n    timeout server 1s\n\
+         listen test\n    bind 127.0.0.1:{port}\n    server other 127.0.0.1:1\n"
+    );
+    let server =
+        r#"ready: { notify: true, timeout: "60s" }, exec: "/usr/sbin/haproxy -Ws -f {dir}/haproxy.cfg""#;
+    let pilot = Setup::new().file("haproxy.cfg", &settings).config(&config(server, port)).start();
+    assert_used(&pilot);
+}
+
+#[test]
+fn postgresql_tells_by_the_notify_protocol() {
+    let folder = "/usr/lib/postgresql/15/bin";
+    if !has_programs(&["postgres"]) || !is_root() || !std::path::Path::new(folder).join("initdb").exists() {
+        return;
+    }
+    let port = free_port();
+    let prepare = format!(
+        "chown nobody {{dir}} && setpriv --reuid nobody --clear-groups {folder}/initdb -D {{dir}}/data -A trust"
+    );
+    let config = format!(
+        r#"{{ stopTimeout: "60s", jobs: [
+            {{ name: "prepare", exec: ["sh", "-c", "{prepare}"] }},
+            {{ name: "server", when: {{ source: "prepare", once: "exitSuccess" }}, restarts: 1, user: "nobody",
+               stopSignal: "SIGINT", ready: {{ notify: true, timeout: "60s" }},
+               exec: "{folder}/postgres -D {{dir}}/data -p {port} -k {{dir}} -h 127.0.0.1" }},
+            {{ name: "user", exec: "{folder}/psql -h 127.0.0.1 -p {port} -U nobody -d postgres -c 'select 1'", after: ["server"] }}] }}"#
+    );
+    let setup = Setup::new();
+    std::fs::set_permissions(setup.dir(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert_used(&setup.config(&config).start());
+}
+
+#[test]
+fn consul_tells_by_the_notify_protocol() {
+    let (http, dns) = (free_port(), free_port());
+    let ports = [free_port(), free_port(), free_port()];
+    let settings = format!(
+        r#"{{ "ports": {{ "http": {http}, "dns": {dns}, "grpc": -1, "grpc_tls": -1, "serf_lan": {}, "serf_wan": {}, "server": {} }},
+             "bind_addr": "127.0.0.1", "server": true, "bootstrap_expect": 1, "data_dir": "{{dir}}/data" }}"#,
+        ports[0], ports[1], ports[2]
+    );
+    let server = format!(
+        r#"ready: {{ notify: true, timeout: "60s" }}, exec: "{} agent -config-file={{dir}}/consul.json""#,
+        program().display()
+    );
+    let pilot = Setup::new().file("consul.json", &settings).config(&config(&server, http)).start();
+    assert_used(&pilot);
+}
+
+#[test]
+fn a_server_in_python_tells_by_its_output() {
+    if !has_programs(&["python3"]) {
+        return;
+    }
+    let port = free_port();
+    let server = format!(
+        r#"ready: {{ log: "^Serving HTTP on ", timeout: "60s" }}, exec: "python3 -u -m http.server -b 127.0.0.1 {port}""#
+    );
+    assert_used(&Pilot::start(&config(&server, port)));
+}
