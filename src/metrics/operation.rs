@@ -96,6 +96,5 @@ pub fn expose(out: &mut Exposition, scene: &Scene<'_>) {
 }
 
 fn has_given_up(job: &JobStatus) -> bool {
-    let has_failed = job.last_exit.as_ref().is_some_and(|(status, _)| *status != 0);
-    job.phase == Phase::Complete && (has_failed || job.never_ran.is_some())
+    job.phase == Phase::Complete && (job.account.failed || job.never_ran.is_some())
 }

@@ -12,7 +12,7 @@
 use std::ffi::{CString, c_int, c_void};
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -196,8 +196,10 @@ impl Child {
         let own = nix::unistd::Pid::from_raw(0);
         setpgid(own, own).map_err(|errno| Stage::Creation.failed(errno))?;
         if self.is_at_terminal {
+            // SAFETY: our stdin stays open. Not `io::stdin()`, which may allocate.
+            let terminal = unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) };
             // Allowed from the background, since SIGTTOU is blocked here like all signals.
-            tcsetpgrp(io::stdin(), getpid()).map_err(|errno| Stage::Terminal.failed(errno))?;
+            tcsetpgrp(terminal, getpid()).map_err(|errno| Stage::Terminal.failed(errno))?;
         }
         for (target, source) in (0..).zip(self.stdio) {
             if let Some(source) = source {

@@ -231,7 +231,7 @@ fn clients_that_do_not_read_cost_little() {
         })
         .collect();
     let (before, runs) = (resident(&pilot), seen());
-    pilot.eventually("a thousand runs more", || seen() > runs + 1000.0);
+    pilot.within(DEADLINE * 3, "many runs more", || seen() > runs + 300.0);
     let grown = resident(&pilot).saturating_sub(before);
     assert!(grown < 8 * 1024, "{grown} KiB more with 32 clients that read nothing");
     assert_eq!(pilot.stop(), Exit::Code(0));

@@ -96,7 +96,7 @@ fn crashes_are_counted_by_reason_and_a_job_that_gave_up_is_told() {
             {{ name: "status", exec: "false", restarts: 2, backoff: {{ max: "0s" }} }},
             {{ name: "fine", exec: ["sh", "-c", "exit 3"], success: [3] }},
             {{ name: "signal", exec: ["sh", "-c", "kill -KILL $$"] }},
-            {{ name: "late", exec: "sleep 1000", timeout: "50ms" }},
+            {{ name: "late", exec: "sleep 1000", timeout: "500ms" }},
             {{ name: "start", exec: "/no/such/program" }} ] }}"#
     ));
     for job in ["status", "signal", "late", "start", "fine"] {
@@ -114,6 +114,11 @@ fn crashes_are_counted_by_reason_and_a_job_that_gave_up_is_told() {
         let series = format!("containerpilot_job_gave_up{{name=\"{job}\"}}");
         assert_eq!(found.sample(&series).as_deref(), Some("1"), "{}", found.body);
     }
+    assert_eq!(
+        found.sample("containerpilot_job_gave_up{name=\"fine\"}").as_deref(),
+        Some("0"),
+        "3 is a success"
+    );
     assert!(
         !found.body.contains(r#"crashes_total{name="app""#)
             && !found.body.contains(r#"crashes_total{name="fine""#)

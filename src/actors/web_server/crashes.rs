@@ -12,7 +12,7 @@ use futures_util::stream;
 use serde_json::{Value, json};
 
 use super::AppState;
-use super::connection::{ConnectionTracker, StreamGuard};
+use super::connection::StreamGuard;
 use super::event_log::to_json;
 use super::reply::Reply;
 use super::status::{time, verdict_name};
@@ -21,24 +21,20 @@ use crate::messages::crashes::{Dossier, Usage};
 
 /// The dossiers of all jobs.
 pub async fn of_all(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
-    respond(state.dossiers.newest_first(None), request.conn_data())
+    respond(state.dossiers.newest_first(None), &request)
 }
 
 /// The dossiers of one job.
 pub async fn of_one(state: Data<AppState>, name: Path<String>, request: HttpRequest) -> Reply {
-    of_job(&state, &name, request.conn_data())
-}
-
-/// The same over that connection, if it is known.
-pub fn of_job(state: &AppState, name: &str, tracker: Option<&ConnectionTracker>) -> Reply {
-    if !state.board.read().jobs.contains_key(name) {
-        return Err(Refusal::NoSuchJob(name.to_owned()).into());
+    let name = name.into_inner();
+    if !state.board.read().jobs.contains_key(name.as_str()) {
+        return Err(Refusal::NoSuchJob(name).into());
     }
-    Ok(respond(state.dossiers.newest_first(Some(name)), tracker))
+    Ok(respond(state.dossiers.newest_first(Some(&name)), &request))
 }
 
-fn respond(dossiers: Vec<(Arc<str>, Rc<Dossier>)>, tracker: Option<&ConnectionTracker>) -> HttpResponse {
-    let guard = StreamGuard::new(tracker);
+fn respond(dossiers: Vec<(Arc<str>, Rc<Dossier>)>, request: &HttpRequest) -> HttpResponse {
+    let guard = StreamGuard::new(request.conn_data());
     let dossiers = dossiers.into_iter().enumerate().map(|(index, (job, dossier))| {
         let separator = if index == 0 { "" } else { "," };
         format!("{separator}{}", render(&job, &dossier))

@@ -18,7 +18,7 @@ use crate::config::spec::PageSpec;
 const PAGE: &str = include_str!("page/page.html");
 /// The hashes of its style and its script: a browser runs nothing else. A test compares them with the file.
 const STYLE_HASH: &str = "sha256-NB/9osbchQdVxSJ45ovrxSgXQXg8t0kTXRC7+2W8R5M=";
-const SCRIPT_HASH: &str = "sha256-i5WnY28WkYnEpqpLcXhf/oqg4XYriIce8Vt1C2Z02BE=";
+const SCRIPT_HASH: &str = "sha256-bcWCpRRjYmHxIEI3j9v3ia+G6/LGf7wPQjKMVj9pAQ4=";
 
 const QUERY: &[Method] = &[Method::GET, Method::HEAD];
 
@@ -95,7 +95,7 @@ async fn logs(state: Data<AppState>, request: HttpRequest, name: Path<String>) -
 async fn crashes(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
     match refused(&state, &request, PageSpec::Full).await {
         Some(refusal) => refusal,
-        None => crashes::of_job(&state, &name, None),
+        None => crashes::of_one(state, name, request).await,
     }
 }
 

@@ -11,10 +11,12 @@ impl State {
         if !self.is_current(ended.execution) || self.life.phase.is_stopping() {
             return None;
         }
+        if self.life.phase == Phase::TimedOut {
+            return Some(CrashReason::Timeout);
+        }
         match &ended.unstarted {
             Some(Unstarted::Cancelled) => return None,
             Some(Unstarted::Failed(_)) => return Some(CrashReason::Start),
-            None if self.life.phase == Phase::TimedOut => return Some(CrashReason::Timeout),
             None => {}
         }
         if judge(&self.spec, ended.status, false).success {

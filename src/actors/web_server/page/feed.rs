@@ -32,7 +32,7 @@ const LOOKING_SHARE: u32 = 50;
 /// The bytes of one chunk, roughly.
 const CHUNK: usize = 32 << 10;
 /// How often a client hears something, so that one that is gone is noticed.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// What pages show; clones share it.
 #[derive(Debug, Clone, Default)]
@@ -84,12 +84,22 @@ impl Shown {
         }
     }
 
+    /// Nobody looks any more: only what the configuration says is kept.
+    fn forget(&mut self) {
+        self.parts.retain(|part, _| *part == Part::Graph);
+        self.next_look = None;
+    }
+
     fn look(&mut self, overview: &Overview, level: PageSpec) {
         let now = SystemTime::now();
         let (mut order, mut watches) = (Vec::new(), Vec::new());
         for (name, job) in overview.jobs_in_order() {
             let reason = explain::reason(overview, name, now);
-            self.set(Part::Job(name.to_string()), &status::job(name, job, reason.as_deref()));
+            let mut told = status::job(name, job, reason.as_deref());
+            if let Some(object) = told.as_object_mut() {
+                object.insert("failed".to_owned(), job.account.failed.into());
+            }
+            self.set(Part::Job(name.to_string()), &told);
             order.push(name.to_string());
         }
         for (name, watch) in overview.watches_in_order() {
@@ -230,7 +240,11 @@ impl FeedStream {
 
 impl Drop for FeedStream {
     fn drop(&mut self) {
-        self.feed.0.clients.set(self.feed.0.clients.get().saturating_sub(1));
+        let left = self.feed.0.clients.get().saturating_sub(1);
+        self.feed.0.clients.set(left);
+        if left == 0 {
+            self.feed.0.shown.borrow_mut().forget();
+        }
         if let Some(tracker) = &self.tracker {
             tracker.set_state(ConnectionState::Idle);
         }
