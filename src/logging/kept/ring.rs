@@ -4,6 +4,10 @@ use std::collections::VecDeque;
 
 use memchr::memchr;
 
+/// If one read brings more than a ring can hold, this part of the ring is filled. To copy 64 KiB of each read of 64 KiB would
+/// make the log slower by a tenth and more.
+const FLOOD_SHARE: usize = 4;
+
 /// Where a piece of output comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
@@ -63,11 +67,13 @@ impl Ring {
         Some((piece.origin, self.slices(begin, self.place(piece.end))))
     }
 
-    /// Adds whole records. The oldest lines are forgotten, so that about `limit` bytes are kept. A record that is longer
-    /// than that is not kept at all.
+    /// Adds whole records. The oldest lines are forgotten, so that about `limit` bytes are kept; a quarter of that if the
+    /// records alone are more. A record that is longer than that is not kept at all.
     pub fn push(&mut self, origin: Origin, records: &[u8], limit: usize) {
         let room = limit.saturating_sub(size_of::<Piece>());
-        let cut = records.len().saturating_sub(room);
+        // Of a flood, most of which the next read would overwrite, only a part is copied.
+        let wanted = if records.len() > room { room / FLOOD_SHARE } else { room };
+        let cut = records.len().saturating_sub(wanted);
         let records =
             if cut == 0 { records } else { records.get(next_line(records, cut)..).unwrap_or_default() };
         if cut > 0 {
