@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use containerpilot::config::spec::{JobSpec, LogFormat};
-use containerpilot::logging::{KeptOutput, Label, LineFormatter, OutputStream, TimeText};
+use containerpilot::config::spec::LogFormat;
+use containerpilot::logging::{Keep, KeptOutput, Label, LineFormatter, OutputStream, TimeText};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 /// 100 bytes that need no escape, and 100 that do.
@@ -50,8 +50,7 @@ fn keeping(criterion: &mut Criterion) {
     let chunk = line.repeat(64 * 1024 / line.len());
     group.throughput(Throughput::Bytes(chunk.len() as u64));
     for (name, keep) in [("off", 0), ("64KiB", 64 << 10), ("1MiB", 1 << 20)] {
-        let spec = JobSpec { keep: Some(keep), ..JobSpec::new(Arc::from("app"), None) };
-        let keeper = KeptOutput::default().keeper(&spec, 7);
+        let (kept, keep, job) = (KeptOutput::default(), Keep::Bytes(keep), Arc::from("app"));
         let label = Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout };
         let mut lines = LineFormatter::new(label);
         let mut time = TimeText::default();
@@ -61,7 +60,7 @@ fn keeping(criterion: &mut Criterion) {
                 out.clear();
                 time.set(SystemTime::now());
                 lines.feed(black_box(&chunk), LogFormat::Default, &time, &mut out);
-                keeper.add(black_box(&out));
+                kept.add(&job, 7, keep, black_box(&out));
             });
         });
     }

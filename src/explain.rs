@@ -57,4 +57,6 @@ pub struct Why {
     pub next_try: Option<SystemTime>,
     /// The last events of the jobs that the paragraph is about: the chain behind it begins there.
     pub causes: Vec<u64>,
+    /// The job nearest to the root cause whose last run failed, if one did.
+    pub failed: Option<Arc<str>>,
 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use child::{ChildOutput, ChildStream};
-pub use kept::{Cursor, Keeper, KeptOutput, Wanted};
+pub use kept::{Cursor, Keep, KeptOutput, Wanted};
 pub use line_watch::LineWatch;
 pub use lines::{Label, LineFormatter, OutputStream};
 pub use settings::Settings;

@@ -85,7 +85,7 @@ pub struct Job {
     /// The time at which the phase began.
     since: SystemTime,
     /// What the process that ended last has used.
-    usage: Option<Usage>,
+    usage: Option<Box<Usage>>,
     /// Its last failure has a dossier that does not say yet what follows.
     is_undecided: bool,
     /// The time at which the timer of the phase elapses.
@@ -230,9 +230,15 @@ impl Job {
         let dossier = Dossier {
             time: SystemTime::now(),
             failure,
-            usage: self.usage.take(),
+            usage: self.usage.take().map(|usage| *usage),
             lines: lines.unwrap_or_default(),
-            checks: checks.into_iter().map(|(check, verdict)| (check, verdict, None)).collect(),
+            checks: checks
+                .into_iter()
+                .map(|(check, verdict)| {
+                    let failing = board.failing.get(&(Arc::clone(&name), Arc::clone(&check)));
+                    (check, verdict, failing.map(|failing| failing.reason.clone()))
+                })
+                .collect(),
             events: None,
             decision: String::new(),
         };

@@ -13,8 +13,7 @@ use actix::prelude::*;
 use slog::{error, warn};
 
 use super::machine::{Clock, Driver, Severity};
-use crate::config::spec::JobSpec;
-use crate::logging::{ChildOutput, ChildStream, KeptOutput, Log};
+use crate::logging::{ChildOutput, ChildStream, Keep, KeptOutput, Log};
 use crate::messages::crashes::Usage;
 use crate::messages::process::{
     EndOrphans, ExecutionId, ExecutionReport, Orphan, OrphansGone, Pid, ProcessEnded,
@@ -73,8 +72,8 @@ struct Handles {
     label: Arc<str>,
     /// The variable that tells others of its process, if it is a job's.
     variable: Option<OsString>,
-    /// The job whose output it is, unless it is a health check's.
-    job: Option<Arc<JobSpec>>,
+    /// How much of its output is kept.
+    keep: Keep,
     /// What to start, until that begins.
     order: Option<Order>,
     /// What its process writes, until that is forwarded.
@@ -84,7 +83,7 @@ struct Handles {
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
     /// What its process has used, once it is reaped.
-    usage: Option<Usage>,
+    usage: Option<Box<Usage>>,
 }
 
 /// SIGCHLD arrived: one or more children ended.
@@ -212,7 +211,7 @@ impl Reaper {
             self.running.remove(variable, pid);
         }
         let (execution, leftover) = (ended.execution, ended.leftover);
-        handles.owner.do_send(ExecutionReport::Ended(ended, handles.usage));
+        handles.owner.do_send(ExecutionReport::Ended(ended, handles.usage.take()));
         if !leftover {
             self.handles.remove(&execution);
         }
@@ -279,13 +278,16 @@ impl Handler<ExecutionCommand> for Reaper {
             ExecutionCommand::Launch(execution, order, owner) => {
                 let (label, variable) = (order.label().clone(), order.variable());
                 let name = Name { label: label.clone(), job: order.owner_of_orphans() };
-                let job = matches!(order.kind, Kind::Job).then(|| Arc::clone(&order.job));
+                let keep = match order.kind {
+                    Kind::Job => order.job.keep.map_or(Keep::Default, Keep::Bytes),
+                    Kind::Check(..) => Keep::Nothing,
+                };
                 let order = Some(order);
                 let handles = Handles {
                     owner,
                     label,
                     variable,
-                    job,
+                    keep,
                     order,
                     pipes: None,
                     ways: Ways::default(),

@@ -117,7 +117,7 @@ pub struct JobSpec {
     /// The child inherits our stdout and stderr untouched.
     pub raw_output: bool,
     /// How many bytes of its last output are kept in memory; `None`: as many as of every job.
-    pub keep: Option<usize>,
+    pub keep: Option<u32>,
     /// The child gets our terminal, if we have one.
     pub tty: bool,
     /// Signals to us that are passed on to its main process.

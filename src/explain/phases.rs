@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::Scene;
 use super::words::{awaited, clock, ending, happened, list, probe, span, times, until};
 use crate::config::duration::GoDuration;
-use crate::config::spec::{JobSpec, Trigger};
+use crate::config::spec::{JobSpec, ReadyBy, Trigger};
 use crate::messages::account::FailingCheck;
 use crate::messages::event::EventKey;
 use crate::messages::health::{Health, Verdict};
@@ -203,7 +203,10 @@ impl Subject<'_> {
         let (name, since) = (self.name, self.since());
         let (text, advice) = match self.job.pid {
             Some(pid) => (
-                format!("{name} was started at {since} as process {pid} and has not said that it is ready."),
+                format!(
+                    "{name} was started at {since} as process {pid} and is not ready: it {}.",
+                    self.awaited_word()
+                ),
                 format!("see what {name} prints with `containerpilot logs {name}`"),
             ),
             None => (
@@ -211,7 +214,18 @@ impl Subject<'_> {
                 "see whether the file system of its program responds".to_owned(),
             ),
         };
-        Told::new(text).and(self.earlier_ends()).advise(advice)
+        let says = self.job.status_text.as_ref().map(|text| format!("It says: {text}."));
+        Told::new(text).and(says).and(self.earlier_ends()).advise(advice)
+    }
+
+    /// How a process that is not ready would tell that it is, after "it".
+    fn awaited_word(&self) -> String {
+        match self.spec.and_then(|spec| spec.ready.by.as_ref()) {
+            Some(ReadyBy::Notify) => "has not sent READY=1 to $NOTIFY_SOCKET".to_owned(),
+            Some(ReadyBy::Descriptor(number)) => format!("has not written a newline to descriptor {number}"),
+            Some(ReadyBy::Log(_)) => "has not printed a line that matches `ready.log`".to_owned(),
+            None => "has not said so".to_owned(),
+        }
     }
 
     fn unhealthy(&self, runs: &str) -> Told {

@@ -12,8 +12,12 @@ use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::{Missing, Phase};
 use crate::messages::status::JobStatus;
 
-/// The limit on the jobs that one story is about: beyond it nobody reads on.
+/// The limit on the jobs that one story tells of: beyond it nobody reads on.
 const MOST_JOBS: usize = 12;
+/// The number of jobs at the beginning of a chain that are told one by one.
+const FIRST_OF_CHAIN: usize = 5;
+/// The longest chain that is followed.
+const DEEPEST: usize = 1000;
 /// The limit on pieces of advice.
 const MOST_ADVICE: usize = 3;
 
@@ -29,6 +33,7 @@ pub fn why(scene: &Scene<'_>, name: &str) -> Option<Why> {
         waits_for: waits_for(scene, name, job),
         next_try: story.next_try,
         causes: story.causes,
+        failed: story.failed,
     })
 }
 
@@ -48,7 +53,11 @@ struct Story<'a> {
     advice: Vec<Vec<String>>,
     next_try: Option<SystemTime>,
     causes: Vec<u64>,
+    /// The job nearest to the root cause whose last run failed.
+    failed: Option<Arc<str>>,
     told: BTreeSet<Arc<str>>,
+    /// How many of them were left out.
+    hidden: usize,
     /// The jobs between the first and the one that is told about: each waits for the next.
     path: Vec<Arc<str>>,
 }
@@ -61,7 +70,9 @@ impl<'a> Story<'a> {
             advice: vec![],
             next_try: None,
             causes: vec![],
+            failed: None,
             told: BTreeSet::new(),
+            hidden: 0,
             path: vec![],
         }
     }
@@ -69,17 +80,30 @@ impl<'a> Story<'a> {
     fn tell(&mut self, name: &Arc<str>, job: &JobStatus) {
         self.told.insert(Arc::clone(name));
         self.path.push(Arc::clone(name));
-        let Told { sentences, advice, next_try } = tell(self.scene, name, job, self.told.len() == 1);
-        self.sentences.extend(sentences);
-        self.advice.push(advice);
-        self.next_try = self.next_try.or(next_try);
-        self.causes.extend(job.account.cause);
-        self.tell_registration(name, job);
+        // The root of a long chain is told, not all that is between.
+        let is_between = job.account.missing != Missing::Nothing && self.path.len() > FIRST_OF_CHAIN;
+        if is_between || self.told.len() - self.hidden > MOST_JOBS {
+            self.hidden += 1;
+        } else {
+            self.tell_one(name, job);
+        }
         match &job.account.missing {
             Missing::Nothing => {}
             Missing::AnyOf(keys) | Missing::AllOf(keys) => keys.iter().for_each(|key| self.tell_awaited(key)),
         }
         self.path.pop();
+    }
+
+    fn tell_one(&mut self, name: &Arc<str>, job: &JobStatus) {
+        let Told { sentences, advice, next_try } = tell(self.scene, name, job, self.told.len() == 1);
+        self.sentences.extend(sentences);
+        self.advice.push(advice);
+        self.next_try = self.next_try.or(next_try);
+        self.causes.extend(job.account.cause);
+        if job.account.failed && job.account.stop_reason.is_none() && job.phase != Phase::Running {
+            self.failed = Some(Arc::clone(name));
+        }
+        self.tell_registration(name, job);
     }
 
     fn advise(&mut self, advice: String) {
@@ -117,7 +141,7 @@ impl<'a> Story<'a> {
         if let Some(at) = self.path.iter().position(|job| job == name) {
             return self.tell_circle(at);
         }
-        if self.told.contains(name) || self.told.len() >= MOST_JOBS {
+        if self.told.contains(name) || self.path.len() >= DEEPEST {
             return;
         }
         let Some(job) = self.scene.job(name) else {
@@ -214,6 +238,11 @@ impl<'a> Story<'a> {
     fn summary(&self, job: &JobStatus) -> String {
         let overview = self.scene.overview;
         let mut sentences = self.sentences.clone();
+        match self.hidden {
+            0 => {}
+            1 => sentences.push("One more job is in this chain.".to_owned()),
+            number => sentences.push(format!("{number} more jobs are in this chain.")),
+        }
         if overview.shutting_down
             && !job.account.stop_reason.as_deref().unwrap_or_default().contains("shuts down")
         {

@@ -330,3 +330,27 @@ fn no_explanation_has_a_secret_of_a_check() {
         assert!(!text.contains("hunter2"), "{text}");
     }
 }
+
+#[test]
+fn the_root_of_a_long_chain_is_told_and_not_all_between() {
+    let name = |number: usize| format!("j{number}");
+    let mut world = World::new().job("j0", ended(Phase::Complete, 3));
+    for number in 1..1000 {
+        let missing = Missing::AnyOf(vec![event(&name(number - 1), EventCode::ExitSuccess)]);
+        world = world.job(&name(number), waits(missing));
+    }
+    let why = world.why("j999");
+    assert!(
+        why.summary.starts_with("j999 waits for j998 to succeed. j998 waits for j997"),
+        "{}",
+        why.summary
+    );
+    assert!(
+        why.summary.contains("j0 has failed: at 02:13:00 UTC it exited with status 3."),
+        "{}",
+        why.summary
+    );
+    assert!(why.summary.contains("994 more jobs are in this chain."), "{}", why.summary);
+    assert!(why.summary.len() < 1000, "{}", why.summary);
+    assert_eq!(why.failed.as_deref(), Some("j0"));
+}

@@ -2,6 +2,9 @@
 
 use super::{Graph, Node};
 
+/// Lines are not indented further than this: a chain of thousands of jobs would become megabytes of blanks.
+const DEEPEST_INDENT: usize = 120;
+
 pub fn render(graph: &Graph) -> String {
     let mut tree =
         Tree { graph, text: String::new(), is_told: vec![false; graph.nodes.len()], after: after(graph) };
@@ -68,7 +71,9 @@ impl Tree<'_> {
             let or = if edge.is_alternative { " (or another)" } else { "" };
             self.text.push_str(&format!("{indent}{branch} {}{or} → {name}{mark}\n", edge.event));
             if is_new {
-                let deeper = format!("{indent}{}", if is_last { "   " } else { "│  " });
+                let is_deep = indent.chars().count() >= DEEPEST_INDENT;
+                let step = if is_last { "   " } else { "│  " };
+                let deeper = if is_deep { indent } else { format!("{indent}{step}") };
                 stack.push((edges(self, edge.to), deeper));
             }
         }

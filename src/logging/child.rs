@@ -20,7 +20,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::{spawn_local, yield_now};
 
 use super::held::Held;
-use super::kept::Keeper;
+use super::kept::{Keep, KeptOutput};
 use super::line_watch::LineWatch;
 use super::lines::{Label, LineFormatter};
 use super::sink::LogSink;
@@ -54,6 +54,7 @@ pub struct ChildStream {
 struct Forwarder {
     ready: AsyncFd<Descriptor>,
     sink: LogSink,
+    kept: KeptOutput,
     /// The open streams by the number that their events in epoll carry.
     streams: RefCell<HashMap<u64, Rc<Stream>>>,
     scratch: RefCell<Scratch>,
@@ -78,8 +79,8 @@ struct Stream {
     watch: RefCell<Option<LineWatch>>,
     /// Its output so far, while the level is not known.
     held: RefCell<Option<Held>>,
-    /// Keeps its records in memory, too.
-    keeper: Option<Keeper>,
+    /// How much of it is kept in memory, too.
+    keep: Keep,
 }
 
 /// Buffers that all streams share.
@@ -98,10 +99,11 @@ enum Outcome {
 
 impl ChildOutput {
     /// Starts the task; must be called within a `LocalSet` or an actix system.
-    pub fn start(log: &Log) -> io::Result<Self> {
+    pub fn start(log: &Log, kept: KeptOutput) -> io::Result<Self> {
         let forwarder = Rc::new(Forwarder {
             ready: readiness_of(Descriptor(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))?,
             sink: log.sink().clone(),
+            kept,
             streams: RefCell::default(),
             scratch: RefCell::new(Scratch { chunk: vec![0; CHUNK], time: TimeText::default() }),
         });
@@ -109,15 +111,15 @@ impl ChildOutput {
         Ok(Self { forwarder })
     }
 
-    /// Adds the read end of a pipe, which must be non-blocking. Its records are kept, too, if there is a keeper.
-    pub fn add(&self, pipe: OwnedFd, label: Label, keeper: Option<Keeper>) -> io::Result<ChildStream> {
+    /// Adds the read end of a pipe, which must be non-blocking.
+    pub fn add(&self, pipe: OwnedFd, label: Label, keep: Keep) -> io::Result<ChildStream> {
         let stream = Rc::new(Stream {
             pipe,
             lines: RefCell::new(LineFormatter::new(label)),
             open: Cell::new(true),
             watch: RefCell::default(),
             held: RefCell::default(),
-            keeper,
+            keep,
         });
         self.forwarder.enter(&stream)?;
         Ok(ChildStream { stream, forwarder: Rc::clone(&self.forwarder) })
@@ -256,12 +258,12 @@ impl Forwarder {
         if let Some(held) = &mut *stream.held.borrow_mut() {
             return held.add(bytes);
         }
-        let mut lines = stream.lines.borrow_mut();
         let settings = self.sink.settings();
-        if settings.admits(lines.level()) {
-            self.append(stream, |out| lines.feed(bytes, settings.format(), time, out));
+        let level = stream.lines.borrow().level();
+        if settings.admits(level) {
+            self.append(stream, |lines, out| lines.feed(bytes, settings.format(), time, out));
         } else {
-            lines.discard_partial();
+            stream.lines.borrow_mut().discard_partial();
         }
     }
 
@@ -270,22 +272,22 @@ impl Forwarder {
         if let Some(watch) = &mut *stream.watch.borrow_mut() {
             watch.finish();
         }
-        let mut lines = stream.lines.borrow_mut();
-        if lines.has_partial() {
+        let has_partial = stream.lines.borrow().has_partial();
+        if has_partial {
             let time = TimeText::new(SystemTime::now());
             let format = self.sink.settings().format();
-            self.append(stream, |out| lines.finish(format, &time, out));
+            self.append(stream, |lines, out| lines.finish(format, &time, out));
         }
     }
 
-    /// Queues what `write` appends, and keeps it.
-    fn append(&self, stream: &Stream, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Queues what `write` makes of the lines, and keeps it.
+    fn append(&self, stream: &Stream, write: impl FnOnce(&mut LineFormatter, &mut Vec<u8>)) {
+        let lines = &mut *stream.lines.borrow_mut();
         self.sink.append(|out| {
             let before = out.len();
-            write(out);
-            if let Some(keeper) = &stream.keeper {
-                keeper.add(out.get(before..).unwrap_or_default());
-            }
+            write(lines, out);
+            let Label { job, pid, .. } = lines.label();
+            self.kept.add(job, *pid, stream.keep, out.get(before..).unwrap_or_default());
         });
     }
 

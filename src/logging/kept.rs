@@ -8,7 +8,7 @@ mod cursor;
 mod ring;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,6 +18,9 @@ use tokio::sync::Notify;
 use crate::config::spec::{JobSpec, LoggingSpec, MOST_KEPT, Spec};
 pub use cursor::{Cursor, Wanted};
 use ring::{Origin, Ring};
+
+/// The most that all rings may occupy.
+const MOST_BYTES: usize = MOST_KEPT as usize;
 
 /// The output that is kept of all jobs; clones share it.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +36,7 @@ struct Shared {
 #[derive(Debug)]
 struct Store {
     /// How many bytes of each job are kept, unless it says otherwise.
-    keep: usize,
+    keep: u32,
     /// The rings of the jobs that have printed something.
     rings: BTreeMap<Arc<str>, Ring>,
     /// The bytes that all rings occupy.
@@ -58,14 +61,15 @@ impl Default for Store {
     }
 }
 
-/// Keeps what one process of a job prints.
-#[derive(Debug)]
-pub struct Keeper {
-    kept: KeptOutput,
-    job: Arc<str>,
-    /// What the job says how much is kept.
-    keep: Option<usize>,
-    pid: u32,
+/// How much of a stream's output is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing: it is not a job's.
+    Nothing,
+    /// As much as of every job.
+    Default,
+    /// So many bytes of the job.
+    Bytes(u32),
 }
 
 impl KeptOutput {
@@ -82,14 +86,10 @@ impl KeptOutput {
             Some((Arc::clone(&job.name), why))
         };
         store.unkept = spec.jobs.iter().filter_map(why).collect();
-        let known: HashMap<&str, ()> = spec.jobs.iter().map(|job| (&*job.name, ())).collect();
-        store.rings.retain(|name, _| known.contains_key(&**name));
+        let known: HashSet<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
+        let Store { rings, unkept, .. } = &mut *store;
+        rings.retain(|name, _| known.contains(&**name) && !unkept.contains_key(name));
         store.size = store.rings.values().map(Ring::size).sum();
-    }
-
-    /// What keeps the output of a process of this job.
-    pub fn keeper(&self, job: &JobSpec, pid: u32) -> Keeper {
-        Keeper { kept: self.clone(), job: Arc::clone(&job.name), keep: job.keep, pid }
     }
 
     /// Why nothing is kept of a job, if that is so.
@@ -130,6 +130,22 @@ impl KeptOutput {
         true
     }
 
+    /// Keeps whole records of a process, as much of their end as there is room for.
+    pub fn add(&self, job: &Arc<str>, pid: u32, keep: Keep, records: &[u8]) {
+        let limit = match keep {
+            Keep::Nothing => return,
+            Keep::Default => self.0.store.borrow().keep,
+            Keep::Bytes(bytes) => bytes,
+        };
+        if limit == 0 || records.is_empty() {
+            return;
+        }
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
+        self.0.store.borrow_mut().add(job, limit as usize, (time, pid), records);
+        self.0.changed.notify_waiters();
+    }
+
     /// There will be no more output: whoever follows it comes to an end.
     pub fn close(&self) {
         self.0.store.borrow_mut().closed = true;
@@ -137,22 +153,8 @@ impl KeptOutput {
     }
 }
 
-impl Keeper {
-    /// Keeps whole records, as much of their end as there is room for.
-    pub fn add(&self, records: &[u8]) {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let time = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
-        self.kept.0.store.borrow_mut().add(&self.job, self.keep, (time, self.pid), records);
-        self.kept.0.changed.notify_waiters();
-    }
-}
-
 impl Store {
-    fn add(&mut self, job: &Arc<str>, keep: Option<usize>, (time, pid): (u64, u32), records: &[u8]) {
-        let limit = keep.unwrap_or(self.keep);
-        if limit == 0 || records.is_empty() {
-            return;
-        }
+    fn add(&mut self, job: &Arc<str>, limit: usize, (time, pid): (u64, u32), records: &[u8]) {
         self.newest += 1;
         let origin = Origin { number: self.newest, time, pid };
         if !self.rings.contains_key(job) {
@@ -162,7 +164,7 @@ impl Store {
         let before = ring.size();
         ring.push(origin, records, limit);
         self.size = (self.size + ring.size()).saturating_sub(before);
-        if self.size > MOST_KEPT {
+        if self.size > MOST_BYTES {
             self.shrink();
         }
     }
@@ -171,7 +173,7 @@ impl Store {
     /// jobs print.
     fn shrink(&mut self) {
         let mut sizes: Vec<usize> = self.rings.values().map(Ring::size).collect();
-        let level = level(&mut sizes, MOST_KEPT / 8 * 7);
+        let level = level(&mut sizes, MOST_BYTES / 8 * 7);
         for ring in self.rings.values_mut().filter(|ring| ring.size() > level) {
             ring.shrink(level);
         }

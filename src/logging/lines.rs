@@ -69,6 +69,11 @@ impl LineFormatter {
         Self { label, level: LEVEL, frame: None, partial: Vec::new() }
     }
 
+    /// Whose lines they are.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
     /// The level of its records.
     pub fn level(&self) -> LogLevel {
         self.level

@@ -41,7 +41,7 @@ pub struct FirstRun {
     pub occasion: Option<EventKey>,
     /// When its program was executed.
     pub started: Option<Duration>,
-    /// When it could be used: when it was first healthy, or executed if nothing checks it.
+    /// When it could be used: when it was ready.
     pub up: Option<Duration>,
     /// When it ended.
     pub ended: Option<Duration>,

@@ -78,7 +78,14 @@ pub struct Dossier {
 impl Dossier {
     fn size(&self) -> usize {
         let events = self.events.as_ref().map_or(0, Vec::len) * EVENT_SIZE;
-        size_of::<Self>() + self.lines.len() + self.failure.reason.len() + self.decision.len() + events
+        let checks: usize =
+            self.checks.iter().map(|(_, _, reason)| 48 + reason.as_ref().map_or(0, String::len)).sum();
+        checks
+            + size_of::<Self>()
+            + self.lines.len()
+            + self.failure.reason.len()
+            + self.decision.len()
+            + events
     }
 }
 

@@ -56,8 +56,7 @@ fn a_crash_leaves_a_dossier_with_all_that_is_known() {
     let events = crash["events"].as_array().unwrap();
     assert_eq!((&events[0]["code"], &events[0]["source"]), (&"startup".into(), &"global".into()));
     assert!(events.iter().any(|event| event["source"] == "db" && event["code"] == "exitSuccess"));
-    let is_of_its_end = |event: &Value| event["source"] == "app" && event["code"] != "ready";
-    assert!(!events.iter().any(is_of_its_end), "only those before");
+    assert!(events.iter().all(|event| event["code"] != "exitFailed"), "only those before");
     assert!(crashes(&pilot, "other").is_empty());
     assert_eq!(pilot.ask("GET", "/v3/jobs/nope/crashes", "").status, 404);
     let human = pilot.tell(&["crashes"]);
@@ -155,4 +154,5 @@ fn a_check_that_failed_is_in_the_dossier() {
     pilot.eventually("the dossier", || !crashes(&pilot, "app").is_empty());
     let crash = crashes(&pilot, "app").remove(0);
     assert_eq!(crash["checks"][0]["status"], "failing", "{crash}");
+    assert_eq!(crash["checks"][0]["reason"], "exited with status 1", "{crash}");
 }

@@ -54,7 +54,7 @@ fn the_status_says_why_a_job_does_not_run() {
     assert!(table.contains("  REASON\n"), "{table}");
     assert!(line("app").ends_with("never ran: migrate failed"), "{table}");
     assert!(line("later").ends_with("waits for server exitSuccess"), "{table}");
-    assert!(line("loop").contains("restarts in ") && line("loop").contains("min"), "{table}");
+    assert!(line("loop").contains("restarts in "), "{table}");
     let one = pilot.tell(&["status", "later"]);
     assert!(one.contains("waits for server") && !one.contains("migrate failed"), "{one}");
     let unknown = pilot.client(&["status", "nobody"]);

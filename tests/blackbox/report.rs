@@ -47,6 +47,8 @@ fn a_report_has_all_that_is_known_and_is_for_its_owner_only() {
         "crashes.json",
         "log.txt",
         "events.jsonl",
+        "graph.dot",
+        "why/0.json",
     ] {
         assert!(names.iter().any(|found| found == name), "{name} is not in {names:?}");
     }
@@ -120,6 +122,9 @@ fn no_planted_secret_is_in_anything_that_is_shown() {
         &["crashes", "broken"],
         &["crashes", "-format", "json"],
         &["-reload", "-dry-run"],
+        &["why", "web"],
+        &["why", "app", "-format", "json"],
+        &["graph"],
     ] {
         shown.push((arguments.join(" "), pilot.tell(arguments)));
     }

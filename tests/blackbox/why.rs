@@ -78,6 +78,14 @@ fn the_program_may_not_be_executed() {
 }
 
 #[test]
+fn the_disk_is_full() {
+    let pilot = start(
+        r#"{ name: "app", exec: ["sh", "-c", "echo data 2>/dev/null >/dev/full || { echo no space left on device; exit 1; }"] }"#,
+    );
+    assert_why("disk-full", &pilot, "app", "complete");
+}
+
+#[test]
 fn the_port_is_taken() {
     let pilot = start(
         r#"{ name: "app", exec: ["sh", "-c", "echo address in use; exit 98"], restarts: 1, backoff: { max: "0s" } }"#,
@@ -149,6 +157,27 @@ fn somebody_else_killed_it() {
 fn it_ran_longer_than_its_timeout() {
     let pilot = start(r#"{ name: "app", exec: "sleep 1000", timeout: "2s" }"#);
     assert_why("timeout", &pilot, "app", "complete");
+}
+
+#[test]
+fn it_is_not_ready() {
+    let pilot = start(
+        r#"{ name: "db", exec: "sleep 1000", ready: { notify: true } }, { name: "app", exec: "true", after: ["db"] }"#,
+    );
+    pilot.pid_of("db");
+    assert_why("not-ready", &pilot, "app", "waiting");
+}
+
+#[test]
+fn it_was_not_ready_in_time() {
+    let pilot = start(r#"{ name: "app", exec: "sleep 1000", ready: { notify: true, timeout: "2s" } }"#);
+    assert_why("ready-timeout", &pilot, "app", "complete");
+}
+
+#[test]
+fn its_watchdog_heard_nothing() {
+    let pilot = start(r#"{ name: "app", exec: "sleep 1000", watchdog: "2s" }"#);
+    assert_why("watchdog", &pilot, "app", "complete");
 }
 
 #[test]

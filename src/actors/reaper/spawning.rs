@@ -95,12 +95,11 @@ impl Reaper {
         let streams = [(pipes.stdout, OutputStream::Stdout), (pipes.stderr, OutputStream::Stderr)];
         handles.output = streams.map(|(pipe, stream)| {
             let label = Label { job: Arc::clone(&handles.label), pid: number, stream };
-            let keeper = handles.job.as_ref().map(|job| self.kept.keeper(job, number));
             let output = match &self.output {
                 Some(output) => Ok(output),
-                None => ChildOutput::start(&self.log).map(|output| &*self.output.insert(output)),
+                None => ChildOutput::start(&self.log, self.kept.clone()).map(|output| &*self.output.insert(output)),
             };
-            let added = output.and_then(|output| output.add(pipe, label.clone(), keeper));
+            let added = output.and_then(|output| output.add(pipe, label.clone(), handles.keep));
             let tell = |error: &io::Error| {
                 error!(self.log.logger(), "cannot read its output: {}", reason(error); "job" => &*label.job, "pid" => pid.number());
             };

@@ -95,6 +95,26 @@ impl ConnectionTracker {
     }
 }
 
+/// Makes a connection count as streaming for as long as this exists.
+#[derive(Debug)]
+pub struct StreamGuard(Option<ConnectionTracker>);
+
+impl StreamGuard {
+    /// The guard of this connection, if it is known.
+    pub fn new(tracker: Option<&ConnectionTracker>) -> Self {
+        tracker.inspect(|tracker| tracker.set_state(ConnectionState::Streaming));
+        Self(tracker.cloned())
+    }
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        if let Some(tracker) = &self.0 {
+            tracker.set_state(ConnectionState::Idle);
+        }
+    }
+}
+
 /// The length of the body that follows a head. A chunked body has none; its end is an empty line, as that of a head is.
 fn announced_length(headers: &HeaderMap) -> usize {
     if headers.contains_key(header::TRANSFER_ENCODING) {

@@ -5,13 +5,14 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix_web::HttpResponse;
 use actix_web::http::header;
 use actix_web::web::{Bytes, Data, Path};
+use actix_web::{HttpRequest, HttpResponse};
 use futures_util::stream;
 use serde_json::{Value, json};
 
 use super::AppState;
+use super::connection::StreamGuard;
 use super::event_log::to_json;
 use super::reply::Reply;
 use super::status::{time, verdict_name};
@@ -19,27 +20,31 @@ use crate::messages::control::Refusal;
 use crate::messages::crashes::{Dossier, Usage};
 
 /// The dossiers of all jobs.
-pub async fn of_all(state: Data<AppState>) -> HttpResponse {
-    respond(state.dossiers.newest_first(None))
+pub async fn of_all(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
+    respond(state.dossiers.newest_first(None), &request)
 }
 
 /// The dossiers of one job.
-pub async fn of_one(state: Data<AppState>, name: Path<String>) -> Reply {
+pub async fn of_one(state: Data<AppState>, name: Path<String>, request: HttpRequest) -> Reply {
     let name = name.into_inner();
     if !state.board.read().jobs.contains_key(name.as_str()) {
         return Err(Refusal::NoSuchJob(name).into());
     }
-    Ok(respond(state.dossiers.newest_first(Some(&name))))
+    Ok(respond(state.dossiers.newest_first(Some(&name)), &request))
 }
 
-fn respond(dossiers: Vec<(Arc<str>, Rc<Dossier>)>) -> HttpResponse {
+fn respond(dossiers: Vec<(Arc<str>, Rc<Dossier>)>, request: &HttpRequest) -> HttpResponse {
+    let guard = StreamGuard::new(request.conn_data());
     let dossiers = dossiers.into_iter().enumerate().map(|(index, (job, dossier))| {
         let separator = if index == 0 { "" } else { "," };
         format!("{separator}{}", render(&job, &dossier))
     });
     let begin = [r#"{"crashes":["#.to_owned()].into_iter();
     let chunks = begin.chain(dossiers).chain(["]}\n".to_owned()]);
-    let chunks = stream::iter(chunks.map(|text| Ok::<_, Infallible>(Bytes::from(text))));
+    let chunks = stream::iter(chunks.map(move |text| {
+        let _ = &guard;
+        Ok::<_, Infallible>(Bytes::from(text))
+    }));
     HttpResponse::Ok()
         .content_type("application/json")
         .insert_header((header::CACHE_CONTROL, "no-store"))

@@ -20,6 +20,8 @@ use crate::messages::control::Refusal;
 
 /// The number of events in the chain behind an explanation.
 const LONGEST_CHAIN: usize = 20;
+/// The number of lines of a failed run beside it.
+const LAST_LINES: usize = 5;
 
 /// Whether an orchestrator may send traffic, or whether the jobs that the query names are ready.
 pub async fn ready(state: Data<AppState>, request: HttpRequest) -> Reply {
@@ -85,7 +87,23 @@ fn why_json(state: &AppState, name: &str, why: &Why) -> Value {
         "waitsFor": why.waits_for.iter().map(awaited).collect::<Vec<_>>(),
         "chain": chain.iter().map(|event| to_json(event)).collect::<Vec<_>>(),
         "nextTry": why.next_try.map(time),
+        "lastFailure": why.failed.as_deref().and_then(|job| last_failure(state, job)),
     })
+}
+
+/// How the last run of a job failed, and what it printed last.
+fn last_failure(state: &AppState, job: &str) -> Option<Value> {
+    let (job, dossier) = state.dossiers.newest_first(Some(job)).into_iter().next()?;
+    let lines = String::from_utf8_lossy(&dossier.lines);
+    let lines: Vec<&str> = lines.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
+    Some(json!({
+        "job": &*job,
+        "time": time(dossier.time),
+        "reason": dossier.failure.reason,
+        "killedBy": dossier.failure.killed_by,
+        "lines": last,
+    }))
 }
 
 /// What waits for what, in the format that the query names.

@@ -11,7 +11,7 @@ use futures_util::stream::{self, Stream};
 use percent_encoding::percent_decode_str;
 
 use super::AppState;
-use super::connection::{ConnectionState, ConnectionTracker};
+use super::connection::{ConnectionTracker, StreamGuard};
 use super::reply::{Failure, Reply};
 use crate::config::duration::GoDuration;
 use crate::logging::{Cursor, KeptOutput, Wanted};
@@ -43,12 +43,9 @@ fn respond(state: &AppState, wanted: Wanted, tracker: Option<&ConnectionTracker>
             return Err(Failure::new(StatusCode::CONFLICT, message));
         }
     }
-    let tracker = tracker.filter(|_| wanted.follow).cloned();
-    if let Some(tracker) = &tracker {
-        tracker.set_state(ConnectionState::Streaming);
-    }
+    let guard = StreamGuard::new(tracker);
     let (kept, follow) = (state.kept.clone(), wanted.follow);
-    let stream = LogStream { cursor: kept.find(wanted), kept, follow, tracker };
+    let stream = LogStream { cursor: kept.find(wanted), kept, follow, _guard: guard };
     Ok(HttpResponse::Ok()
         .content_type("text/plain; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "no-store"))
@@ -91,8 +88,7 @@ struct LogStream {
     kept: KeptOutput,
     cursor: Cursor,
     follow: bool,
-    /// The connection, if it follows; it counts as streaming for as long as the stream lasts.
-    tracker: Option<ConnectionTracker>,
+    _guard: StreamGuard,
 }
 
 impl LogStream {
@@ -113,14 +109,6 @@ impl LogStream {
             if self.cursor.is_at_end() || !self.follow || !self.kept.more().await {
                 return None;
             }
-        }
-    }
-}
-
-impl Drop for LogStream {
-    fn drop(&mut self) {
-        if let Some(tracker) = &self.tracker {
-            tracker.set_state(ConnectionState::Idle);
         }
     }
 }

@@ -95,7 +95,7 @@ async fn logs(state: Data<AppState>, request: HttpRequest, name: Path<String>) -
 async fn crashes(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
     match refused(&state, &request, PageSpec::Full).await {
         Some(refusal) => refusal,
-        None => crashes::of_one(state, name).await,
+        None => crashes::of_one(state, name, request).await,
     }
 }
 

@@ -64,6 +64,7 @@ pub fn why(answer: &Value, width: Option<usize>) -> String {
     if let Some(to_do) = to_do {
         text.push_str(&wrapped(&to_do, width));
     }
+    text.push_str(&last_failure(&answer["lastFailure"]));
     let chain = answer["chain"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !chain.is_empty() {
         text.push_str("\nWhat happened before:\n");
@@ -73,6 +74,26 @@ pub fn why(answer: &Value, width: Option<usize>) -> String {
         let reason = event["reason"].as_str().map(|reason| format!(": {}", printable(reason)));
         let (source, code) = (table::word(&event["source"]), table::word(&event["code"]));
         text.push_str(&format!("  {time}  {source} {code}{}\n", reason.unwrap_or_default()));
+    }
+    text
+}
+
+/// Who ended the run that failed, and what it printed last.
+fn last_failure(failure: &Value) -> String {
+    let mut text = String::new();
+    let job = table::word(&failure["job"]);
+    if let Some(by) = failure["killedBy"].as_str() {
+        text.push_str(&format!("\nWho ended {job}: {}\n", printable(by)));
+    }
+    let lines = failure["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !lines.is_empty() {
+        text.push_str(&format!("\nWhat {job} printed last:\n"));
+    }
+    for line in lines.iter().filter_map(Value::as_str) {
+        // A line of a log in JSON has more around it than anybody wants to read.
+        let record = serde_json::from_str::<Value>(line).ok();
+        let message = record.as_ref().and_then(|record| record.get("msg")?.as_str());
+        text.push_str(&format!("  {}\n", printable(message.unwrap_or(line))));
     }
     text
 }
@@ -146,6 +167,7 @@ mod tests {
     fn an_explanation_has_its_advice_and_its_chain_apart() {
         let answer = json!({
             "summary": "app waits for db. What to do: see db.",
+            "lastFailure": {"job": "db", "killedBy": "the kernel", "lines": ["plain", "{\"msg\":\"of JSON\",\"pid\":7}"]},
             "chain": [
                 {"time": "2026-11-15T02:43:00.123456789Z", "source": "db", "code": "exitFailed", "reason": "exited with status 1"},
                 {"time": "2026-11-15T02:43:01.123456789Z", "source": "db", "code": "stopped"},
@@ -156,6 +178,12 @@ mod tests {
             "\
 app waits for db.
 What to do: see db.
+
+Who ended db: the kernel
+
+What db printed last:
+  plain
+  of JSON
 
 What happened before:
   2026-11-15T02:43:00Z  db exitFailed: exited with status 1

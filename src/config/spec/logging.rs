@@ -44,13 +44,13 @@ pub struct LoggingSpec {
     /// Where records go.
     pub output: LogOutput,
     /// How many bytes of the last output of each job are kept in memory, unless the job says otherwise.
-    pub keep: usize,
+    pub keep: u32,
 }
 
 /// The most that all jobs together keep of their output, in bytes.
-pub const MOST_KEPT: usize = 8 << 20;
+pub const MOST_KEPT: u32 = 8 << 20;
 /// What each job keeps of its output by default, in bytes.
-const DEFAULT_KEPT: usize = 64 << 10;
+const DEFAULT_KEPT: u32 = 64 << 10;
 
 impl Default for LoggingSpec {
     fn default() -> Self {

@@ -31,7 +31,7 @@ struct Story {
 /// The stream of a child with that pipe.
 fn stream_from(pipe: OwnedFd, log: &Log) -> ChildStream {
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-    ChildOutput::start(log).unwrap().add(pipe, label(), None).unwrap()
+    ChildOutput::start(log, KeptOutput::default()).unwrap().add(pipe, label(), Keep::Default).unwrap()
 }
 
 fn label() -> Label {
@@ -312,7 +312,7 @@ async fn streams_of_many_children_share_one_output_and_their_numbers_are_used_ag
     told(async {
         let Story { _folder, path, log, stream, child } = Story::new(LogLevel::Info);
         drop((stream, child));
-        let output = ChildOutput::start(&log).unwrap();
+        let output = ChildOutput::start(&log, KeptOutput::default()).unwrap();
         for round in 0..3 {
             let mut children = Vec::new();
             for number in 0..50 {
@@ -323,7 +323,7 @@ async fn streams_of_many_children_share_one_output_and_their_numbers_are_used_ag
                     pid: 7,
                     stream: OutputStream::Stdout,
                 };
-                children.push((output.add(reader, label, None).unwrap(), File::from(writer)));
+                children.push((output.add(reader, label, Keep::Nothing).unwrap(), File::from(writer)));
             }
             for (_, child) in &mut children {
                 child.write_all(b"whole\npartial").unwrap();

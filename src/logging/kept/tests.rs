@@ -2,9 +2,23 @@
 
 use super::*;
 
-/// A store with one keeper per name.
-fn keeper(kept: &KeptOutput, job: &str, keep: Option<usize>, pid: u32) -> Keeper {
-    Keeper { kept: kept.clone(), job: job.into(), keep, pid }
+/// A process of a job.
+struct Process {
+    kept: KeptOutput,
+    job: Arc<str>,
+    keep: Keep,
+    pid: u32,
+}
+
+impl Process {
+    fn add(&self, records: &[u8]) {
+        self.kept.add(&self.job, self.pid, self.keep, records);
+    }
+}
+
+fn process(kept: &KeptOutput, job: &str, keep: Option<u32>, pid: u32) -> Process {
+    let keep = keep.map_or(Keep::Default, Keep::Bytes);
+    Process { kept: kept.clone(), job: job.into(), keep, pid }
 }
 
 fn wanted(jobs: &[&str], lines: usize) -> Wanted {
@@ -30,7 +44,7 @@ fn rest(kept: &KeptOutput, cursor: &mut Cursor) -> String {
 #[test]
 fn output_of_several_jobs_is_read_in_the_order_of_the_log() {
     let kept = KeptOutput::default();
-    let (a, b) = (keeper(&kept, "a", None, 1), keeper(&kept, "b", None, 2));
+    let (a, b) = (process(&kept, "a", None, 1), process(&kept, "b", None, 2));
     a.add(b"a1\na2\n");
     b.add(b"b1\n");
     a.add(b"a3\n");
@@ -44,7 +58,7 @@ fn output_of_several_jobs_is_read_in_the_order_of_the_log() {
 #[test]
 fn only_the_last_lines_are_read_of_all_jobs_together() {
     let kept = KeptOutput::default();
-    let (a, b) = (keeper(&kept, "a", None, 1), keeper(&kept, "b", None, 2));
+    let (a, b) = (process(&kept, "a", None, 1), process(&kept, "b", None, 2));
     a.add(b"a1\na2\na3\n");
     b.add(b"b1\n");
     for (lines, expected) in
@@ -57,7 +71,7 @@ fn only_the_last_lines_are_read_of_all_jobs_together() {
 #[test]
 fn nothing_older_than_asked_for_is_read() {
     let kept = KeptOutput::default();
-    keeper(&kept, "a", None, 1).add(b"a1\n");
+    process(&kept, "a", None, 1).add(b"a1\n");
     let hour = std::time::Duration::from_secs(3600);
     let since = |since| Wanted { since: Some(since), ..wanted(&[], 9) };
     assert_eq!(text(&kept, since(SystemTime::now() - hour)), "a1\n");
@@ -67,7 +81,7 @@ fn nothing_older_than_asked_for_is_read() {
 #[test]
 fn a_follower_gets_what_comes_later_and_another_reader_does_not() {
     let kept = KeptOutput::default();
-    let a = keeper(&kept, "a", None, 1);
+    let a = process(&kept, "a", None, 1);
     a.add(b"a1\n");
     let mut follower = kept.find(Wanted { follow: true, ..wanted(&["a"], 9) });
     let mut reader = kept.find(wanted(&["a"], 9));
@@ -75,7 +89,7 @@ fn a_follower_gets_what_comes_later_and_another_reader_does_not() {
     assert_eq!(rest(&kept, &mut reader), "a1\n");
     assert!(reader.is_at_end() && !follower.is_at_end());
     assert_eq!(rest(&kept, &mut follower), "a1\na2\n");
-    keeper(&kept, "b", None, 2).add(b"b1\n");
+    process(&kept, "b", None, 2).add(b"b1\n");
     assert_eq!(rest(&kept, &mut follower), "");
     a.add(b"a3\n");
     assert_eq!(rest(&kept, &mut follower), "a3\n");
@@ -84,7 +98,7 @@ fn a_follower_gets_what_comes_later_and_another_reader_does_not() {
 #[test]
 fn a_follower_that_is_too_slow_is_told_so_once() {
     let kept = KeptOutput::default();
-    let a = keeper(&kept, "a", Some(100), 1);
+    let a = process(&kept, "a", Some(100), 1);
     a.add(b"a1\n");
     let mut follower = kept.find(Wanted { follow: true, ..wanted(&[], 9) });
     assert_eq!(rest(&kept, &mut follower), "a1\n");
@@ -100,7 +114,7 @@ fn a_follower_that_is_too_slow_is_told_so_once() {
 #[test]
 fn the_oldest_lines_are_forgotten_and_never_a_part_of_one() {
     let kept = KeptOutput::default();
-    let a = keeper(&kept, "a", Some(1000), 1);
+    let a = process(&kept, "a", Some(1000), 1);
     let mut all = String::new();
     let mut number = 0;
     while all.len() < 20_000 {
@@ -117,7 +131,7 @@ fn the_oldest_lines_are_forgotten_and_never_a_part_of_one() {
 #[test]
 fn of_a_large_read_the_end_is_kept_and_a_line_that_is_too_long_is_not() {
     let kept = KeptOutput::default();
-    let a = keeper(&kept, "a", Some(200), 1);
+    let a = process(&kept, "a", Some(200), 1);
     a.add(&b"0123456789abcde\n".repeat(50));
     let now = text(&kept, wanted(&[], usize::MAX));
     assert_eq!(now, "0123456789abcde\n".repeat(10));
@@ -128,15 +142,16 @@ fn of_a_large_read_the_end_is_kept_and_a_line_that_is_too_long_is_not() {
 #[test]
 fn nothing_is_kept_of_a_job_that_says_so() {
     let kept = KeptOutput::default();
-    keeper(&kept, "a", Some(0), 1).add(b"a1\n");
+    process(&kept, "a", Some(0), 1).add(b"a1\n");
     assert_eq!(text(&kept, wanted(&[], 9)), "");
+    kept.add(&"check".into(), 1, Keep::Nothing, b"c1\n");
     assert!(kept.0.store.borrow().rings.is_empty());
 }
 
 #[test]
 fn the_last_lines_of_one_process_are_those_of_a_crash() {
     let kept = KeptOutput::default();
-    let (first, second) = (keeper(&kept, "a", None, 1), keeper(&kept, "a", None, 2));
+    let (first, second) = (process(&kept, "a", None, 1), process(&kept, "a", None, 2));
     first.add(b"old\n");
     second.add(b"one\ntwo\n");
     first.add(b"late\n");
@@ -152,8 +167,8 @@ fn the_last_lines_of_one_process_are_those_of_a_crash() {
 #[test]
 fn a_job_that_was_removed_is_forgotten() {
     let kept = KeptOutput::default();
-    keeper(&kept, "a", None, 1).add(b"a1\n");
-    keeper(&kept, "b", None, 1).add(b"b1\n");
+    process(&kept, "a", None, 1).add(b"a1\n");
+    process(&kept, "b", None, 1).add(b"b1\n");
     let jobs = ["b", "raw", "off"].map(|name| Arc::new(JobSpec::new(name.into(), None))).to_vec();
     let mut spec = Spec { jobs, ..Spec::default() };
     Arc::get_mut(&mut spec.jobs[1]).unwrap().raw_output = true;
@@ -167,20 +182,20 @@ fn a_job_that_was_removed_is_forgotten() {
 #[test]
 fn all_jobs_together_are_bounded_and_a_quiet_one_keeps_its_lines() {
     let kept = KeptOutput::default();
-    keeper(&kept, "quiet", None, 1).add(b"precious\n");
+    process(&kept, "quiet", None, 1).add(b"precious\n");
     let line = [b"x".repeat(99), b"\n".to_vec()].concat();
     for _ in 0..3 {
         for job in 0..500 {
-            keeper(&kept, &format!("job{job}"), None, 1).add(&line.repeat(400));
+            process(&kept, &format!("job{job}"), None, 1).add(&line.repeat(400));
             let store = kept.0.store.borrow();
-            assert!(store.size <= MOST_KEPT, "{}", store.size);
+            assert!(store.size <= MOST_BYTES, "{}", store.size);
             assert_eq!(store.size, store.rings.values().map(Ring::size).sum::<usize>());
         }
     }
     assert_eq!(text(&kept, wanted(&["quiet"], 9)), "precious\n");
     let store = kept.0.store.borrow();
     assert!(store.rings.values().all(|ring| ring.len() > 0), "every job has some");
-    assert!(store.size > MOST_KEPT / 2);
+    assert!(store.size > MOST_BYTES / 2);
 }
 
 #[test]
@@ -195,7 +210,7 @@ fn the_level_is_the_size_at_which_all_fit() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_follower_is_woken_and_comes_to_an_end() {
     let kept = KeptOutput::default();
-    let (woken, ()) = tokio::join!(kept.more(), async { keeper(&kept, "a", None, 1).add(b"a1\n") });
+    let (woken, ()) = tokio::join!(kept.more(), async { process(&kept, "a", None, 1).add(b"a1\n") });
     assert!(woken);
     let (woken, ()) = tokio::join!(kept.more(), async { kept.close() });
     assert!(woken);

@@ -6,7 +6,6 @@ use super::State;
 use super::schedule::Schedule;
 use crate::messages::account::{Account, FirstRun};
 use crate::messages::event::EventKey;
-use crate::messages::health::Health;
 use crate::messages::job::{Missing, Phase};
 use crate::messages::moment::Moment;
 
@@ -30,8 +29,7 @@ impl State {
             self.beginnings.occasion = self.occasion.clone();
             self.beginnings.started = Some(now);
         }
-        let is_up = self.checks.health() == Health::Healthy || self.spec.health.is_empty();
-        if runs && is_up && self.beginnings.up.is_none() {
+        if runs && self.is_ready() && self.beginnings.up.is_none() {
             self.beginnings.up = Some(now);
         }
         if self.last_exit.is_some() {

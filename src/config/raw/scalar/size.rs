@@ -14,7 +14,7 @@ use crate::config::spec::MOST_KEPT;
 
 /// A number of bytes, not more than all jobs may keep together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size(pub usize);
+pub struct Size(pub u32);
 
 scalar!(
     Size,
@@ -33,7 +33,7 @@ scalar!(
 );
 
 /// The value as a number of bytes: a number, or a text of digits and a unit.
-fn size(written: Written<'_>) -> Option<usize> {
+fn size(written: Written<'_>) -> Option<u32> {
     let Some(text) = written.text() else { return written.whole() };
     let digits = text.trim_end_matches(|last: char| !last.is_ascii_digit());
     let unit = match text.get(digits.len()..)?.trim_start() {
@@ -44,7 +44,7 @@ fn size(written: Written<'_>) -> Option<usize> {
         "MiB" => 1 << 20,
         _ => return None,
     };
-    digits.parse::<usize>().ok()?.checked_mul(unit)
+    digits.parse::<u32>().ok()?.checked_mul(unit)
 }
 
 #[cfg(test)]
