@@ -28,13 +28,14 @@ fn a_shell_at_the_terminal_has_job_control() {
     let terminal = Terminal::new();
     let pilot = shell(&terminal);
     terminal.line("sleep 1000; echo status $?");
-    pilot.eventually("sleep runs", || pilot.processes().len() == 3);
+    // A process that is called so has been put into the foreground before.
+    pilot.eventually("sleep runs", || state_of_sleep(&pilot) == Some('S'));
     terminal.enter(CTRL_Z);
     terminal.wait_for("Stopped");
     terminal.line("fg >/dev/null; echo over $?");
-    terminal.wait_for("fg >/dev/null");
-    terminal.line(""); // read by the shell once `sleep` is over
+    pilot.eventually("sleep goes on", || state_of_sleep(&pilot) == Some('S'));
     terminal.enter(CTRL_C);
+    pilot.eventually("sleep is over", || state_of_sleep(&pilot).is_none());
     terminal.line("echo one$((1 + 1))");
     terminal.wait_for("one2");
     assert!(!terminal.screen().contains("no job control"), "{}", terminal.screen());
