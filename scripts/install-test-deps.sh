@@ -14,6 +14,8 @@ needed="cc:gcc curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linu
 # Tests that need one of these are skipped where it cannot be had, and fail in CI.
 wanted="haproxy:haproxy jq:jq nginx:nginx-light python3:python3 prometheus:prometheus promtool:prometheus
     redis-server:redis-server systemd-notify:systemd chromium:chromium chromedriver:chromium-driver"
+# Debian has it outside of PATH.
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || wanted="$wanted initdb:postgresql"
 # The container tests make their base image with it; they need an engine that is there already.
 if have docker && docker version >/dev/null 2>&1; then
     wanted="$wanted debootstrap:debootstrap"

@@ -282,9 +282,9 @@ fn a_silent_process_gets_sigabrt_and_its_run_has_failed() {
 
 #[test]
 fn a_silent_process_that_ignores_sigabrt_is_killed() {
-    let script = r#"$SIG{ABRT} = 'IGNORE'; sleep 1000;"#;
+    let script = r#"$SIG{ABRT} = 'IGNORE'; tell_all("READY=1"); sleep 1 while 1;"#;
     let config = format!(
-        r#"{{ jobs: [{{ {APP}, watchdog: "100ms", killTimeout: "100ms", success: [0, "SIGKILL"] }}] }}"#
+        r#"{{ jobs: [{{ {APP}, ready: {{ notify: true }}, watchdog: "100ms", killTimeout: "100ms", success: [0, "SIGKILL"] }}] }}"#
     );
     let (exit, pilot) = {
         let pilot = perl(script).config(&config).start();

@@ -1,7 +1,9 @@
 //! Programs as Debian ships them tell us that they are ready: in their own protocol, without a change.
 
+use std::fs;
+
 use crate::support::consul::program;
-use crate::support::needs::{has_programs, is_root};
+use crate::support::needs::{has_programs, is_root, skip};
 use crate::support::ports::free_port;
 use crate::support::{Exit, Pilot, Setup};
 
@@ -58,10 +60,7 @@ fn haproxy_tells_by_the_notify_protocol() {
 
 #[test]
 fn postgresql_tells_by_the_notify_protocol() {
-    let folder = "/usr/lib/postgresql/15/bin";
-    if !has_programs(&["postgres"]) || !is_root() || !std::path::Path::new(folder).join("initdb").exists() {
-        return;
-    }
+    let Some(folder) = postgresql().filter(|_| is_root()) else { return };
     let port = free_port();
     let prepare = format!(
         "chown nobody {{dir}} && setpriv --reuid nobody --clear-groups {folder}/initdb -D {{dir}}/data -A trust"
@@ -75,18 +74,31 @@ fn postgresql_tells_by_the_notify_protocol() {
             {{ name: "user", exec: "{folder}/psql -h 127.0.0.1 -p {port} -U nobody -d postgres -c 'select 1'", after: ["server"] }}] }}"#
     );
     let setup = Setup::new();
-    std::fs::set_permissions(setup.dir(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(setup.dir(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     assert_used(&setup.config(&config).start());
 }
 
+/// Where Debian has the programs of PostgreSQL.
+fn postgresql() -> Option<String> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let folder =
+        versions.map(|version| version.path().join("bin")).find(|folder| folder.join("initdb").exists());
+    if folder.is_none() {
+        skip("there is no PostgreSQL");
+    }
+    Some(folder?.display().to_string())
+}
+
+/// It tells when it has joined a cluster; here, its own.
 #[test]
 fn consul_tells_by_the_notify_protocol() {
     let (http, dns) = (free_port(), free_port());
     let ports = [free_port(), free_port(), free_port()];
     let settings = format!(
         r#"{{ "ports": {{ "http": {http}, "dns": {dns}, "grpc": -1, "serf_lan": {}, "serf_wan": {}, "server": {} }},
-             "bind_addr": "127.0.0.1", "server": true, "bootstrap_expect": 1, "data_dir": "{{dir}}/data" }}"#,
-        ports[0], ports[1], ports[2]
+             "bind_addr": "127.0.0.1", "server": true, "bootstrap_expect": 1, "data_dir": "{{dir}}/data",
+             "retry_join": ["127.0.0.1:{}"] }}"#,
+        ports[0], ports[1], ports[2], ports[0]
     );
     let server = format!(
         r#"ready: {{ notify: true, timeout: "60s" }}, exec: "{} agent -config-file={{dir}}/consul.json""#,
