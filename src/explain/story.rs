@@ -162,7 +162,6 @@ impl<'a> Story<'a> {
             {
                 Some(format!("{name} has not ended."))
             }
-            EventCode::Ready if runs && !job.ready => Some(format!("{name} is not ready yet.")),
             EventCode::Healthy if runs && job.checks.is_empty() => {
                 Some(format!("{name} has no health check, so it never becomes healthy."))
             }

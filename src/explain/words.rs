@@ -59,7 +59,7 @@ pub fn times(number: u64) -> String {
 
 /// How a run ended, after the name of the job: `exited with status 1`, `was killed by SIGKILL`.
 pub fn ending(exit: &str) -> String {
-    if exit.starts_with("killed ") {
+    if exit.starts_with("killed ") || exit.starts_with("ended by ") {
         format!("was {exit}")
     } else if exit.starts_with("cannot ") {
         format!("could not be started: {exit}")

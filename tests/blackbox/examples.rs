@@ -130,6 +130,16 @@ fn jobs_wait_until_servers_say_that_they_can_be_used() {
 }
 
 #[test]
+fn a_group_restarts_those_after_the_job_that_ended() {
+    let pilot = prepared("groups.json5").start();
+    pilot.wait_for_line("greet", "the shop is open");
+    tell(&pilot, &["signal", "app", "SIGKILL"]);
+    pilot.wait_for_events("greet exitSuccess", 2);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert_eq!((pilot.count("db ready"), pilot.count("app ready"), pilot.count("web ready")), (1, 2, 2));
+}
+
+#[test]
 fn a_chain_starts_link_by_link_and_stops_the_app_before_what_it_needs() {
     let pilot = prepared("chain.json5").start();
     pilot.wait_for_line("announce", "everything is up");

@@ -36,6 +36,7 @@ mod events;
 mod examples;
 mod exit_status;
 mod forward;
+mod groups;
 mod hardening;
 mod health_exec;
 mod health_http;

@@ -303,7 +303,7 @@ fn a_process_can_trigger_its_watchdog_and_tell_why_it_fails() {
         perl(r#"tell_all("READY=1", "ERRNO=98", "WATCHDOG=trigger"); sleep 1000;"#).config(&config).start();
     pilot.wait_for_event("app stopped");
     let told = pilot.status_of("app")["lastExit"]["reason"].clone();
-    assert_eq!(told, "its watchdog ended it: killed by SIGABRT: Address already in use (os error 98)");
+    assert_eq!(told, "ended by its watchdog: killed by SIGABRT: Address already in use (os error 98)");
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 

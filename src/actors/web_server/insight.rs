@@ -57,6 +57,15 @@ fn job_names(request: &HttpRequest) -> Result<Vec<String>, Failure> {
 
 /// Why a job is where it is.
 pub async fn why(state: Data<AppState>, name: Path<String>) -> Reply {
+    explained(state, name, true).await
+}
+
+/// The same without what jobs have printed, for those who may not see that.
+pub async fn why_without_output(state: Data<AppState>, name: Path<String>) -> Reply {
+    explained(state, name, false).await
+}
+
+async fn explained(state: Data<AppState>, name: Path<String>, with_output: bool) -> Reply {
     let name = name.into_inner();
     let knowledge = state.pilot.inquiry.send(Inquire(Some(name.clone()))).await?;
     let overview = state.board.read();
@@ -67,7 +76,11 @@ pub async fn why(state: Data<AppState>, name: Path<String>) -> Reply {
         now: SystemTime::now(),
     };
     let Some(why) = explain(&scene, &name) else { return Err(Refusal::NoSuchJob(name).into()) };
-    Ok(json(StatusCode::OK, &why_json(&state, &name, &why)))
+    let mut reply = why_json(&state, &name, &why);
+    if let (false, Some(reply)) = (with_output, reply.as_object_mut()) {
+        reply.remove("lastFailure");
+    }
+    Ok(json(StatusCode::OK, &reply))
 }
 
 fn why_json(state: &AppState, name: &str, why: &Why) -> Value {

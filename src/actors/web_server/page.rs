@@ -79,7 +79,7 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
 async fn why(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
     match refused(&state, &request, PageSpec::Overview).await {
         Some(refusal) => refusal,
-        None => insight::why(state, name).await,
+        None => insight::why_without_output(state, name).await,
     }
 }
 

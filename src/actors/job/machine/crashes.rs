@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::lifecycle::Timer;
-use super::reasons::StopReason;
+use super::reasons::{Kill, StopReason};
 use super::{Action, Actions, State, timers};
 use crate::config::spec::Limit;
 use crate::messages::crashes::Failure;
@@ -61,7 +61,9 @@ impl State {
         let asked = if phase == Phase::TimedOut { Some("its time was over") } else { stop };
         let ours = |rule: &str| format!("containerpilot: {rule}");
         let ExitStatus::Signal { signal, .. } = ended.status else { return asked.map(ours) };
-        let rule = if signal == Signal::KILL && self.kill.is_some() {
+        let rule = if self.kill == Some(Kill::Watchdog) && matches!(signal, Signal::ABRT | Signal::KILL) {
+            Some("its watchdog heard nothing")
+        } else if signal == Signal::KILL && self.kill.is_some() {
             asked.or(Some("its time was over"))
         } else if self.signalled == Some(signal) {
             Some("the signal was asked for by hand")

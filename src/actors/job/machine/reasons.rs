@@ -78,7 +78,7 @@ pub fn end(ended: &ProcessEnded, kill: Option<Kill>) -> String {
         return "was not started within its ready.timeout".to_owned();
     }
     if kill == Some(Kill::Watchdog) {
-        return format!("its watchdog ended it: {ended}");
+        return format!("ended by its watchdog: {ended}");
     }
     let was_killed = matches!(ended.status, ExitStatus::Signal { signal: Signal::KILL, .. });
     match kill.filter(|_| was_killed && !ended.for_memory) {
@@ -134,7 +134,7 @@ mod tests {
                 Some(Kill::NotReady),
                 "was not ready within its ready.timeout: killed by SIGKILL",
             ),
-            (ExitStatus::Code(0), false, Some(Kill::Watchdog), "its watchdog ended it: exited with status 0"),
+            (ExitStatus::Code(0), false, Some(Kill::Watchdog), "ended by its watchdog: exited with status 0"),
             (killed, false, Some(Kill::StopTimeout), "killed by SIGKILL after killTimeout"),
             (
                 killed,

@@ -81,6 +81,20 @@ pub fn run(story: &Story) -> Outcome {
     system.block_on(perform(story.clone()))
 }
 
+/// Binds the address of Consul. A process that another test starts just now may still have the socket of the run before:
+/// between fork and exec, a child has the descriptors of all threads.
+fn bind(address: &str) -> UnixListener {
+    for _ in 0..1000 {
+        match UnixListener::bind(address) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            bound => return bound.expect("a socket for Consul"),
+        }
+    }
+    panic!("the socket of Consul stays in use");
+}
+
 async fn perform(story: Story) -> Outcome {
     let journal = Journal::new();
     let consul = SimulatedConsul::new(journal.clone());
@@ -99,8 +113,7 @@ async fn perform(story: Story) -> Outcome {
         files: Arc::default(),
     };
     if story.program.has_consul {
-        let listener = UnixListener::bind(&socket).expect("a socket for Consul");
-        actix_rt::spawn(consul.serve(listener));
+        actix_rt::spawn(consul.serve(bind(&socket)));
     }
     let (files, place) = (Arc::clone(&scene.files), socket.clone());
     RULES.set(Some(rules.clone()));

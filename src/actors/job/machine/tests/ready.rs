@@ -256,7 +256,7 @@ fn a_process_that_is_silent_for_too_long_gets_sigabrt_then_sigkill() {
     let (code, detail) = published(&actions)[0].clone();
     assert_eq!(
         (code, detail.reason.as_deref()),
-        (EventCode::ExitFailed, Some("its watchdog ended it: exited with status 0"))
+        (EventCode::ExitFailed, Some("ended by its watchdog: exited with status 0"))
     );
     assert_eq!(job.state.status().watchdog_kills, Some(1));
 }
