@@ -89,14 +89,12 @@ fn receive(socket: RawFd) -> io::Result<Datagram> {
     let received = recvmsg::<()>(socket, &mut parts, Some(&mut control), flags)?;
     let mut datagram = Datagram { sender: None, text: vec![], descriptors: vec![] };
     for message in received.cmsgs()? {
-        match message {
-            ControlMessageOwned::ScmCredentials(credentials) => datagram.sender = Pid::new(credentials.pid()),
-            ControlMessageOwned::ScmRights(numbers) => {
-                // SAFETY: the kernel has just made these descriptors for us, and nobody else knows their numbers.
-                let owned = numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
-                datagram.descriptors.extend(owned);
-            }
-            _ => {}
+        if let ControlMessageOwned::ScmCredentials(credentials) = message {
+            datagram.sender = Pid::new(credentials.pid());
+        } else if let ControlMessageOwned::ScmRights(numbers) = message {
+            // SAFETY: the kernel has just made these descriptors for us, and nobody else knows their numbers.
+            let owned = numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
+            datagram.descriptors.extend(owned);
         }
     }
     let length = if received.flags.contains(MsgFlags::MSG_TRUNC) { 0 } else { received.bytes };

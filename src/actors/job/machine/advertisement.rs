@@ -103,10 +103,10 @@ impl State {
 
     /// What its health means to Consul: without checks, that its process is ready is all that is known.
     fn service_health(&self) -> Health {
-        match self.checks.health() {
-            Health::Unknown if self.spec.health.is_empty() && self.is_ready() => Health::Healthy,
-            health => health,
+        if self.spec.health.is_empty() && self.is_ready() {
+            return Health::Healthy;
         }
+        self.checks.health()
     }
 
     pub(super) fn begin_advertisement(&mut self, list: &mut Actions) {

@@ -41,10 +41,10 @@ impl State {
         }
         match news.watchdog {
             Some(WatchdogSign::Alive) if self.told.last_sign.is_some() => {
-                self.told.last_sign = Some(self.now)
+                self.told.last_sign = Some(self.now);
             }
             Some(WatchdogSign::Trigger) if self.can_be_watched() => {
-                self.abort("has triggered its watchdog".to_owned(), list);
+                self.abort("has triggered its watchdog", list);
             }
             Some(WatchdogSign::Alive | WatchdogSign::Trigger) | None => {}
         }
@@ -61,12 +61,12 @@ impl State {
         }
         match self.time_until(last.plus(limit)) {
             Some(rest) => self.set_deadline(Deadline::Watchdog, rest, list),
-            None => self.abort(format!("was silent for longer than its watchdog of {}", text(limit)), list),
+            None => self.abort(&format!("was silent for longer than its watchdog of {}", text(limit)), list),
         }
     }
 
     /// Ends the execution with SIGABRT, so that it can leave a core dump.
-    fn abort(&mut self, reason: String, list: &mut Actions) {
+    fn abort(&mut self, reason: &str, list: &mut Actions) {
         self.kill = Some(Kill::Watchdog);
         self.told.last_sign = None;
         self.watchdog_kills = self.watchdog_kills.saturating_add(1);

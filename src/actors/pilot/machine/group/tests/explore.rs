@@ -336,7 +336,14 @@ impl From<JobCommand> for Command {
             JobCommand::Restart => Self(Input2::Restart, 0),
             JobCommand::Halt => Self(Input2::Halt, 0),
             JobCommand::Stop { .. } => Self(Input2::Stop, 0),
-            other => unreachable!("a group does not say {other:?}"),
+            JobCommand::Answer(_)
+            | JobCommand::GiveUp { .. }
+            | JobCommand::Hurry
+            | JobCommand::Kill
+            | JobCommand::Signal(_)
+            | JobCommand::Forward(_)
+            | JobCommand::Maintain(_)
+            | JobCommand::Retire => panic!("a group does not say {command:?}"),
         }
     }
 }

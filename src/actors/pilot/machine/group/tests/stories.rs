@@ -124,7 +124,14 @@ impl Story {
                 self.write(&format!("{name} completes"));
                 self.report(name, Phase::Complete, false, false);
             }
-            other => panic!("a group does not say {other:?}"),
+            JobCommand::Answer(_)
+            | JobCommand::GiveUp { .. }
+            | JobCommand::Hurry
+            | JobCommand::Kill
+            | JobCommand::Signal(_)
+            | JobCommand::Forward(_)
+            | JobCommand::Maintain(_)
+            | JobCommand::Retire => panic!("a group does not say {command:?}"),
         }
     }
 
