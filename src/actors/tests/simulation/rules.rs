@@ -321,6 +321,10 @@ impl Rules {
         let Some((program, started)) = outcome else { return };
         ledger.given_up.clear();
         ledger.jobs.retain(|name, _| program.jobs.iter().any(|job| job.name == *name));
+        // A reload that a signal asked for may have changed a job before this one did, which keeps it then.
+        let is_other = |job: &&JobSpec| ledger.jobs.get(&job.name).is_some_and(|known| *known.spec != **job);
+        let changed = program.jobs.iter().filter(is_other).map(|job| job.name.to_string());
+        let started: Vec<String> = started.into_iter().chain(changed).collect();
         let is_new = |name: &str| started.iter().any(|started| *started == *name);
         let kept = ledger.jobs.values().filter(|kept| !kept.is_stopping && !is_new(&kept.spec.name));
         let of = |kept: &Account, code| EventKey { code, source: Source::Job(Arc::clone(&kept.spec.name)) };

@@ -137,6 +137,8 @@ impl Rules {
     /// An execution is ready once, and not while its job stops; one that is checked, when it is healthy.
     fn check_ready(&self, name: &str) {
         let mut ledger = self.ledger.borrow_mut();
+        // A reload has its effect before its reply is heard: the job may be another one already.
+        let is_known = !ledger.is_blurred && ledger.reloads == 0;
         let Some(account) = ledger.jobs.get_mut(name) else { return };
         if std::mem::replace(&mut account.is_ready, true) {
             self.break_rule("an execution is ready once", name);
@@ -145,7 +147,7 @@ impl Rules {
             self.break_rule("a job that stops has no news of its readiness", name);
         }
         let is_checked = account.spec.ready.by.is_none() && !account.spec.health.is_empty();
-        if is_checked && account.health != Health::Healthy {
+        if is_known && is_checked && account.health != Health::Healthy {
             self.break_rule("a job with checks is ready when it is healthy", name);
         }
     }
@@ -154,6 +156,10 @@ impl Rules {
         let now = self.journal.awake();
         let mut ledger = self.ledger.borrow_mut();
         let Some(account) = ledger.jobs.get_mut(name) else { return };
+        if account.last_start == now && account.starts > 1 {
+            // It was started anew in this very moment, and this is about the process before.
+            return;
+        }
         if account.is_stopping {
             self.break_rule("a job that stops has no news of its health", name);
         }

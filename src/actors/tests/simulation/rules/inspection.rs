@@ -97,7 +97,9 @@ impl Rules {
 
     fn inspect_phase(&self, now: Duration, name: &str, account: &Account) {
         let Some((phase, since)) = account.phase else { return };
-        let ready_by = account.spec.ready.timeout.map(|limit| account.last_start + limit + AT_ONCE);
+        // A start that was requested may have to wait until the one before it, which hangs, has ended.
+        let began = account.last_start.max(since);
+        let ready_by = account.spec.ready.timeout.map(|limit| began + limit + AT_ONCE);
         if phase == Phase::Running
             && account.lives
             && !account.is_ready

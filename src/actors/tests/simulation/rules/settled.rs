@@ -54,7 +54,10 @@ impl Rules {
                 account.spec.health.iter().all(|check| account.checks.get(&*check.name) == Some(&true));
             let longest = account.spec.health.iter().map(|check| check.interval.max(check.timeout)).max();
             let is_long = longest.is_some_and(|longest| now.saturating_sub(account.doubtful) > 2 * longest);
-            let is_checked = is_long && all_pass && job.phase == Phase::Running && !board.maintenance;
+            // What its watchdog ends is checked no more, though it may take its time to end.
+            let is_aborted = account.spec.watchdog.is_some() && !job.ready;
+            let serves = job.phase == Phase::Running && !is_aborted;
+            let is_checked = is_long && all_pass && serves && !board.maintenance;
             if is_checked && job.health != Health::Healthy {
                 self.break_rule("a job whose checks pass is healthy", &**name);
             }
