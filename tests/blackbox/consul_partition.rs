@@ -124,7 +124,11 @@ fn a_consul_that_went_away_without_a_word_is_noticed_although_a_query_waits_for_
     println!("noticed after {:?}", began.elapsed());
     server.register("db", "db-2", 2, &[]);
     namespace.cut(false);
-    server.put(&format!("/v1/agent/join/{}:{}", namespace.theirs, server.gossip_port()), "");
+    // The kernel remembers for a moment that nobody was there.
+    let join = format!("/v1/agent/join/{}:{}", namespace.theirs, server.gossip_port());
+    pilot.eventually("the servers find each other", || {
+        server.answer("PUT", &join, "").is_some_and(|(status, _)| status == 200)
+    });
     pilot.wait_for_events("watch.db changed", 2);
     pilot.wait_for_message("Consul is back");
     assert_eq!(pilot.events_of("watch.db"), ["changed", "healthy", "changed"], "a partition is no change");
@@ -153,7 +157,11 @@ fn a_partition_is_no_change_and_its_end_brings_the_news() {
     server.register("db", "db-2", 2, &[]);
     assert_eq!(pilot.events_of("watch.db"), ["changed", "healthy"], "a partition is no change");
     namespace.cut(false);
-    server.put(&format!("/v1/agent/join/{}:{}", namespace.theirs, server.gossip_port()), "");
+    // The kernel remembers for a moment that nobody was there.
+    let join = format!("/v1/agent/join/{}:{}", namespace.theirs, server.gossip_port());
+    pilot.eventually("the servers find each other", || {
+        server.answer("PUT", &join, "").is_some_and(|(status, _)| status == 200)
+    });
     server.wait_for_status("app", "critical");
     pilot.wait_for_events("watch.db changed", 2);
     pilot.wait_for_message("Consul is back");
