@@ -38,10 +38,10 @@ struct Job {
 
 /// A command, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Command(Input2, u64);
+struct Command(Verb, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Input2 {
+enum Verb {
     Queue,
     Proceed,
     Start,
@@ -231,15 +231,15 @@ impl World {
 
     fn receive(&mut self, policy: &Policy, index: usize, Command(command, number): Command) {
         let input = match command {
-            Input2::Queue => Input::QueueRequested,
-            Input2::Proceed => Input::TurnCame,
-            Input2::Start => Input::StartRequested,
-            Input2::Restart => Input::RestartRequested,
-            Input2::Halt => Input::HaltRequested,
-            Input2::Stop => Input::StopRequested,
+            Verb::Queue => Input::QueueRequested,
+            Verb::Proceed => Input::TurnCame,
+            Verb::Start => Input::StartRequested,
+            Verb::Restart => Input::RestartRequested,
+            Verb::Halt => Input::HaltRequested,
+            Verb::Stop => Input::StopRequested,
         };
         self.input(policy, index, input);
-        if matches!(command, Input2::Queue | Input2::Proceed) {
+        if matches!(command, Verb::Queue | Verb::Proceed) {
             self.jobs[index].group_order = number;
             self.jobs[index].report(true);
         }
@@ -330,12 +330,12 @@ impl Job {
 impl From<JobCommand> for Command {
     fn from(command: JobCommand) -> Self {
         match command {
-            JobCommand::Requeue(order) => Self(Input2::Queue, order.number),
-            JobCommand::Proceed(order) => Self(Input2::Proceed, order.number),
-            JobCommand::Start => Self(Input2::Start, 0),
-            JobCommand::Restart => Self(Input2::Restart, 0),
-            JobCommand::Halt => Self(Input2::Halt, 0),
-            JobCommand::Stop { .. } => Self(Input2::Stop, 0),
+            JobCommand::Requeue(order) => Self(Verb::Queue, order.number),
+            JobCommand::Proceed(order) => Self(Verb::Proceed, order.number),
+            JobCommand::Start => Self(Verb::Start, 0),
+            JobCommand::Restart => Self(Verb::Restart, 0),
+            JobCommand::Halt => Self(Verb::Halt, 0),
+            JobCommand::Stop { .. } => Self(Verb::Stop, 0),
             JobCommand::Answer(_)
             | JobCommand::GiveUp { .. }
             | JobCommand::Hurry
