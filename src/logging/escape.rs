@@ -1,12 +1,33 @@
 //! Copies text and escapes what a format wants escaped: the part that `logfmt` and `json` share. serde_json cannot do
 //! it: it knows neither Go's escapes nor text that is not UTF-8.
 
-use super::append::append;
+/// For each byte whether it is one of some; a look into a table is fast at every level of optimisation.
+pub type ByteSet = [bool; 256];
+
+/// The bytes that match a pattern.
+macro_rules! byte_set {
+    ($pattern:pat) => {{
+        let mut set = [false; 256];
+        let mut byte = 0u8;
+        loop {
+            // A byte is below 256, and this is done when the program is compiled.
+            #[allow(clippy::indexing_slicing)]
+            {
+                set[byte as usize] = matches!(byte, $pattern);
+            }
+            match byte.checked_add(1) {
+                Some(next) => byte = next,
+                None => break set,
+            }
+        }
+    }};
+}
+pub(super) use byte_set;
 
 /// How a format escapes.
 pub trait Escape {
-    /// Whether a byte cannot simply be copied; true for every byte beyond ASCII.
-    fn is_special(byte: u8) -> bool;
+    /// The bytes that cannot simply be copied; all beyond ASCII are among them.
+    const SPECIAL: ByteSet;
 
     /// Appends a character that has at least one special byte.
     fn write_character(character: char, out: &mut Vec<u8>);
@@ -15,26 +36,29 @@ pub trait Escape {
     fn write_invalid(byte: u8, out: &mut Vec<u8>);
 }
 
-/// Whether `test` holds for any byte. It looks at every byte even after the first hit, because the compiler turns only
-/// such a loop into vector instructions: 5,000 instead of 350 MB/s on a line without a hit, and most lines have none.
-pub fn has_any(text: &[u8], test: impl Fn(u8) -> bool) -> bool {
-    text.iter().fold(false, |found, &byte| found | test(byte))
+/// The first byte that is in the set. Bytes are looked at eight at a time, with one decision: most text has none.
+pub fn find(text: &[u8], set: &ByteSet) -> Option<usize> {
+    let (chunks, _) = text.as_chunks::<8>();
+    let clean = chunks.iter().take_while(|chunk| !has_any(chunk, set)).count() * 8;
+    let rest = text.get(clean..)?;
+    rest.iter().position(|&byte| has(set, byte)).map(|at| clean + at)
+}
+
+fn has_any(&[a, b, c, d, e, f, g, h]: &[u8; 8], set: &ByteSet) -> bool {
+    let has = |byte| has(set, byte);
+    has(a) | has(b) | has(c) | has(d) | has(e) | has(f) | has(g) | has(h)
+}
+
+fn has(set: &ByteSet, byte: u8) -> bool {
+    set.get(usize::from(byte)).copied().unwrap_or(true)
 }
 
 /// Appends `text` as the format `E` escapes it.
 pub fn write_escaped<E: Escape>(text: &[u8], out: &mut Vec<u8>) {
-    if has_any(text, E::is_special) {
-        write_mixed::<E>(text, out);
-    } else {
-        append(text, out);
-    }
-}
-
-fn write_mixed<E: Escape>(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
-    while let Some(at) = rest.iter().position(|&byte| E::is_special(byte)) {
+    while let Some(at) = find(rest, &E::SPECIAL) {
         let (clean, special) = rest.split_at(at);
-        append(clean, out);
+        out.extend_from_slice(clean);
         rest = match special.split_first() {
             Some((byte, rest)) if byte.is_ascii() => {
                 E::write_character(char::from(*byte), out);
@@ -48,7 +72,7 @@ fn write_mixed<E: Escape>(text: &[u8], out: &mut Vec<u8>) {
             }
         };
     }
-    append(rest, out);
+    out.extend_from_slice(rest);
 }
 
 fn write_beyond_ascii<E: Escape>(bytes: &[u8], out: &mut Vec<u8>) {

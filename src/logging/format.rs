@@ -6,7 +6,6 @@
 
 use std::io::Write;
 
-use super::append::append;
 use super::time::TimeText;
 use super::{json, logfmt};
 use crate::config::spec::{LogFormat, LogLevel};
@@ -106,23 +105,23 @@ impl Frame {
     pub fn write(&self, message: &[u8], out: &mut Vec<u8>) {
         match self.format {
             LogFormat::Default => {
-                append(&self.before, out);
-                append(message, out);
+                out.extend_from_slice(&self.before);
+                out.extend_from_slice(message);
             }
             LogFormat::Text if message.is_empty() => {
                 // logrus leaves an empty message out.
-                append(self.before.strip_suffix(MESSAGE_KEY).unwrap_or(&self.before), out);
+                out.extend_from_slice(self.before.strip_suffix(MESSAGE_KEY).unwrap_or(&self.before));
             }
             LogFormat::Text => {
-                append(&self.before, out);
+                out.extend_from_slice(&self.before);
                 logfmt::write_value(message, out);
             }
             LogFormat::Json => {
-                append(&self.before, out);
+                out.extend_from_slice(&self.before);
                 json::write_string(message, out);
             }
         }
-        append(&self.after, out);
+        out.extend_from_slice(&self.after);
     }
 
     /// `TIME JOB PID MESSAGE key=value`

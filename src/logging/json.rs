@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::escape::{Escape, write_escaped};
+use super::escape::{ByteSet, Escape, byte_set, write_escaped};
 
 /// Appends `text` as a JSON string; invalid UTF-8 becomes `\ufffd`, once for each byte.
 pub fn write_string(text: &[u8], out: &mut Vec<u8>) {
@@ -14,9 +14,7 @@ pub fn write_string(text: &[u8], out: &mut Vec<u8>) {
 struct Json;
 
 impl Escape for Json {
-    fn is_special(byte: u8) -> bool {
-        matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0..=0x1f | 0x80..)
-    }
+    const SPECIAL: ByteSet = byte_set!(b'"' | b'\\' | b'<' | b'>' | b'&' | 0..=0x1f | 0x80..);
 
     fn write_character(character: char, out: &mut Vec<u8>) {
         match character {

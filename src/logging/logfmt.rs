@@ -3,22 +3,21 @@
 
 use std::io::Write;
 
-use super::append::append;
-use super::escape::{Escape, has_any, write_escaped};
+use super::escape::{ByteSet, Escape, byte_set, find, write_escaped};
 
 /// Appends `value`, in quotes if it needs them. An empty value stays empty, as with logrus.
 pub fn write_value(value: &[u8], out: &mut Vec<u8>) {
-    if has_any(value, needs_quotes) {
+    if find(value, &IN_QUOTES).is_some() {
         write_quoted(value, out);
     } else {
-        append(value, out);
+        out.extend_from_slice(value);
     }
 }
 
-/// Whether logrus quotes a value for this byte: all but letters, digits and `-./@^_+`.
-fn needs_quotes(byte: u8) -> bool {
-    !matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'/' | b'@' | b'^' | b'_' | b'+')
-}
+/// The bytes for which logrus quotes a value: all but letters, digits and `-./@^_+`.
+const IN_QUOTES: ByteSet = byte_set!(
+    0..=b'*' | b',' | b':'..=b'?' | b'['..=b']' | b'`' | b'{'..
+);
 
 fn write_quoted(value: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
@@ -30,9 +29,7 @@ fn write_quoted(value: &[u8], out: &mut Vec<u8>) {
 struct Quoted;
 
 impl Escape for Quoted {
-    fn is_special(byte: u8) -> bool {
-        matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f..)
-    }
+    const SPECIAL: ByteSet = byte_set!(b'"' | b'\\' | 0..=0x1f | 0x7f..);
 
     fn write_character(character: char, out: &mut Vec<u8>) {
         match character {
@@ -92,7 +89,7 @@ mod tests {
         assert_eq!(shown("AZaz09-._/@^+"), "AZaz09-._/@^+");
         for byte in 0..=255u8 {
             let plain = byte.is_ascii_alphanumeric() || b"-._/@^+".contains(&byte);
-            assert_eq!(needs_quotes(byte), !plain, "{byte}");
+            assert_eq!(find(&[byte], &IN_QUOTES).is_some(), !plain, "{byte}");
         }
         assert_eq!(shown(""), "");
     }
