@@ -16,6 +16,8 @@ wanted="haproxy:haproxy jq:jq nginx:nginx-light python3:python3 prometheus:prome
     redis-server:redis-server systemd-notify:systemd chromium:chromium chromedriver:chromium-driver"
 # Debian has it outside of PATH.
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || wanted="$wanted initdb:postgresql"
+# Its name has its version.
+ls /usr/sbin/php-fpm* >/dev/null 2>&1 || wanted="$wanted php-fpm:php-fpm"
 # The container tests make their base image with it; they need an engine that is there already.
 if have docker && docker version >/dev/null 2>&1; then
     wanted="$wanted debootstrap:debootstrap"

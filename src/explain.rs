@@ -28,6 +28,8 @@ pub struct Scene<'a> {
     pub spec: &'a Spec,
     /// What the Pilot says of the events that jobs wait for.
     pub awaited: &'a BTreeMap<Arc<str>, Vec<Awaited>>,
+    /// Whoever reads the log does not keep up: jobs wait until they can print.
+    pub is_log_full: bool,
     /// The time.
     pub now: SystemTime,
 }

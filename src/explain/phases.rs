@@ -42,6 +42,9 @@ impl Told {
     }
 }
 
+/// What helps when the log is full.
+const READ_THE_LOG: &str = "read the output of the container, or log to a file (`logging.output`)";
+
 /// One job, as it is told about.
 struct Subject<'a> {
     scene: &'a Scene<'a>,
@@ -171,11 +174,13 @@ impl Subject<'_> {
             let text = format!(
                 "{name} is to be started, but waits since {since} for room in the log: whoever reads our standard output does not keep up."
             );
-            return Told::new(text)
-                .advise("read the output of the container, or log to a file (`logging.output`)");
+            return Told::new(text).advise(READ_THE_LOG);
         }
         if self.job.starting {
             return self.starting();
+        }
+        if let Some(told) = self.held_up_by_log() {
+            return told;
         }
         let pid = self.job.pid.map(|pid| format!(" as process {pid}")).unwrap_or_default();
         let runs = match self.spec.map(|spec| spec.exec.is_some()) {
@@ -197,6 +202,18 @@ impl Subject<'_> {
                 .and(self.occasion())
                 .and(self.earlier_ends()),
         }
+    }
+
+    /// What it prints goes through a log that is full.
+    fn held_up_by_log(&self) -> Option<Told> {
+        let prints = self.spec.is_some_and(|spec| spec.exec.is_some() && !spec.raw_output && !spec.tty);
+        let pid = self.job.pid.filter(|_| self.scene.is_log_full && prints)?;
+        let text = format!(
+            "{} runs since {} as process {pid}, but waits whenever it prints: the log is full, because whoever reads our standard output does not keep up.",
+            self.name,
+            self.since(),
+        );
+        Some(Told::new(text).advise(READ_THE_LOG))
     }
 
     fn starting(&self) -> Told {
@@ -342,12 +359,27 @@ impl Subject<'_> {
         Told { next_try: job.account.until, ..told }
     }
 
-    /// The command that shows more of how it ended.
+    /// What helps against the way it ended, or the command that shows more of that.
     fn look_at_end(&self) -> String {
-        if self.job.last_exit.as_ref().is_some_and(|(_, words)| words.starts_with("cannot ")) {
-            return format!("correct `exec` of {}, or the file that it names", self.name);
+        let name = self.name;
+        let words = self.job.last_exit.as_ref().map_or("", |(_, words)| words.as_str());
+        if words.contains("Operation not permitted") {
+            return format!(
+                "run the container as a user that may do this, or take this setting away from {name}"
+            );
         }
-        format!("see how {0} ended and what it printed last with `containerpilot crashes {0}`", self.name)
+        if words.starts_with("cannot execute") {
+            return format!("correct `exec` of {name}, or the file that it names");
+        }
+        if words.starts_with("cannot ") {
+            return format!("correct what {name} cannot do, or the setting of {name} that asks for it");
+        }
+        if words.contains("killed for memory") {
+            return format!(
+                "give the container more memory or have {name} use less; see what it used with `containerpilot crashes {name}`"
+            );
+        }
+        format!("see how {name} ended and what it printed last with `containerpilot crashes {name}`")
     }
 
     /// Why it was stopped for ill health, if it was.

@@ -15,11 +15,12 @@ use crate::messages::status::WatchStatus;
 struct World {
     overview: Overview,
     spec: Spec,
+    is_log_full: bool,
 }
 
 impl World {
     fn new() -> Self {
-        Self { overview: Overview::default(), spec: Spec::default() }
+        Self { overview: Overview::default(), spec: Spec::default(), is_log_full: false }
     }
 
     fn job(mut self, name: &str, status: JobStatus) -> Self {
@@ -41,7 +42,8 @@ impl World {
     fn why(&self, name: &str) -> Why {
         let awaited = BTreeMap::new();
         let (overview, spec, now) = (&self.overview, &self.spec, begin() + Duration::from_secs(7));
-        why(&Scene { overview, spec, awaited: &awaited, now }, name).unwrap()
+        let is_log_full = self.is_log_full;
+        why(&Scene { overview, spec, awaited: &awaited, is_log_full, now }, name).unwrap()
     }
 
     fn summary(&self, name: &str) -> String {
@@ -234,6 +236,17 @@ fn every_state() -> Vec<JobStatus> {
         }
     }
     states
+}
+
+#[test]
+fn a_full_log_holds_up_those_whose_output_it_carries() {
+    let running = || JobStatus { pid: Some(7), ..job(Phase::Running) };
+    let mut world =
+        World::new().job("app", running()).job("raw", running()).with(|spec| spec.raw_output = true);
+    assert!(!world.summary("app").contains("the log is full"));
+    world.is_log_full = true;
+    assert!(world.summary("app").contains("waits whenever it prints: the log is full"));
+    assert!(!world.summary("raw").contains("the log is full"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::support;
 use crate::support::consul::Consul;
+use crate::support::http::get_port;
 use crate::support::ports::free_port;
 use crate::support::proxy::Proxy;
 use crate::support::{Exit, Pilot};
@@ -46,6 +47,26 @@ fn a_job_is_registered_with_everything_that_its_configuration_says() {
     assert!(told.contains(r#""TTL":"10000ms""#), "{told}");
     assert_eq!(pilot.stop(), Exit::Code(0));
     consul.wait_for_absence("app");
+}
+
+#[test]
+fn registrations_are_counted_and_those_after_consul_forgot_as_well() {
+    let consul = Consul::start();
+    let port = free_port();
+    let config = app(&consul.address(), "").replacen(
+        "{ consul",
+        &format!(r#"{{ telemetry: {{ port: {port}, interfaces: "static:127.0.0.1" }}, consul"#),
+        1,
+    );
+    let pilot = Pilot::start(&config);
+    fs::write(pilot.path("well"), "").unwrap();
+    let counted = |number: u32| {
+        let line = format!("containerpilot_registrations_total{{service=\"app\"}} {number}");
+        get_port(port, "/metrics", "").body.lines().any(|found| found == line)
+    };
+    pilot.eventually("one registration", || counted(1));
+    consul.put(&format!("/v1/agent/service/deregister/app-{}", host()), "");
+    pilot.eventually("two registrations", || counted(2));
 }
 
 #[test]

@@ -59,6 +59,34 @@ fn haproxy_tells_by_the_notify_protocol() {
 }
 
 #[test]
+fn php_tells_by_the_notify_protocol() {
+    let Some(program) = php() else { return };
+    let port = free_port();
+    let settings = format!(
+        "[global]\nerror_log = /dev/stderr\n[www]\nuser = nobody\ngroup = nogroup\nlisten = 127.0.0.1:{port}\npm = static\npm.max_children = 1\n"
+    );
+    let server = format!(
+        r#"ready: {{ notify: true, timeout: "60s" }}, exec: "{program} -F -R -y {{dir}}/php-fpm.conf""#
+    );
+    let pilot = Setup::new().file("php-fpm.conf", &settings).config(&config(&server, port)).start();
+    pilot.wait_for_event("server ready");
+    pilot.eventually("it says what it does", || {
+        pilot.status_of("server")["statusText"].as_str().is_some_and(|text| text.contains("Ready to handle"))
+    });
+    assert_used(&pilot);
+}
+
+/// Where Debian has php-fpm, whose name has its version.
+fn php() -> Option<String> {
+    let programs = fs::read_dir("/usr/sbin").into_iter().flatten().flatten().map(|entry| entry.path());
+    let found = programs.map(|path| path.display().to_string()).find(|path| path.contains("/php-fpm"));
+    if found.is_none() {
+        skip("there is no php-fpm");
+    }
+    found
+}
+
+#[test]
 fn postgresql_tells_by_the_notify_protocol() {
     let Some(folder) = postgresql().filter(|_| is_root()) else { return };
     let port = free_port();

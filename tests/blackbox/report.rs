@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::support::http::get_port;
 use crate::support::needs::has_programs;
 use crate::support::ports::free_port;
+use crate::support::tls::Certificates;
 use crate::support::{Pilot, Setup};
 
 /// Unpacks an archive; returns the names of its files.
@@ -74,6 +75,9 @@ fn no_planted_secret_is_in_anything_that_is_shown() {
         return;
     }
     let (port, consul) = (free_port(), free_port());
+    let certificates = Certificates::new();
+    certificates.authority("us");
+    let (place, key) = (certificates.place(), fs::read_to_string(certificates.path("us.key")).unwrap());
     let setup = Setup::new()
         .file("password", "planted-in-file\n")
         .file("vars.env", "SECRET=planted-in-env-file\n")
@@ -82,7 +86,8 @@ fn no_planted_secret_is_in_anything_that_is_shown() {
     let pilot = setup
         .config(&format!(
             r#"{{
-              consul: {{ address: "127.0.0.1:{consul}", token: "planted-token" }},
+              consul: {{ address: "https://127.0.0.1:{consul}", token: "planted-token",
+                tls: {{ cafile: "{place}/us.pem", clientcert: "{place}/us.pem", clientkey: "{place}/us.key" }} }},
               telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }},
               env: {{ TOP: "planted-in-env" }},
               jobs: [
@@ -135,7 +140,10 @@ fn no_planted_secret_is_in_anything_that_is_shown() {
     assert!(shown.len() > 15, "{}", shown.len());
     let crashes = &shown.iter().find(|(name, _)| name == "crashes.json").unwrap().1;
     assert!(crashes.contains("ready") && crashes.contains("/does/not/exist"), "{crashes}");
+    let key: Vec<&str> = key.lines().filter(|line| !line.starts_with('-')).collect();
+    assert!(!key.is_empty());
     for (name, text) in &shown {
+        assert!(!key.iter().any(|line| text.contains(line)), "{name} shows our key to Consul: {text}");
         assert!(!text.to_lowercase().contains("planted"), "{name} shows a secret: {text}");
     }
 }

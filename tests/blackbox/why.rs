@@ -1,13 +1,16 @@
 //! Broken containers, and what `why` says about each: a stranger must find the cause from that text alone. The texts are
 //! in `tests/blackbox/why/`, with times, processes and paths masked. `UPDATE_WHY=1` rewrites them.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use regex_lite::Regex;
 
+use crate::support::container::Container;
 use crate::support::ports::free_port;
 use crate::support::{Pilot, Setup};
 
@@ -48,8 +51,11 @@ fn assert_why(case: &str, pilot: &Pilot, job: &str, state: &str) {
 }
 
 fn compare(case: &str, pilot: &Pilot, job: &str) {
-    let said = pilot.tell(&["why", job]).replace(&*pilot.dir().to_string_lossy(), "DIR");
-    let said = masked(&said);
+    compare_text(case, &pilot.tell(&["why", job]).replace(&*pilot.dir().to_string_lossy(), "DIR"));
+}
+
+fn compare_text(case: &str, said: &str) {
+    let said = masked(said);
     let path = snapshot(case);
     if std::env::var_os("UPDATE_WHY").is_some_and(|value| value == "1") {
         fs::write(&path, &said).unwrap();
@@ -78,18 +84,62 @@ fn the_program_may_not_be_executed() {
 }
 
 #[test]
-fn the_disk_is_full() {
+fn the_user_may_not_be_changed() {
+    let config = r#"{ control: { socket: "/tmp/containerpilot.socket" }, jobs: [
+        { name: "keeper", exec: "sleep 1000" }, { name: "app", exec: "sleep 1000", user: "nobody" }] }"#;
+    let container = Container::start_with(&["--user", "1000:1000"], |setup| {
+        fs::set_permissions(setup.dir(), Permissions::from_mode(0o755)).unwrap();
+        setup.config(config)
+    });
+    let Some(container) = container else { return };
+    container.wait_for_event("app stopped");
+    compare_text("wrong-user", &container.ask(&["why", "app"]));
+}
+
+#[test]
+fn it_was_killed_for_memory() {
+    let config =
+        r#"{ jobs: [{ name: "keeper", exec: "sleep 1000" }, { name: "app", exec: "tail /dev/zero" }] }"#;
+    let Some(container) = Container::start(&["--memory", "64m", "--memory-swap", "64m"], config) else {
+        return;
+    };
+    container.wait_for_event("app stopped");
+    compare_text("killed-for-memory", &container.ask(&["why", "app"]));
+}
+
+#[test]
+fn it_may_not_open_so_many_files() {
     let pilot = start(
-        r#"{ name: "app", exec: ["sh", "-c", "echo data 2>/dev/null >/dev/full || { echo no space left on device; exit 1; }"] }"#,
+        r#"{ name: "app", rlimits: { nofile: 6 },
+             exec: ["sh", "-c", "exec 3</dev/null 4</dev/null; for file in 5 6 7; do eval \"exec $file</dev/null\"; done"] }"#,
     );
+    assert_why("descriptor-limit", &pilot, "app", "complete");
+}
+
+#[test]
+fn nobody_reads_the_log() {
+    let pilot = Setup::new()
+        .config(&format!(r#"{{ jobs: [{KEEPER}, {{ name: "app", exec: "yes" }}] }}"#))
+        .with_unread_output()
+        .start();
+    pilot.eventually("app is held up", || pilot.tell(&["why", "app"]).contains("does not keep up"));
+    compare("log-blocked", &pilot, "app");
+}
+
+#[test]
+fn the_disk_is_full() {
+    let pilot = start(r#"{ name: "app", exec: "cp /proc/self/status /dev/full" }"#);
     assert_why("disk-full", &pilot, "app", "complete");
 }
 
 #[test]
 fn the_port_is_taken() {
-    let pilot = start(
-        r#"{ name: "app", exec: ["sh", "-c", "echo address in use; exit 98"], restarts: 1, backoff: { max: "0s" } }"#,
-    );
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let program = "import socket, sys\\ntry: socket.socket().bind(('127.0.0.1', int(sys.argv[1])))\\nexcept OSError as error: sys.exit(error.strerror)";
+    let port = taken.local_addr().unwrap().port();
+    let pilot = start(&format!(
+        r#"{{ name: "app", exec: ["python3", "-c", "{program}", "{port}"], restarts: 1, backoff: {{ max: "0s" }} }}"#
+    ));
     assert_why("port-taken", &pilot, "app", "complete");
 }
 

@@ -77,9 +77,18 @@ pub fn get_port(port: u16, path: &str, headers: &str) -> Answer {
 }
 
 impl Pilot {
-    /// A connection to the control socket, which is there before the first event.
+    /// Waits until the control socket is there, which is before the first event.
+    fn await_socket(&self) {
+        if self.unread.is_some() {
+            self.eventually("the control socket is there", || UnixStream::connect(self.socket()).is_ok());
+        } else {
+            self.wait_for_event("global startup");
+        }
+    }
+
+    /// A connection to the control socket.
     pub fn connect(&self) -> UnixStream {
-        self.wait_for_event("global startup");
+        self.await_socket();
         connect(&self.socket())
     }
 
@@ -115,7 +124,7 @@ impl Pilot {
 
     /// Runs the program as a client of this one.
     pub fn client(&self, arguments: &[&str]) -> Output {
-        self.wait_for_event("global startup");
+        self.await_socket();
         let mut command = Command::new(super::program());
         command.arg("-config").arg(self.config()).args(arguments).output().unwrap()
     }

@@ -1,13 +1,13 @@
 //! The routes of the control socket.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::web::{Data, Path, Payload, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 
-use super::reply::{Failure, Reply, done, json, kind, object, resource};
+use super::reply::{Failure, Reply, done, json, json_text, kind, make_text, object, resource};
 use super::{AppState, crashes, insight, logs, report, status};
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
 use crate::messages::signal::Signal;
@@ -19,6 +19,9 @@ const COMMAND: &[Method] = &[Method::PUT, Method::POST];
 const QUERY: &[Method] = &[Method::GET];
 /// ContainerPilot answered a ping of any method.
 const PING: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
+
+/// While more than this is to be told to jobs and by them, a request that concerns all of them waits.
+const MOST_QUEUED: usize = 1000;
 
 /// Every route of the control socket.
 pub fn routes(config: &mut ServiceConfig) {
@@ -51,8 +54,12 @@ async fn ping() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
 }
 
-async fn whole_status(state: Data<AppState>) -> HttpResponse {
-    json(StatusCode::OK, &status::whole(&state.board.read(), state.started.elapsed(), SystemTime::now()))
+async fn whole_status(state: Data<AppState>) -> Reply {
+    let (overview, uptime) = (state.board.read().clone(), state.started.elapsed());
+    let text = make_text(overview.jobs.len(), move || {
+        format!("{}\n", status::whole(&overview, uptime, SystemTime::now()))
+    });
+    Ok(json_text(StatusCode::OK, text.await?))
 }
 
 async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
@@ -157,6 +164,10 @@ async fn reload(state: Data<AppState>, request: HttpRequest, payload: Payload) -
 }
 
 async fn set_maintenance(state: Data<AppState>, on: bool) -> Reply {
+    // Every job reports what it has changed. A client cannot ask faster than that is told.
+    while state.queued.get() > MOST_QUEUED {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     let updated = state.pilot.maintenance.send(SetMaintenance(on)).await?;
     Ok(json(StatusCode::OK, &json!({ "updated": updated })))
 }

@@ -13,7 +13,7 @@ use futures_util::stream::{self, Stream};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::connection::{ConnectionState, ConnectionTracker};
+use super::connection::{ConnectionTracker, StreamGuard};
 use super::status::time;
 use crate::messages::event::{Detail, Event};
 
@@ -92,7 +92,7 @@ impl EventLog {
     /// The events after a sequence number, or after now; with `follow`, also those that are still to come.
     pub fn stream(&self, since: Option<u64>, follow: bool) -> EventStream {
         let sent = since.unwrap_or_else(|| self.0.kept.borrow().newest);
-        EventStream { log: self.clone(), sent, follow, tracker: None }
+        EventStream { log: self.clone(), sent, follow, guard: None }
     }
 }
 
@@ -103,16 +103,13 @@ pub struct EventStream {
     /// The sequence number of the last event that was sent.
     sent: u64,
     follow: bool,
-    tracker: Option<ConnectionTracker>,
+    guard: Option<StreamGuard>,
 }
 
 impl EventStream {
     /// The same stream on this connection, which counts as streaming for as long as the stream lasts.
     pub fn over(mut self, tracker: Option<&ConnectionTracker>) -> Self {
-        self.tracker = tracker.cloned();
-        if let Some(tracker) = tracker {
-            tracker.set_state(ConnectionState::Streaming);
-        }
+        self.guard = Some(StreamGuard::new(tracker));
         self
     }
 
@@ -165,14 +162,6 @@ impl EventStream {
     }
 }
 
-impl Drop for EventStream {
-    fn drop(&mut self) {
-        if let Some(tracker) = &self.tracker {
-            tracker.set_state(ConnectionState::Idle);
-        }
-    }
-}
-
 /// An event as clients read it.
 pub fn to_json(event: &Event) -> Value {
     let mut json = json!({
@@ -202,6 +191,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::actors::web_server::connection::ConnectionState;
     use crate::messages::event::{EventCode, EventKey, Source};
     use crate::messages::signal::Signal;
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::AppState;
 use super::event_log::to_json;
 use super::inquiry::Inquire;
-use super::reply::{Failure, Reply, json};
+use super::reply::{Failure, Reply, json, make_text};
 use super::status::{self, time};
 use crate::explain::{Scene, Why, why as explain};
 use crate::graph::{Format, Graph};
@@ -73,6 +73,7 @@ async fn explained(state: Data<AppState>, name: Path<String>, with_output: bool)
         overview: &overview,
         spec: &knowledge.spec,
         awaited: &knowledge.awaited,
+        is_log_full: state.sink.as_ref().is_some_and(|sink| sink.usage().is_stalled),
         now: SystemTime::now(),
     };
     let Some(why) = explain(&scene, &name) else { return Err(Refusal::NoSuchJob(name).into()) };
@@ -128,6 +129,9 @@ pub async fn graph(state: Data<AppState>, request: HttpRequest) -> Reply {
         format = value.ok_or_else(|| Failure::bad_value(wrong()))?;
     }
     let knowledge = state.pilot.inquiry.send(Inquire(None)).await?;
-    let graph = Graph::of(&knowledge.spec).with_status(&state.board.read());
-    Ok(HttpResponse::Ok().content_type(format.content_type()).body(graph.render(format)))
+    let overview = state.board.read().clone();
+    let text = make_text(overview.jobs.len(), move || {
+        Graph::of(&knowledge.spec).with_status(&overview).render(format)
+    });
+    Ok(HttpResponse::Ok().content_type(format.content_type()).body(text.await?))
 }

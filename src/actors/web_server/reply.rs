@@ -16,6 +16,8 @@ use crate::messages::control::Refusal;
 
 /// The largest body that we read.
 const LARGEST_BODY: usize = 1 << 20;
+/// So many jobs are told about within a millisecond.
+const FEW_JOBS: usize = 30;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
@@ -82,7 +84,25 @@ impl From<MailboxError> for Failure {
 
 /// A response in JSON.
 pub fn json(status: StatusCode, value: &Value) -> HttpResponse {
-    HttpResponse::build(status).content_type("application/json").body(format!("{value}\n"))
+    json_text(status, format!("{value}\n"))
+}
+
+/// The same, if the text is there already.
+pub fn json_text(status: StatusCode, text: String) -> HttpResponse {
+    HttpResponse::build(status).content_type("application/json").body(text)
+}
+
+/// Makes the text of a response. One about many jobs takes milliseconds, and is made on another thread, so that nobody else
+/// waits for it; that thread ends when it has been idle for 10 s.
+pub async fn make_text(
+    jobs: usize,
+    make: impl FnOnce() -> String + Send + 'static,
+) -> Result<String, Failure> {
+    if jobs <= FEW_JOBS {
+        return Ok(make());
+    }
+    let made = tokio::task::spawn_blocking(make).await;
+    made.map_err(|_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the response could not be made"))
 }
 
 /// The response to a command that was carried out.

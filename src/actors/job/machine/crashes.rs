@@ -58,13 +58,15 @@ impl State {
             return None;
         }
         let stop = self.stop_reason.filter(|_| phase.is_stopping()).map(StopReason::text);
-        let asked = if phase == Phase::TimedOut { Some("its time was over") } else { stop };
+        let over =
+            if self.kill == Some(Kill::NotReady) { "it was not ready in time" } else { "its time was over" };
+        let asked = if phase == Phase::TimedOut { Some(over) } else { stop };
         let ours = |rule: &str| format!("containerpilot: {rule}");
         let ExitStatus::Signal { signal, .. } = ended.status else { return asked.map(ours) };
         let rule = if self.kill == Some(Kill::Watchdog) && matches!(signal, Signal::ABRT | Signal::KILL) {
             Some("its watchdog heard nothing")
         } else if signal == Signal::KILL && self.kill.is_some() {
-            asked.or(Some("its time was over"))
+            asked.or(Some(over))
         } else if self.signalled == Some(signal) {
             Some("the signal was asked for by hand")
         } else {

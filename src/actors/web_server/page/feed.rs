@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::graph::graph;
-use crate::actors::web_server::connection::{ConnectionState, ConnectionTracker};
+use crate::actors::web_server::connection::{ConnectionTracker, StreamGuard};
 use crate::actors::web_server::event_log::EventStream;
 use crate::actors::web_server::status;
 use crate::config::spec::{PageSpec, Spec};
@@ -151,7 +151,7 @@ impl Feed {
             return None;
         }
         self.0.clients.set(clients + 1);
-        Some(FeedStream { feed: self.clone(), board, events, sent: 0, tracker: None })
+        Some(FeedStream { feed: self.clone(), board, events, sent: 0, guard: None })
     }
 
     fn look(&self, board: &Board) {
@@ -173,16 +173,13 @@ pub struct FeedStream {
     events: EventStream,
     /// The number of the last change that was sent.
     sent: u64,
-    tracker: Option<ConnectionTracker>,
+    guard: Option<StreamGuard>,
 }
 
 impl FeedStream {
     /// The same stream on this connection, which counts as streaming for as long as the stream lasts.
     pub fn over(mut self, tracker: Option<&ConnectionTracker>) -> Self {
-        self.tracker = tracker.cloned();
-        if let Some(tracker) = tracker {
-            tracker.set_state(ConnectionState::Streaming);
-        }
+        self.guard = Some(StreamGuard::new(tracker));
         self
     }
 
@@ -244,9 +241,6 @@ impl Drop for FeedStream {
         self.feed.0.clients.set(left);
         if left == 0 {
             self.feed.0.shown.borrow_mut().forget();
-        }
-        if let Some(tracker) = &self.tracker {
-            tracker.set_state(ConnectionState::Idle);
         }
     }
 }
