@@ -74,6 +74,15 @@ impl NotifySocket {
             Err(error) => Err(error),
         }
     }
+
+    /// The next message, if there is one, also if the event loop has not noticed it yet.
+    pub fn receive_unnoticed(&self) -> io::Result<Option<Datagram>> {
+        match receive(self.socket.as_raw_fd()) {
+            Ok(datagram) => Ok(Some(datagram)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 fn random_number() -> u64 {
@@ -127,6 +136,15 @@ mod tests {
         let datagram = socket.receive().unwrap().unwrap();
         assert_eq!(datagram.sender.map(Pid::number), i32::try_from(std::process::id()).ok());
         assert_eq!((datagram.text.as_slice(), datagram.descriptors.len()), (&b"FDSTORE=1"[..], 2));
+    }
+
+    #[tokio::test]
+    async fn what_a_process_says_just_before_its_end_is_heard() {
+        let socket = NotifySocket::open().unwrap();
+        assert!(socket.receive().unwrap().is_none());
+        send(socket.address(), b"READY=1", &[]);
+        assert_eq!(socket.receive_unnoticed().unwrap().unwrap().text, b"READY=1");
+        assert!(socket.receive_unnoticed().unwrap().is_none());
     }
 
     #[tokio::test]

@@ -15,8 +15,15 @@ use tokio::io::unix::AsyncFd;
 
 use crate::messages::moment::{ClockReading, WallTime};
 
+#[cfg(test)]
+pub mod simulated;
+
 /// What the clocks say now. `chance` is a random number in 0..1.
 pub fn read(chance: f64) -> ClockReading {
+    #[cfg(test)]
+    if let Some(reading) = simulated::read(chance) {
+        return reading;
+    }
     let wall = match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => milliseconds(since),
         Err(before) => -milliseconds(before.duration()),
@@ -43,7 +50,11 @@ fn milliseconds(duration: Duration) -> i64 {
 
 /// A timer of the kernel: timerfd(2) on CLOCK_REALTIME.
 #[derive(Debug)]
-pub struct WallTimer(AsyncFd<Timer>);
+pub struct WallTimer {
+    timer: AsyncFd<Timer>,
+    #[cfg(test)]
+    simulated: std::cell::Cell<Option<simulated::Alarm>>,
+}
 
 /// tokio wants the number of the descriptor.
 #[derive(Debug)]
@@ -61,21 +72,32 @@ impl WallTimer {
         let timer =
             TimerFd::new(ClockId::CLOCK_REALTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         // SAFETY: the timer owns its descriptor, and nothing closes or replaces it while it lives.
-        Ok(Self(unsafe { AsyncFd::register_with_interest(Timer(timer), Interest::READABLE) }?))
+        let timer = unsafe { AsyncFd::register_with_interest(Timer(timer), Interest::READABLE) }?;
+        Ok(Self {
+            timer,
+            #[cfg(test)]
+            simulated: std::cell::Cell::default(),
+        })
     }
 
     /// Sets it to a time, in place of any other.
     pub fn set(&self, at: WallTime) -> io::Result<()> {
+        #[cfg(test)]
+        self.simulated.set(simulated::Alarm::new(at));
         // Zero would turn it off; a time that is over makes it elapse at once.
         let at = Duration::from_millis(u64::try_from(at.milliseconds()).unwrap_or(0).max(1));
         let flags = TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
-        Ok(self.0.get_ref().0.set(Expiration::OneShot(TimeSpec::from_duration(at)), flags)?)
+        Ok(self.timer.get_ref().0.set(Expiration::OneShot(TimeSpec::from_duration(at)), flags)?)
     }
 
     /// Waits until it is that time, or until somebody sets the clock or the machine wakes from sleep.
     pub async fn wait(&self) {
-        while let Ok(mut ready) = self.0.readable().await {
-            match self.0.get_ref().0.wait() {
+        #[cfg(test)]
+        if let Some(alarm) = self.simulated.get() {
+            return alarm.wait().await;
+        }
+        while let Ok(mut ready) = self.timer.readable().await {
+            match self.timer.get_ref().0.wait() {
                 Err(Errno::EAGAIN) => ready.clear_ready(),
                 // ECANCELED, which tells of a clock that was set, is no error here.
                 Ok(()) | Err(_) => return,

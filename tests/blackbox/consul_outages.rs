@@ -304,8 +304,8 @@ fn a_service_that_somebody_deregistered_is_registered_at_the_next_heartbeat() {
     let id = format!("app-{}", nix::unistd::gethostname().unwrap().to_string_lossy());
     consul.put(&format!("/v1/agent/service/deregister/{id}"), "");
     let began = Instant::now();
-    consul.wait_for_absence("app");
-    consul.wait_for_status("app", "passing");
+    // The agent itself knows at once; the catalogue, which others ask, may be a moment behind.
+    consul.eventually("it is registered again", || consul.get("/v1/agent/services")[&id].is_object());
     assert!(began.elapsed() < 2 * HEARTBEAT, "back after {:?}", began.elapsed());
     assert_eq!(troubles(&pilot), 0, "that is no outage");
 }

@@ -178,7 +178,7 @@ fn a_process_that_left_its_group_ends_with_its_job() {
     for deaf in ["", "trap '' TERM;"] {
         let script = format!(
             "mkfifo {{dir}}/left; setsid sh -c \\\"{deaf} echo \\\\$\\\\$ > {{dir}}/far; echo > {{dir}}/left; \
-             exec sleep 1000\\\" & read _ < {{dir}}/left"
+             sleep 1000; :\\\" & read _ < {{dir}}/left"
         );
         let config = format!(
             r#"{{ jobs: [

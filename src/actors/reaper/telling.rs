@@ -174,7 +174,8 @@ impl Reaper {
         };
         let heard = fut::wrap_future(wait).map(move |is_open, reaper: &mut Self, ctx| {
             if is_open {
-                let is_full = reaper.read_messages(execution, MESSAGES_PER_TURN) == MESSAGES_PER_TURN;
+                let is_full = reaper.read_messages(execution, MESSAGES_PER_TURN, NotifySocket::receive)
+                    == MESSAGES_PER_TURN;
                 reaper.await_message(execution, if is_full { PAUSE } else { Duration::ZERO }, ctx);
             }
         });
@@ -183,7 +184,7 @@ impl Reaper {
 
     /// Hears what a process said before it ended, while it is a zombie: then the kernel still knows its group.
     pub(super) fn hear_the_last(&mut self, execution: ExecutionId) {
-        self.read_messages(execution, MOST_LEFT);
+        self.read_messages(execution, MOST_LEFT, NotifySocket::receive_unnoticed);
         let is_ready = self.handles.get_mut(&execution).is_some_and(|handles| handles.ways.has_newline());
         if is_ready {
             self.tell_ready(execution);
@@ -201,14 +202,19 @@ impl Reaper {
     }
 
     /// Reads at most so many messages; how many there were. Of equal ones in a row, the job is told one.
-    fn read_messages(&mut self, execution: ExecutionId, most: usize) -> usize {
+    fn read_messages(
+        &mut self,
+        execution: ExecutionId,
+        most: usize,
+        receive: fn(&NotifySocket) -> io::Result<Option<Datagram>>,
+    ) -> usize {
         let Some(socket) = self.handles.get(&execution).and_then(|handles| handles.ways.socket.clone())
         else {
             return 0;
         };
         let mut last = None;
         for number in 0..most {
-            let Ok(Some(datagram)) = socket.receive() else { return number };
+            let Ok(Some(datagram)) = receive(&socket) else { return number };
             let Some(message) = self.heard(execution, datagram) else { continue };
             if last.as_ref() != Some(&message) {
                 if let Some(handles) = self.handles.get(&execution) {

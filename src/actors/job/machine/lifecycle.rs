@@ -125,6 +125,8 @@ pub struct State {
     pub withdrawn: bool,
     /// It is queued because its execution ended and it is to be restarted.
     pub is_restart: bool,
+    /// Its backoff delay is over, and it waits for its turn in its group once more: others may have ended meanwhile.
+    pub has_waited: bool,
 }
 
 impl State {
@@ -139,6 +141,7 @@ impl State {
             afterwards: Afterwards::Complete,
             withdrawn: false,
             is_restart: false,
+            has_waited: false,
         }
     }
 }

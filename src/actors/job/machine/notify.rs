@@ -36,6 +36,8 @@ pub(super) struct Told {
     pub watchdog: Option<Duration>,
     /// Its last sign of life; `None` if it is not watched.
     pub last_sign: Option<Moment>,
+    /// It was silent for too long, as we were, and has its time once more.
+    pub is_spared: bool,
 }
 
 impl State {

@@ -22,6 +22,7 @@ use crate::messages::health::Verdict;
 use crate::messages::process::{ExitStatus, Pid};
 
 /// A machine with the least of an engine: it answers what must be answered at once.
+#[derive(Clone)]
 struct Job {
     state: State,
     now: Moment,

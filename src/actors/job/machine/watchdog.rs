@@ -14,6 +14,10 @@ use crate::messages::signal::Signal;
 /// How long a process has to end after SIGABRT, if nothing else is configured.
 const ABORT_LIMIT: Duration = Duration::from_secs(5);
 
+/// A watchdog that elapses so much too late finds that we did not run ourselves: the machine was asleep, the container paused, or
+/// both are very busy. So the process may not have run either.
+const LATE: Duration = Duration::from_millis(100);
+
 impl State {
     /// The longest silence, if the process is watched.
     fn longest_silence(&self) -> Option<Duration> {
@@ -42,6 +46,7 @@ impl State {
         match news.watchdog {
             Some(WatchdogSign::Alive) if self.told.last_sign.is_some() => {
                 self.told.last_sign = Some(self.now);
+                self.told.is_spared = false;
             }
             Some(WatchdogSign::Trigger) if self.can_be_watched() => {
                 self.abort("has triggered its watchdog", list);
@@ -59,8 +64,13 @@ impl State {
         if !self.can_be_watched() {
             return;
         }
-        match self.time_until(last.plus(limit)) {
+        let end = last.plus(limit);
+        match self.time_until(end) {
             Some(rest) => self.set_deadline(Deadline::Watchdog, rest, list),
+            None if self.now.since(end) >= LATE && !self.told.is_spared => {
+                self.told.is_spared = true;
+                self.begin_watchdog(list);
+            }
             None => self.abort(&format!("was silent for longer than its watchdog of {}", text(limit)), list),
         }
     }

@@ -47,13 +47,15 @@ impl State {
         self.groups.iter().map(Group::status).collect()
     }
 
-    /// Takes over the groups of the configuration in force. One of which no member is in `started` goes on as it was.
+    /// Takes over the groups of the configuration in force. One with the same members, none of which is in `started`, goes on as
+    /// it was.
     pub(super) fn change_groups(&mut self, started: &BTreeSet<&str>) {
         let old = std::mem::take(&mut self.groups);
         let members = &self.members;
         let change = |spec: &Arc<GroupSpec>| {
             let is_new = spec.jobs.iter().any(|job| started.contains(&**job));
-            let same = old.iter().find(|group| group.spec().name == spec.name && !is_new);
+            let is_same = |group: &&Group| group.spec().name == spec.name && group.spec().jobs == spec.jobs;
+            let same = old.iter().find(is_same).filter(|_| !is_new);
             match same {
                 Some(group) => {
                     let mut group = group.clone();

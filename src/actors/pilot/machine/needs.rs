@@ -39,8 +39,13 @@ impl<'a> Names<'a> {
     /// The jobs that a job uses itself.
     fn used_by(&self, job: &'a Member) -> Vec<&'a Arc<str>> {
         let members = job.awaited_groups().filter_map(|group| self.groups.get(group)).flatten().copied();
+        let ends = [EventCode::Stopping, EventCode::Stopped, EventCode::ExitSuccess, EventCode::ExitFailed];
+        let awaits_end =
+            |name: &Arc<str>| ends.iter().any(|code| job.awaits(*code).any(|other| other == name));
         let before = job.spec.group.iter().flat_map(|place| &place.after);
-        job.awaits_service().chain(before).chain(members).collect()
+        let used = job.awaits_service().chain(before).chain(members);
+        // What a job waits for the end of cannot outlive it.
+        used.filter(|name| !awaits_end(name)).collect()
     }
 }
 
@@ -64,7 +69,7 @@ fn needs_of(job: &Member, names: &Names<'_>) -> Vec<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::spec::{CommandLine, JobSpec, Trigger};
+    use crate::config::spec::{CommandLine, GroupPlace, JobSpec, Trigger};
     use crate::messages::event::{EventKey, Source};
 
     fn job(name: &str, waits: &[(&str, EventCode)]) -> Member {
@@ -76,6 +81,12 @@ mod tests {
         let mut spec = JobSpec::new(Arc::from(name), Some(command));
         spec.when.trigger = Trigger::All(waits.iter().map(key).collect());
         Member::new(Arc::new(spec), 0)
+    }
+
+    fn in_group(job: &Member, after: &[&str]) -> Member {
+        let after = after.iter().map(|name| Arc::from(*name)).collect();
+        let place = GroupPlace { group: Arc::from("g"), after };
+        Member::new(Arc::new(JobSpec { group: Some(place), ..(*job.spec).clone() }), 0)
     }
 
     fn resolved(mut jobs: Vec<Member>) -> Vec<String> {
@@ -112,6 +123,26 @@ mod tests {
             job("alarm", &[("backup", EventCode::ExitFailed)]),
         ];
         assert_eq!(resolved(jobs), ["db: ", "backup: db", "alarm: "]);
+    }
+
+    #[test]
+    fn who_waits_for_the_end_of_one_before_it_in_its_group_does_not_need_that_one() {
+        let jobs = vec![
+            job("db", &[]),
+            in_group(&job("app", &[]), &["db"]),
+            in_group(&job("cleanup", &[("app", EventCode::Stopped)]), &["db", "app"]),
+        ];
+        assert_eq!(resolved(jobs), ["db: ", "app: db", "cleanup: db"]);
+    }
+
+    #[test]
+    fn who_also_waits_for_the_end_of_a_job_does_not_need_it() {
+        let jobs = vec![
+            job("db", &[]),
+            job("app", &[("db", EventCode::Healthy)]),
+            job("tidy", &[("app", EventCode::Healthy), ("app", EventCode::Stopped)]),
+        ];
+        assert_eq!(resolved(jobs), ["db: ", "app: db", "tidy: "]);
     }
 
     #[test]

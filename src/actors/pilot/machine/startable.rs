@@ -107,10 +107,19 @@ impl<'a> Search<'a> {
                 true
             }
             (Source::Job(name), code) => self.can_emit(name, code),
+            (Source::Group(name), EventCode::Stopped)
+                if !job.is_in_group(name) && self.is_of_one_ending(name) =>
+            {
+                true
+            }
             (Source::Group(name), code) => self.group_can_emit(name, code),
             // Checks are tried for as long as the job's health can become known.
             (Source::Check(name), _) => self.can_emit(name, EventCode::Healthy),
         }
+    }
+
+    fn is_of_one_ending(&self, group: &str) -> bool {
+        self.jobs.iter().any(|job| job.is_in_group(group) && self.ending.contains(&**job.name()))
     }
 
     /// Whether a group can still publish an event: if one of its members lives; to be ready, every one has to, or must have
@@ -223,6 +232,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
+    use crate::config::spec::{GroupPlace, JobSpec};
+
     use super::super::tests::{checked, coprocess, event};
 
     const OPEN: Outside = Outside { shutdown: true, world: true, coprocesses: true };
@@ -276,6 +287,17 @@ mod tests {
         assert_eq!(lost(&jobs, OPEN), [1, 2]);
         let over = |job: &Member| Member { phase: Phase::Complete, ..job.clone() };
         assert_eq!(lost(&[jobs[0].clone(), over(&jobs[1]), over(&jobs[2])], OPEN), [0]);
+    }
+
+    #[test]
+    fn who_waits_for_the_end_of_a_group_is_not_given_up_with_its_last_member() {
+        let stopped = EventKey { code: EventCode::Stopped, source: Source::Group(Arc::from("g")) };
+        let last = job("last", Phase::Waiting, Missing::AnyOf(vec![stopped]));
+        let mut member = waits("a", "gone", EventCode::ExitSuccess);
+        let place = GroupPlace { group: Arc::from("g"), after: vec![] };
+        member.spec = Arc::new(JobSpec { group: Some(place), ..(*member.spec).clone() });
+        assert_eq!(lost(&[last.clone(), member.clone()], OPEN), [1]);
+        assert_eq!(lost(&[last, Member { phase: Phase::Complete, ..member }], OPEN), [0]);
     }
 
     #[test]

@@ -8,12 +8,16 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::story::{
-    AtTerm, Flow, KEY, Life, Manner, Mood, Offspring, Operation, Place, Program, SERVICE, Start, Step, Story,
+    AtTerm, Flow, KEY, Life, Manner, Mood, Offspring, Operation, Place, Program, SERVICE, Says, Start, Step,
+    Story,
 };
 use crate::actors::tests::health::exec_check;
+use crate::config::schedule::CronSpec;
+use crate::config::schedule::cron::Pattern;
+use crate::config::schedule::zone::Zone;
 use crate::config::spec::{
-    AdvertiseSpec, CommandLine, InitialStatus, JobKind, JobSpec, Limit, ReadyBy, ReadySpec, StopBudget,
-    Trigger, WatchSpec, WatchTarget,
+    AdvertiseSpec, CommandLine, EndOfRun, GroupSpec, InitialStatus, JobKind, JobSpec, Limit, OnExhausted,
+    OnUnhealthy, ReadyBy, ReadySpec, RestartOn, StopBudget, Strategy, Trigger, WatchSpec, WatchTarget,
 };
 use crate::messages::control::JobOrder;
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -23,6 +27,11 @@ use crate::messages::signal::Signal;
 const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 /// The errors of a start that the kernel is short of something.
 const SHORTAGES: [i32; 4] = [libc::EAGAIN, libc::ENOMEM, libc::EMFILE, libc::E2BIG];
+
+/// The name of the group, if there is one.
+const GROUP: &str = "g";
+/// Ten seconds before the clocks of Berlin change, in spring and in autumn 2027, in milliseconds since 1970.
+const CLOCK_CHANGES: [i64; 2] = [1_806_195_590_000, 1_824_944_390_000];
 
 struct Dice(Rng);
 
@@ -66,7 +75,8 @@ pub fn story(seed: u64) -> Story {
     }
     let steps = (0..dice.0.usize(0..14)).map(|_| dice.step(&program)).collect();
     let second_signal = dice.one_in(3).then(|| dice.0.u64(0..1500));
-    Story { seed, pids: dice.0.i32(120..400), program, manners, steps, second_signal }
+    let wall = dice.pick(&CLOCK_CHANGES) + dice.0.i64(0..1000);
+    Story { seed, pids: dice.0.i32(120..400), program, wall, manners, steps, second_signal }
 }
 
 impl Dice {
@@ -77,7 +87,27 @@ impl Dice {
             _ => StopBudget::Within(self.ms(500..5000)),
         };
         let watches = if has_consul { self.watches() } else { vec![] };
-        Program { jobs, watches, has_consul, budget }
+        let groups = if self.one_in(3) { vec![self.group(number)] } else { vec![] };
+        let mut program = Program { jobs, groups, watches, has_consul, budget };
+        program.settle_groups();
+        program
+    }
+
+    /// A group of some of the jobs, in another order now and then.
+    fn group(&mut self, number: usize) -> GroupSpec {
+        let mut jobs: Vec<Arc<str>> = NAMES[..number].iter().map(|name| Arc::from(*name)).collect();
+        if self.one_in(4) {
+            self.0.shuffle(&mut jobs);
+        }
+        jobs.retain(|_| !self.one_in(4));
+        GroupSpec {
+            name: Arc::from(GROUP),
+            jobs,
+            strategy: self.pick(&[Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne]),
+            limit: self.pick(&[Limit::Finite(0), Limit::Finite(3), Limit::Finite(10), Limit::Unlimited]),
+            per: self.ms(1000..30_000),
+            on_exhausted: self.pick(&[OnExhausted::Shutdown, OnExhausted::Stop]),
+        }
     }
 
     fn watches(&mut self) -> Vec<WatchSpec> {
@@ -113,6 +143,9 @@ impl Dice {
             job.restarts = Limit::Finite(1);
         }
         job.timeout = self.one_in(5).then(|| self.ms(20..1500));
+        if !job.when.trigger.is_periodic() {
+            self.add_restart_rule(&mut job);
+        }
         if let (Trigger::Interval(interval), None) = (&job.when.trigger, job.timeout) {
             job.timeout = Some(*interval);
         }
@@ -129,19 +162,43 @@ impl Dice {
         }
         self.add_checks(&mut job);
         self.add_readiness(&mut job);
+        if !job.health.is_empty() {
+            let nothing = OnUnhealthy::Nothing;
+            let all = [nothing, nothing, nothing, nothing, OnUnhealthy::Restart, OnUnhealthy::Shutdown];
+            job.on_unhealthy = self.pick(&all);
+        }
         if has_consul && !job.health.is_empty() && !self.one_in(3) {
             job.advertise = Some(self.advertisement(index));
             if self.one_in(10) {
                 (job.exec, job.ready, job.watchdog) = (None, ReadySpec::default(), None);
+                job.on_unhealthy = OnUnhealthy::Nothing;
             }
         }
         job
     }
 
-    /// The first line that a process prints makes it ready; nobody gives signs of life.
+    /// Which ends are a success, and which are followed by a restart.
+    fn add_restart_rule(&mut self, job: &mut JobSpec) {
+        let ends = [EndOfRun::Code(1), EndOfRun::Code(2), EndOfRun::Signal(Signal::QUIT)];
+        if self.one_in(4) {
+            job.success.push(self.pick(&ends));
+        }
+        if self.one_in(4) {
+            let on = [RestartOn::Always, RestartOn::Failure, RestartOn::Failure, RestartOn::Success];
+            job.restart_rule.on = self.pick(&on);
+            job.restart_rule.except = if self.one_in(3) { vec![self.pick(&ends)] } else { vec![] };
+        }
+        if matches!(job.restarts, Limit::Finite(1..)) && self.one_in(3) {
+            job.restart_rule.per = Some(self.ms(100..4000));
+        }
+    }
+
+    /// The first line that a process prints makes it ready, or what it tells.
     fn add_readiness(&mut self, job: &mut JobSpec) {
         if self.one_in(5) {
-            job.ready.by = (!job.raw_output).then(|| ReadyBy::Log("~".to_owned()));
+            let by_log = ReadyBy::Log("~".to_owned());
+            let by_log = if job.raw_output { None } else { Some(by_log) };
+            job.ready.by = if self.one_in(2) { Some(ReadyBy::Notify) } else { by_log };
             job.ready.timeout = self.one_in(2).then(|| self.ms(20..2000));
         }
         job.watchdog = self.one_in(12).then(|| self.ms(20..2000));
@@ -181,13 +238,26 @@ impl Dice {
             let length = dice.0.usize(1..4);
             (0..length).map(|_| dice.key(index, number, has_consul)).collect()
         };
-        match self.weighted(&[5, 6, 3, 2, 2, 2]) {
+        match self.weighted(&[5, 6, 3, 2, 2, 2, 1]) {
             0 => Trigger::Once(global(EventCode::Startup)),
             1 => Trigger::Once(self.key(index, number, has_consul)),
             2 => Trigger::Each(self.key(index, number, has_consul)),
             3 => Trigger::All(keys(self)),
             4 => Trigger::Any(keys(self)),
-            _ => Trigger::Interval(self.ms(150..2500)),
+            5 => Trigger::Interval(self.ms(150..2500)),
+            _ => Trigger::Cron(Arc::new(self.schedule())),
+        }
+    }
+
+    fn schedule(&mut self) -> CronSpec {
+        let text = self.pick(&["* * * * * *", "*/2 * * * * *", "*/5 * * * * *", "0 * * * * *", "0 3 * * *"]);
+        let zone = self.pick(&["UTC", "Europe/Berlin"]);
+        CronSpec {
+            text: text.to_owned(),
+            pattern: Pattern::parse(text).expect("a schedule"),
+            zone: Zone::named(zone).expect("a zone"),
+            jitter: Duration::ZERO,
+            catch_up: self.one_in(2),
         }
     }
 
@@ -214,7 +284,7 @@ impl Dice {
         // Mostly of an earlier job, so that chains form and few jobs wait for each other.
         let other = if self.one_in(5) { self.0.usize(0..number) } else { self.0.usize(0..=index) };
         let name: Arc<str> = Arc::from(NAMES[other]);
-        match self.weighted(&[20, 2, 1, 1, if has_consul { 3 } else { 0 }]) {
+        match self.weighted(&[20, 2, 1, 1, if has_consul { 3 } else { 0 }, 1]) {
             0 => EventKey { code: self.pick(&codes), source: Source::Job(name) },
             1 => global(self.pick(&[
                 EventCode::Shutdown,
@@ -229,9 +299,14 @@ impl Dice {
                 let code = self.pick(&[EventCode::ExitSuccess, EventCode::ExitFailed]);
                 EventKey { code, source: Source::Check(name) }
             }
-            _ => {
+            4 => {
                 let code = self.pick(&[EventCode::Healthy, EventCode::Unhealthy, EventCode::Changed]);
                 EventKey { code, source: Source::Watch(Arc::from(self.pick(&["service", "key"]))) }
+            }
+            // Startup instead, if there is no group.
+            _ => {
+                let codes = [EventCode::Ready, EventCode::Healthy, EventCode::ExitFailed, EventCode::Stopped];
+                EventKey { code: self.pick(&codes), source: Source::Group(Arc::from(GROUP)) }
             }
         }
     }
@@ -289,7 +364,23 @@ impl Dice {
             lines: if self.one_in(3) { self.0.u8(1..30) } else { 0 },
             offspring: (0..number).map(|_| self.offspring()).collect(),
             stops_itself: self.one_in(25).then(|| self.time()),
+            notices: self.notices(),
+            signs: self.one_in(3).then(|| self.0.u64(50..1000)),
         }
+    }
+
+    /// Most that can tell something tell that they are ready.
+    fn notices(&mut self) -> Vec<(u64, Says)> {
+        let mut notices = vec![];
+        if !self.one_in(4) {
+            notices.push((self.time(), Says::Ready));
+        }
+        while self.one_in(4) {
+            let time = Says::NeedsTime(self.0.u64(10..3000));
+            let says = [Says::Ready, Says::Lives, Says::Stops, Says::Reloads, Says::Nonsense, time];
+            notices.push((self.time(), self.pick(&says)));
+        }
+        notices
     }
 
     fn offspring(&mut self) -> Offspring {
@@ -325,10 +416,14 @@ impl Dice {
 
     fn operation(&mut self, program: &Program) -> Operation {
         let name = |dice: &mut Self| program.jobs[dice.0.usize(0..program.jobs.len())].name.to_string();
+        let target = |dice: &mut Self| match program.groups.first() {
+            Some(group) if dice.one_in(4) => format!("group.{}", group.name),
+            Some(_) | None => name(dice),
+        };
         let consul = if program.has_consul { 1 } else { 0 };
-        let weights = [10, 3, 1, 4, 1, 3, 4, 5, 2, 6 * consul, 2 * consul, 3 * consul, 2 * consul, 3, 1];
+        let weights = [10, 3, 1, 4, 1, 3, 4, 5, 2, 6 * consul, 2 * consul, 3 * consul, 2 * consul, 3, 1, 1];
         match self.weighted(&weights) {
-            0 => Operation::Order(name(self), self.order()),
+            0 => Operation::Order(target(self), self.order()),
             1 => Operation::Maintain(self.0.bool()),
             2 => Operation::Environ(self.0.u32(1..1000)),
             3 => Operation::Reload { program: Box::new(self.changed(program)), restart_all: self.one_in(6) },
@@ -343,8 +438,14 @@ impl Dice {
             11 => Operation::Instances(self.0.u8(0..3)),
             12 => Operation::Key(self.0.bool().then(|| self.0.u8(0..4))),
             13 => Operation::Log(self.pick(&[Flow::Flows, Flow::Blocks, Flow::Fails])),
-            _ => Operation::Suspend(self.0.u64(1..8000)),
+            14 => Operation::Suspend(self.0.u64(1..8000)),
+            _ => Operation::SetClock(self.clock_change()),
         }
+    }
+
+    /// Mostly by a few seconds, as a time server does; sometimes by days, as for a clock that was wrong.
+    fn clock_change(&mut self) -> i64 {
+        if self.one_in(4) { self.0.i64(-400_000_000..400_000_000) } else { self.0.i64(-10_000..10_000) }
     }
 
     fn order(&mut self) -> JobOrder {
@@ -385,6 +486,10 @@ impl Dice {
             };
             next.jobs.push(job);
         }
+        if self.one_in(6) {
+            next.groups = if next.groups.is_empty() { vec![self.group(number)] } else { vec![] };
+        }
+        next.settle_groups();
         next
     }
 }

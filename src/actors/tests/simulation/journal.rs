@@ -35,6 +35,8 @@ struct Inner {
     began: Instant,
     /// Time that passed while the machine slept.
     asleep: Duration,
+    /// When it last woke.
+    woke: Option<Instant>,
     entries: Vec<Entry>,
     broken: Option<Broken>,
 }
@@ -42,7 +44,7 @@ struct Inner {
 impl Journal {
     pub fn new() -> Self {
         let (began, asleep) = (Instant::now(), Duration::ZERO);
-        Self(Rc::new(RefCell::new(Inner { began, asleep, entries: vec![], broken: None })))
+        Self(Rc::new(RefCell::new(Inner { began, asleep, woke: None, entries: vec![], broken: None })))
     }
 
     pub fn note(&self, text: impl Into<String>) {
@@ -70,8 +72,16 @@ impl Journal {
         inner.began.elapsed() - inner.asleep
     }
 
+    /// The machine is about to sleep for this time.
     pub fn slept(&self, time: Duration) {
-        self.0.borrow_mut().asleep += time;
+        let mut inner = self.0.borrow_mut();
+        inner.asleep += time;
+        inner.woke = Some(Instant::now() + time);
+    }
+
+    /// Whether it has just woken: what is seen now may have been decided before it slept.
+    pub fn is_awakening(&self) -> bool {
+        self.0.borrow().woke == Some(Instant::now())
     }
 
     pub fn take(&self) -> (Vec<Entry>, Option<Broken>) {

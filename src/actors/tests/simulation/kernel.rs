@@ -15,11 +15,12 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::journal::Journal;
-use super::story::{AtTerm, Life, Manner, Place, Start};
+use super::story::{AtTerm, Life, Manner, Place, Says, Start};
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
 use crate::process::{Launch, Output, Pipes, Progress, SpawnError, SpawnOutcome, Spawned, Spawning};
 
+mod notices;
 mod seam;
 
 const FIRST_PID: i32 = 100;
@@ -48,6 +49,8 @@ pub struct Process {
     postponed: Vec<Happening>,
     output: Option<Rc<[OwnedFd; 2]>>,
     start: Option<(Launch, oneshot::Sender<SpawnOutcome>, Option<Pipes>)>,
+    /// The address of its socket for systemd's protocol.
+    notify: Option<String>,
     /// Lines that it has printed.
     pub printed: u32,
 }
@@ -89,6 +92,8 @@ enum Happening {
     Fork(u64, usize),
     Stop(u64),
     End(u64, ExitStatus),
+    /// A process tells something, again and again if the flag is set.
+    Notify(u64, Says, bool),
 }
 
 struct Search {
@@ -111,6 +116,10 @@ pub trait Observer {
     fn checked(&self, check: &str, passed: bool);
     /// We sent a signal to the main process of a job, which lives.
     fn signalled(&self, job: &str, signal: Signal);
+    /// We sent a signal to the main process of a job, which has just ended.
+    fn signalled_too_late(&self, execution: u64);
+    /// The main process of a job tells something by systemd's protocol.
+    fn notified(&self, job: &str, says: Says);
     /// A process has written a line.
     fn printed(&self, execution: u64, line: &str);
 }
@@ -138,6 +147,8 @@ struct World {
     waker: Option<Waker>,
     has_news: bool,
     memory_kills: u64,
+    /// The group of the process that was the last to tell something, and when.
+    speaker: Option<(Pid, Instant)>,
 }
 
 impl World {
@@ -193,6 +204,7 @@ impl SimulatedKernel {
             waker: None,
             has_news: false,
             memory_kills: 0,
+            speaker: None,
         };
         Self { world: Rc::new(RefCell::new(world)), observer, journal }
     }
@@ -249,7 +261,11 @@ impl SimulatedKernel {
     pub fn is_searched(&self, job: &str) -> bool {
         let is_it = |happening: &Happening| match happening {
             Happening::Found(search) => matches!(&search.owner, Owner::Job(name) if **name == *job),
-            Happening::Executed(_) | Happening::Fork(..) | Happening::Stop(_) | Happening::End(..) => false,
+            Happening::Executed(_)
+            | Happening::Fork(..)
+            | Happening::Stop(_)
+            | Happening::End(..)
+            | Happening::Notify(..) => false,
         };
         self.world.borrow().agenda.values().any(is_it)
     }
@@ -258,7 +274,10 @@ impl SimulatedKernel {
         match happening {
             Happening::Found(search) => self.found(*search),
             Happening::Executed(birth) => self.executed(birth),
-            Happening::Fork(birth, _) | Happening::Stop(birth) | Happening::End(birth, _) => {
+            Happening::Fork(birth, _)
+            | Happening::Stop(birth)
+            | Happening::End(birth, _)
+            | Happening::Notify(birth, ..) => {
                 let mut world = self.world.borrow_mut();
                 let Some(process) = world.get(birth).filter(|process| process.lives()) else { return };
                 if process.state == State::Stopped {
@@ -269,6 +288,7 @@ impl SimulatedKernel {
                     Happening::Fork(_, index) => self.fork(birth, index),
                     Happening::Stop(_) => self.stop(birth),
                     Happening::End(_, status) => self.end(birth, status),
+                    Happening::Notify(_, says, repeats) => self.notify(birth, says, repeats),
                     Happening::Found(_) | Happening::Executed(_) => {}
                 }
             }
@@ -303,6 +323,9 @@ impl SimulatedKernel {
                 (Some(Pipes { stdout: stdout.0, stderr: stderr.0 }), Some(Rc::new([stdout.1, stderr.1])))
             }
         };
+        let environment = launch.whole_environment().ok();
+        let notify = environment.as_ref().and_then(|all| all.get("NOTIFY_SOCKET"));
+        let notify = notify.map(|address| address.to_string_lossy().into_owned());
         let mut world = self.world.borrow_mut();
         world.births += 1;
         let birth = world.births;
@@ -323,6 +346,7 @@ impl SimulatedKernel {
             postponed: vec![],
             output,
             start: Some((launch, sender, pipes)),
+            notify,
             printed: 0,
         });
         birth
@@ -344,6 +368,12 @@ impl SimulatedKernel {
         }
         for (index, offspring) in manner.offspring.iter().enumerate() {
             world.later(offspring.after, Happening::Fork(birth, index));
+        }
+        for (after, says) in &manner.notices {
+            world.later(*after, Happening::Notify(birth, *says, false));
+        }
+        if let Some(period) = manner.signs {
+            world.later(period, Happening::Notify(birth, Says::Lives, true));
         }
         if let Some(after) = manner.stops_itself {
             world.later(after, Happening::Stop(birth));
@@ -384,6 +414,7 @@ impl SimulatedKernel {
             postponed: vec![],
             output: process.output.clone(),
             start: None,
+            notify: None,
             printed: 0,
         };
         self.journal.note(format!("process {} forks {pid} {:?}", process.pid, offspring.place));

@@ -14,19 +14,22 @@ use tokio::time::Instant;
 use super::consul::SimulatedConsul;
 use super::journal::Journal;
 use super::story::Program;
-use crate::config::spec::{JobSpec, Limit, StopBudget, Trigger};
+use crate::config::spec::{JobSpec, Limit, OnUnhealthy, RestartOn, StopBudget, Trigger};
 use crate::messages::control::JobOrder;
 use crate::messages::event::{Event, EventCode, EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
+use crate::messages::moment::WallTime;
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::status::Board;
 
 mod events;
 mod facts;
 mod given_up;
+mod groups;
 mod inspection;
 mod needs;
+mod schedules;
 mod settled;
 
 pub use facts::VARIABLE;
@@ -65,6 +68,8 @@ struct Ledger {
     suspects: Vec<Arc<str>>,
     /// When `shutdown` was published.
     shutdown: Option<Duration>,
+    /// The same on the clock of the program.
+    shutdown_clock: Option<Instant>,
     /// When the first signal asked for the end, on the clock of the program.
     asked_to_end: Option<Instant>,
     /// When a second signal asked for the end.
@@ -84,6 +89,8 @@ struct Ledger {
     maintenance_since: Option<Duration>,
     /// When the log was last full.
     flooded: Duration,
+    /// How often somebody set the clock on the wall.
+    clock_changes: u32,
 }
 
 /// The end of a job's main process.
@@ -94,6 +101,8 @@ struct End {
     pid: Option<Pid>,
     status: ExitStatus,
     at: Duration,
+    /// We have sent it a signal that may have ended it, or were about to.
+    was_signalled: bool,
 }
 
 /// What is known of one job, since it was configured.
@@ -139,6 +148,24 @@ struct Account {
     /// Since when its service is advertised although nothing serves.
     unserved: Option<Duration>,
     idle: Option<Duration>,
+    /// When its last execution ended, and how.
+    ended: Duration,
+    last_end: Option<ExitStatus>,
+    /// We have sent a signal to its present execution that may end it.
+    was_signalled: bool,
+    /// Its present execution has said that it is ready, or that it stops.
+    says_ready: bool,
+    says_stops: bool,
+    /// When an execution last said that it is ready.
+    said_ready: Option<Duration>,
+    /// When its last execution was asked for, on the clock of the program.
+    began: Instant,
+    /// When it last gave a sign of life.
+    last_sign: Instant,
+    /// It has asked for time until then.
+    needs_until: Duration,
+    /// Until then every due time of its schedule had its turn.
+    scheduled: WallTime,
 }
 
 impl Account {
@@ -168,6 +195,17 @@ impl Account {
             phase: None,
             unserved: None,
             idle: None,
+            ended: Duration::ZERO,
+            last_end: None,
+            was_signalled: false,
+            says_ready: false,
+            says_stops: false,
+            said_ready: None,
+            began: Instant::now(),
+            last_sign: Instant::now(),
+            needs_until: Duration::ZERO,
+            // The reply to a reload may be heard some time after it.
+            scheduled: WallTime::from_milliseconds(schedules::wall().milliseconds() - 1000),
             spec,
         };
         if is_new {
@@ -186,8 +224,7 @@ impl Account {
             Trigger::Once(wanted) => is_first && wanted == key,
             Trigger::Each(wanted) => wanted == key,
             Trigger::Any(wanted) => is_first && wanted.contains(key),
-            Trigger::Interval(_) => is_first && *key == startup(),
-            Trigger::Cron(_) => false,
+            Trigger::Interval(_) | Trigger::Cron(_) => is_first && *key == startup(),
             Trigger::All(wanted) => {
                 if wanted.contains(key) && !self.seen.contains(key) {
                     self.seen.push(key.clone());
@@ -195,15 +232,52 @@ impl Account {
                 is_first && wanted.iter().all(|wanted| self.seen.contains(wanted))
             }
         };
+        if fires && matches!(self.spec.when.trigger, Trigger::Cron(_)) {
+            // Its schedule begins.
+            self.scheduled = self.scheduled.max(schedules::wall());
+        }
         self.fired += u32::from(fires);
         self.is_due |= fires;
     }
 
+    /// Whether it may be stopped and started again for other reasons than its own ends.
+    fn is_restarted_by_others(&self) -> bool {
+        self.spec.group.is_some() || self.spec.on_unhealthy == OnUnhealthy::Restart
+    }
+
+    /// Whether its rules may end it before it has had all its restarts.
+    fn is_choosy(&self) -> bool {
+        let rule = &self.spec.restart_rule;
+        rule.on != RestartOn::Always || !rule.except.is_empty()
+    }
+
+    /// Whether it may be restarted after its last end; one that we brought about may count as failed or not.
+    fn may_restart(&self) -> bool {
+        let Some(status) = self.last_end.filter(|_| !self.was_signalled) else { return true };
+        let success = self.spec.success.iter().any(|end| end.is(status));
+        self.spec.restart_rule.allows(status, success)
+    }
+
     /// How often it may be executed, as long as nobody starts it by hand.
     fn most_starts(&self) -> Option<u32> {
+        if self.spec.group.is_some() || self.spec.restart_rule.per.is_some() {
+            return None;
+        }
         let Limit::Finite(restarts) = self.spec.restarts else { return None };
         let triggers = if let Trigger::Each(_) = self.spec.when.trigger { self.fired } else { 1 };
         Some(triggers.saturating_mul(restarts + 1))
+    }
+}
+
+impl Ledger {
+    /// The jobs that an order is about: whoever means a job of a group means the others as well.
+    fn meant_by(&self, target: &str) -> Vec<Arc<str>> {
+        let is_it = |job: &&Arc<str>| ***job == *target;
+        let group = self.program.groups.iter().find(|group| {
+            target.strip_prefix("group.") == Some(&*group.name) || group.jobs.iter().any(|job| is_it(&job))
+        });
+        let alone = || self.jobs.keys().filter(is_it).cloned().collect();
+        group.map_or_else(alone, |group| group.jobs.clone())
     }
 }
 
@@ -224,6 +298,7 @@ impl Rules {
             moment: (Duration::ZERO, vec![]),
             suspects: vec![],
             shutdown: None,
+            shutdown_clock: None,
             asked_to_end: None,
             killed: None,
             is_blurred: false,
@@ -235,6 +310,7 @@ impl Rules {
             lines: HashMap::new(),
             maintenance_since: None,
             flooded: Duration::ZERO,
+            clock_changes: 0,
         };
         Self {
             ledger: Rc::new(RefCell::new(ledger)),
@@ -277,29 +353,35 @@ impl Rules {
         !self.pending.borrow().is_empty()
     }
 
-    /// A client gives an order to a job.
-    pub fn ordering(&self, job: &str) {
-        if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job) {
-            account.orders += 1;
+    /// A client gives an order to a job or group.
+    pub fn ordering(&self, target: &str) {
+        let mut ledger = self.ledger.borrow_mut();
+        for job in ledger.meant_by(target) {
+            if let Some(account) = ledger.jobs.get_mut(&job) {
+                account.orders += 1;
+            }
         }
     }
 
     /// A client has the reply to an order.
-    pub fn ordered(&self, job: &str, order: JobOrder, is_accepted: bool) {
+    pub fn ordered(&self, target: &str, order: JobOrder, is_accepted: bool) {
         let mut ledger = self.ledger.borrow_mut();
+        let meant = ledger.meant_by(target);
         let Ledger { jobs, given_up, .. } = &mut *ledger;
-        let Some(account) = jobs.get_mut(job) else { return };
-        account.orders = account.orders.saturating_sub(1);
-        match order {
-            _ if !is_accepted => {}
-            JobOrder::Start | JobOrder::Restart => {
-                account.by_hand += 1;
-                account.is_told = true;
-                // A job that is complete can be started by hand, and then all can come that could not.
-                given_up.retain(|given_up| given_up.counts_on(job));
+        for job in &meant {
+            let Some(account) = jobs.get_mut(job) else { continue };
+            account.orders = account.orders.saturating_sub(1);
+            match order {
+                _ if !is_accepted => {}
+                JobOrder::Start | JobOrder::Restart => {
+                    account.by_hand += 1;
+                    account.is_told = true;
+                    // A job that is complete can be started by hand, and then all can come that could not.
+                    given_up.retain(|given_up| given_up.counts_on(job));
+                }
+                JobOrder::Stop => account.is_told = true,
+                JobOrder::Signal(_) => {}
             }
-            JobOrder::Stop => account.is_told = true,
-            JobOrder::Signal(_) => {}
         }
     }
 

@@ -23,7 +23,9 @@ use crate::messages::bus::{Interest, Notice, Subscribe};
 use crate::messages::control::{ChangeEnvironment, ControlJob, Reload, SetMaintenance};
 use crate::messages::discovery::WithdrawAll;
 use crate::messages::event::{Event, EventCode, EventKey, Source};
+use crate::messages::moment::WallTime;
 use crate::messages::signal::Signal;
+use crate::process::wall_clock::simulated;
 use crate::process::{Environ, set_seed};
 
 /// The room of the log: a few dozen lines fill it.
@@ -96,6 +98,7 @@ fn bind(address: &str) -> UnixListener {
 }
 
 async fn perform(story: Story) -> Outcome {
+    simulated::begin(WallTime::from_milliseconds(story.wall));
     let journal = Journal::new();
     let consul = SimulatedConsul::new(journal.clone());
     let rules = Rules::new(&story.program, consul.clone(), journal.clone());
@@ -169,6 +172,7 @@ async fn perform(story: Story) -> Outcome {
         Err(_) => journal.break_rule("the program ends", "it goes on and on"),
     }
     RULES.set(None);
+    simulated::end();
     rules.compare(&everything.borrow(), &some.borrow(), &wanted);
     let (trace, broken) = journal.take();
     Outcome { trace, broken }
@@ -306,6 +310,10 @@ impl Scene {
             Operation::ConsulForgets => self.consul.forget(),
             Operation::Instances(number) => self.consul.set_instances(number),
             Operation::Key(value) => self.consul.set_key(value),
+            Operation::SetClock(by) => {
+                self.rules.clock_set_by(by);
+                simulated::set_by(by);
+            }
             Operation::Log(flow) => self.log.borrow_mut().1 = flow,
             Operation::Suspend(milliseconds) => {
                 let time = Duration::from_millis(milliseconds);

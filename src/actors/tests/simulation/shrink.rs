@@ -3,7 +3,7 @@
 use std::mem;
 
 use super::story::{Manner, Operation, Program, Start, Story};
-use crate::config::spec::{JobSpec, Limit, ReadySpec, StopSpec, Trigger};
+use crate::config::spec::{JobSpec, Limit, OnUnhealthy, ReadySpec, RestartRule, StopSpec, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 
 /// The most stories that are tried.
@@ -27,6 +27,11 @@ impl<F: Fn(&Story) -> bool> Search<F> {
     fn pass(&mut self) -> bool {
         let mut helped = self.remove_steps();
         helped |= self.remove_jobs();
+        helped |= self.attempt(|story| {
+            let had = !mem::take(&mut story.program.groups).is_empty();
+            story.program.settle_groups();
+            had
+        });
         for index in 0..self.story.program.jobs.len() {
             for change in JOB_CHANGES {
                 helped |= self.attempt(|story| story.program.jobs.get_mut(index).is_some_and(change));
@@ -120,10 +125,14 @@ fn remove_job(program: &mut Program, name: &str) {
             Trigger::Interval(_) | Trigger::Cron(_) => {}
         }
     }
+    program.settle_groups();
 }
 
 /// Plainer jobs.
-const JOB_CHANGES: [fn(&mut JobSpec) -> bool; 10] = [
+const JOB_CHANGES: [fn(&mut JobSpec) -> bool; 13] = [
+    |job| mem::take(&mut job.restart_rule) != RestartRule::default(),
+    |job| mem::take(&mut job.on_unhealthy) != OnUnhealthy::Nothing,
+    |job| job.success.len() > 1 && job.success.drain(1..).count() > 0,
     |job| mem::take(&mut job.ready) != ReadySpec::default(),
     |job| job.watchdog.take().is_some(),
     |job| !mem::take(&mut job.when.after).is_empty(),
@@ -137,11 +146,13 @@ const JOB_CHANGES: [fn(&mut JobSpec) -> bool; 10] = [
 ];
 
 /// Plainer programs.
-const MANNER_CHANGES: [fn(&mut Manner) -> bool; 6] = [
+const MANNER_CHANGES: [fn(&mut Manner) -> bool; 8] = [
     |manner| mem::replace(manner, Manner::plain()) != Manner::plain(),
     |manner| !mem::take(&mut manner.offspring).is_empty(),
     |manner| manner.offspring.len() > 1 && manner.offspring.pop().is_some(),
     |manner| mem::take(&mut manner.lines) > 0,
     |manner| manner.stops_itself.take().is_some(),
+    |manner| manner.notices.pop().is_some(),
+    |manner| manner.signs.take().is_some(),
     |manner| mem::replace(&mut manner.start, Start::AtOnce) != Start::AtOnce,
 ];

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::config::spec::{
-    ConsulAddress, ConsulSpec, JobKind, JobSpec, LoggingSpec, Spec, StopBudget, TlsSpec, WatchSpec,
+    ConsulAddress, ConsulSpec, GroupPlace, GroupSpec, JobKind, JobSpec, LoggingSpec, Spec, StopBudget,
+    TlsSpec, Trigger, WatchSpec,
 };
 use crate::messages::control::JobOrder;
+use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::process::ExitStatus;
 use crate::messages::signal::Signal;
 
@@ -20,6 +22,8 @@ pub struct Story {
     /// Where it comes from; jitter follows from it.
     pub seed: u64,
     pub program: Program,
+    /// What the clock on the wall shows at the beginning, in milliseconds since 1970.
+    pub wall: i64,
     /// How programs behave, by name; others serve.
     pub manners: BTreeMap<String, Manner>,
     /// How many process numbers there are before the first is given again.
@@ -33,6 +37,7 @@ pub struct Story {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     pub jobs: Vec<JobSpec>,
+    pub groups: Vec<GroupSpec>,
     pub watches: Vec<WatchSpec>,
     pub has_consul: bool,
     pub budget: StopBudget,
@@ -47,7 +52,7 @@ pub struct Step {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Operation {
-    /// A client gives an order to a job.
+    /// A client gives an order to a job, or to a group: `group.NAME`.
     Order(String, JobOrder),
     /// A client enters or leaves maintenance.
     Maintain(bool),
@@ -77,6 +82,8 @@ pub enum Operation {
     Log(Flow),
     /// The whole machine sleeps for so many milliseconds.
     Suspend(u64),
+    /// Somebody sets the clock on the wall by so many milliseconds.
+    SetClock(i64),
 }
 
 /// How a program behaves.
@@ -90,6 +97,10 @@ pub struct Manner {
     pub offspring: Vec<Offspring>,
     /// It stops itself by SIGSTOP after so many milliseconds.
     pub stops_itself: Option<u64>,
+    /// What it tells by systemd's protocol, each after so many milliseconds, if it was given a socket.
+    pub notices: Vec<(u64, Says)>,
+    /// It gives a sign of life every so many milliseconds.
+    pub signs: Option<u64>,
 }
 
 impl Manner {
@@ -102,6 +113,33 @@ impl Manner {
             lines: 0,
             offspring: Vec::new(),
             stops_itself: None,
+            notices: Vec::new(),
+            signs: None,
+        }
+    }
+}
+
+/// What a process tells by systemd's protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Says {
+    Ready,
+    Lives,
+    Stops,
+    Reloads,
+    /// It needs so many milliseconds from now on.
+    NeedsTime(u64),
+    Nonsense,
+}
+
+impl Says {
+    pub fn text(self) -> String {
+        match self {
+            Self::Ready => "READY=1\nSTATUS=serves".to_owned(),
+            Self::Lives => "WATCHDOG=1".to_owned(),
+            Self::Stops => "STOPPING=1".to_owned(),
+            Self::Reloads => "RELOADING=1".to_owned(),
+            Self::NeedsTime(milliseconds) => format!("EXTEND_TIMEOUT_USEC={}", milliseconds * 1000),
+            Self::Nonsense => "\u{1}=READY=1\n\n=".to_owned(),
         }
     }
 }
@@ -217,9 +255,50 @@ impl Program {
             consul: self.has_consul.then(consul),
             logging: LoggingSpec::default(),
             jobs,
+            groups: self.groups.iter().cloned().map(Arc::new).collect(),
             watches: self.watches.clone(),
             stop_timeout: self.budget,
             ..Spec::default()
+        }
+    }
+
+    /// Makes jobs and groups agree, as validation would: a group has jobs that are there and may be in it, each of them knows
+    /// its place, and nobody waits for a group that is not there or that it is in.
+    pub fn settle_groups(&mut self) {
+        let may_be_in_one = |job: &JobSpec| {
+            let is_repeated = matches!(job.when.trigger, Trigger::Each(_)) || job.when.trigger.is_periodic();
+            job.kind == JobKind::Job && job.exec.is_some() && !is_repeated
+        };
+        let jobs = &self.jobs;
+        for group in &mut self.groups {
+            group.jobs.retain(|name| jobs.iter().any(|job| job.name == *name && may_be_in_one(job)));
+        }
+        self.groups.retain(|group| !group.jobs.is_empty());
+        for job in &mut self.jobs {
+            let place = self.groups.iter().find_map(|group| {
+                let index = group.jobs.iter().position(|name| *name == job.name)?;
+                Some(GroupPlace { group: Arc::clone(&group.name), after: group.jobs[..index].to_vec() })
+            });
+            job.group = place;
+            let own = job.group.as_ref().map(|place| &place.group);
+            let can_come = |key: &EventKey| match &key.source {
+                Source::Group(name) => {
+                    own != Some(name) && self.groups.iter().any(|group| group.name == *name)
+                }
+                Source::Global | Source::Job(_) | Source::Watch(_) | Source::Check(_) | Source::Signal(_) => {
+                    true
+                }
+            };
+            let replace = |key: &mut EventKey| {
+                if !can_come(key) {
+                    *key = EventKey { code: EventCode::Startup, source: Source::Global };
+                }
+            };
+            match &mut job.when.trigger {
+                Trigger::Once(key) | Trigger::Each(key) => replace(key),
+                Trigger::All(keys) | Trigger::Any(keys) => keys.iter_mut().for_each(replace),
+                Trigger::Interval(_) | Trigger::Cron(_) => {}
+            }
         }
     }
 }

@@ -28,6 +28,7 @@ pub fn operation(operation: &Operation) -> String {
         Operation::Instances(number) => format!("Consul: {number} instances of the observed service"),
         Operation::Key(value) => format!("Consul: the observed key is {value:?}"),
         Operation::Log(flow) => format!("the log: {flow:?}"),
+        Operation::SetClock(by) => format!("the clock on the wall is set by {by} ms"),
         Operation::Suspend(milliseconds) => format!("the machine sleeps for {milliseconds} ms"),
     }
 }
@@ -55,6 +56,9 @@ pub fn tell(story: &Story, outcome: &Outcome) -> String {
 
 fn program(program: &Program, story: &Story) -> String {
     let mut text = String::new();
+    for group in &program.groups {
+        let _ = writeln!(text, "  {group:?}");
+    }
     for job in &program.jobs {
         let _ = writeln!(text, "  job {}: {}, timeout {:?}", job.name, trigger(job), job.when.timeout);
         let _ = writeln!(
@@ -67,6 +71,11 @@ fn program(program: &Program, story: &Story) -> String {
             job.advertise.is_some(),
             job.essential,
             job.kind,
+        );
+        let _ = writeln!(
+            text,
+            "    success {:?}, {:?}, when unhealthy {:?}, ready {:?}, watchdog {:?}",
+            job.success, job.restart_rule, job.on_unhealthy, job.ready, job.watchdog,
         );
         if let Some(manner) = story.manners.get(&*job.name) {
             let _ = writeln!(text, "    {manner:?}");

@@ -42,7 +42,7 @@ pub(super) fn fresh_budget(policy: &Policy, state: State) -> u32 {
 
 /// Executes the program now.
 pub(super) fn run(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
-    let state = State { pending: false, is_restart: false, ..to(state, Phase::Running) };
+    let state = State { pending: false, is_restart: false, has_waited: false, ..to(state, Phase::Running) };
     if !policy.has_process {
         return (State { process: Process::None, ..state }, actions);
     }

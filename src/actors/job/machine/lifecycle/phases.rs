@@ -122,6 +122,7 @@ pub(super) fn sweeping(policy: &Policy, state: State, input: Input) -> Next {
 /// Its group decides when it runs.
 pub(super) fn queued(policy: &Policy, state: State, input: Input) -> Next {
     match input {
+        Input::TurnCame if state.has_waited => run(policy, state, vec![]),
         Input::TurnCame => run_after_backoff(policy, state, vec![]),
         Input::StopRequested => announce(policy, state, Afterwards::Complete),
         Input::HaltRequested => announce(policy, state, Afterwards::Halt),
@@ -147,8 +148,9 @@ pub(super) fn queued(policy: &Policy, state: State, input: Input) -> Next {
 /// Backoff: the next execution waits.
 pub(super) fn delayed(policy: &Policy, state: State, input: Input) -> Next {
     match input {
-        // In a group, others may have to stop first.
+        // In a group, others may have to stop or to start first.
         Input::RestartRequested if policy.in_group => (queue(state), vec![]),
+        Input::DelayElapsed if policy.in_group => (State { has_waited: true, ..queue(state) }, vec![]),
         Input::DelayElapsed | Input::StartRequested | Input::RestartRequested => run(policy, state, vec![]),
         // The execution that is due anyway answers the trigger, with a fresh restart budget.
         Input::Triggered => (State { restarts: fresh_budget(policy, state), ..state }, vec![]),

@@ -262,6 +262,23 @@ fn a_process_that_is_silent_for_too_long_gets_sigabrt_then_sigkill() {
 }
 
 #[test]
+fn a_process_that_slept_with_the_machine_has_its_time_once_more() {
+    let mut job = Job::running(JobSpec { watchdog: Some(ms(1000)), ..restarting() });
+    job.after(60_000);
+    assert_eq!(job.deadline(Deadline::Watchdog), [Action::StartDeadline(Deadline::Watchdog, ms(1000))]);
+    let mut alive = job.clone();
+    alive.tells(Notification { watchdog: Some(WatchdogSign::Alive), ..nothing() });
+    alive.after(60_000);
+    assert_eq!(alive.deadline(Deadline::Watchdog), [Action::StartDeadline(Deadline::Watchdog, ms(1000))]);
+    for late in [1000, 60_000] {
+        let mut silent = job.clone();
+        silent.after(late);
+        let actions = silent.deadline(Deadline::Watchdog);
+        assert!(actions.contains(&Action::Signal(ExecutionId(1), Signal::ABRT)), "once only");
+    }
+}
+
+#[test]
 fn a_process_can_trigger_change_and_end_its_watchdog() {
     let watched = || Job::running(JobSpec { watchdog: Some(ms(1000)), ..restarting() });
     let trigger = Notification { watchdog: Some(WatchdogSign::Trigger), ..nothing() };

@@ -32,6 +32,13 @@ impl SimulatedKernel {
             let living = all.iter().filter(|process| process.lives() && chosen(process));
             living.map(|it| (it.birth, it.leads().then(|| it.owner.clone()))).collect()
         });
+        let zombies: Vec<u64> = self.look(|all| {
+            let ended = all.iter().filter(|process| !process.lives() && process.leads() && chosen(process));
+            ended.map(|process| process.birth).collect()
+        });
+        if signal != Signal::TERM && signal != Signal::CONT {
+            zombies.into_iter().for_each(|execution| self.observer.signalled_too_late(execution));
+        }
         for (birth, owner) in targets {
             if let Some(Owner::Job(job)) = owner {
                 self.observer.signalled(&job, signal);
@@ -94,7 +101,8 @@ impl Kernel for SimulatedKernel {
     }
 
     fn group_of(&self, process: Pid) -> Option<Pid> {
-        self.look(|all| all.iter().find(|it| it.pid == process).map(|it| it.group))
+        let group = self.look(|all| all.iter().find(|it| it.pid == process).map(|it| it.group));
+        group.or_else(|| self.speaker(process))
     }
 
     fn orphans(&self) -> Vec<Pid> {

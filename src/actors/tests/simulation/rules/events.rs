@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::super::kernel::{Process, SimulatedKernel};
 use super::given_up::GivenUp;
 use super::{Account, Ledger, Rules, needs};
-use crate::config::spec::{Limit, StopBudget, Trigger};
+use crate::config::spec::{Limit, OnUnhealthy, ReadyBy, StopBudget, Trigger};
 use crate::messages::event::{Event, EventCode, Source};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
@@ -26,6 +28,7 @@ impl Rules {
             (Source::Job(name), code) => self.happened_to(name, code, event, kernel),
             (Source::Global, EventCode::Shutdown) => {
                 let now = self.journal.awake();
+                self.ledger.borrow_mut().shutdown_clock = Some(Instant::now());
                 if self.ledger.borrow_mut().shutdown.replace(now).is_some() {
                     self.break_rule("a shutdown begins once", "it began again");
                 }
@@ -90,13 +93,11 @@ impl Rules {
     /// The end of a process is told after it, once, with its status, and after all that it has written.
     fn check_end(&self, name: &str, event: &Event, kernel: &SimulatedKernel) {
         let mut ledger = self.ledger.borrow_mut();
+        let is_known = !ledger.is_blurred && ledger.reloads == 0;
         if let Some(account) = ledger.jobs.get_mut(name) {
             account.ends += 1;
             account.is_ready = false;
             account.phase = None;
-        }
-        if event.key.code == EventCode::ExitSuccess && event.detail.status != Some(0) {
-            self.break_rule("only status 0 is a success", format!("{name}: {:?}", event.detail.status));
         }
         // A process that did not become its program is told without its number.
         let Some(pid) = event.detail.pid else {
@@ -105,6 +106,13 @@ impl Rules {
             if let Some(place) = place.filter(|_| event.detail.status.is_some()) {
                 let end = ledger.ends.remove(place);
                 self.check_lines(name, end.execution, &mut ledger);
+            } else {
+                // One that was cancelled just when it failed has none either.
+                let is_unborn = |end: &super::End| *end.job == *name && end.execution == 0;
+                ledger.ends.retain(|end| !is_unborn(end));
+                if let Some(account) = ledger.jobs.get_mut(name) {
+                    account.lives = false;
+                }
             }
             return;
         };
@@ -118,6 +126,18 @@ impl Rules {
         if event.detail.status != Some(end.status.shell_code()) {
             let told = format!("{name}: {:?} instead of {}", event.detail.status, end.status.shell_code());
             self.break_rule("no exit status is lost", told);
+        }
+        // What we ended, or stop because it is unhealthy, may have failed although its status is a success.
+        let is_success = event.key.code == EventCode::ExitSuccess;
+        let is_plain = |account: &&Account| {
+            let is_ill = account.is_stopping && account.spec.on_unhealthy == OnUnhealthy::Restart;
+            is_known && !end.was_signalled && !is_ill
+        };
+        if let Some(account) = ledger.jobs.get(name).filter(is_plain)
+            && is_success != account.spec.success.iter().any(|success| success.is(end.status))
+        {
+            let how = format!("{name}: {}, told as success: {is_success}", end.status);
+            self.break_rule("an end is a success if the configuration says so", how);
         }
         self.check_lines(name, end.execution, &mut ledger);
         let lives = kernel.look(|all| all.iter().any(|it| it.birth == end.execution && it.lives()));
@@ -139,12 +159,18 @@ impl Rules {
         let mut ledger = self.ledger.borrow_mut();
         // A reload has its effect before its reply is heard: the job may be another one already.
         let is_known = !ledger.is_blurred && ledger.reloads == 0;
+        let now = self.journal.awake();
         let Some(account) = ledger.jobs.get_mut(name) else { return };
         if std::mem::replace(&mut account.is_ready, true) {
             self.break_rule("an execution is ready once", name);
         }
         if account.is_stopping {
             self.break_rule("a job that stops has no news of its readiness", name);
+        }
+        // The next execution may have begun in this moment.
+        let says_ready = account.says_ready || account.said_ready == Some(now);
+        if is_known && account.spec.ready.by == Some(ReadyBy::Notify) && !says_ready {
+            self.break_rule("a job that tells when it is ready is not ready before", name);
         }
         let is_checked = account.spec.ready.by.is_none() && !account.spec.health.is_empty();
         if is_known && is_checked && account.health != Health::Healthy {
@@ -217,14 +243,15 @@ impl Rules {
             Limit::Unlimited => false,
             Limit::Finite(restarts) => account.ends > restarts || account.spec.exec.is_none(),
         };
-        if !had_all && !account.is_new {
+        let had_all = had_all || account.is_choosy() && (account.was_signalled || !account.may_restart());
+        if !had_all && !account.is_new && !account.is_restarted_by_others() {
             self.break_rule("a job has all its runs", format!("{name} is over after {}", account.ends));
         }
     }
 
     fn check_stopped(&self, name: &str, kernel: &SimulatedKernel) {
         let now = self.journal.awake();
-        let lived = |it: &Process| it.is_of(name) && it.lives() && it.born < tokio::time::Instant::now();
+        let lived = |it: &Process| it.is_of(name) && it.lives() && it.born < Instant::now();
         if kernel.look(|all| all.iter().any(lived)) {
             self.break_rule("`stopped` is never told while a process lives", name);
         }
@@ -273,7 +300,9 @@ impl Rules {
         let (Some(began), StopBudget::Within(budget)) = (ledger.shutdown, ledger.program.budget) else {
             return;
         };
-        let is_late = self.journal.awake() >= began + budget.mul_f64(0.8) - Duration::from_millis(2);
+        // By the clock of the program, which does not stop while the machine sleeps.
+        let lasted = ledger.shutdown_clock.map_or(Duration::ZERO, |began| began.elapsed());
+        let is_late = lasted + Duration::from_millis(2) >= budget.mul_f64(0.8);
         let runs =
             |job: &str| kernel.look(|all| all.iter().any(|it| it.is_of(job) && it.leads() && it.lives()));
         let was_told = ledger.jobs.get(name).is_none_or(|account| account.is_told) || ledger.is_blurred;
@@ -305,7 +334,7 @@ impl Rules {
         if account.is_new && has_come {
             return;
         }
-        if account.fired == 0 {
+        if account.fired == 0 && account.spec.group.is_none() {
             self.break_rule("a job starts after its event", format!("{job} was not triggered"));
         }
         if let Some(most) = account.most_starts().filter(|most| account.starts > *most) {

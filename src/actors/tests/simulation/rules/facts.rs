@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::super::kernel::Observer;
-use super::{AT_ONCE, Account, End, Rules, budget};
+use super::super::story::Says;
+use super::{AT_ONCE, Account, End, Ledger, Rules, budget};
 use crate::config::spec::Trigger;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
@@ -26,6 +29,7 @@ impl Observer for Rules {
         let mut ledger = self.ledger.borrow_mut();
         let (is_blurred, is_reloading, environ) = (ledger.is_blurred, ledger.reloads > 0, ledger.environ);
         let after = ledger.last_sequence;
+        self.check_start_in_group(job, &ledger);
         let Some(account) = ledger.jobs.get_mut(job) else {
             drop(ledger);
             if !is_blurred && !is_reloading {
@@ -42,6 +46,13 @@ impl Observer for Rules {
         account.checks.clear();
         account.doubtful = now;
         account.phase = None;
+        let is_repeated =
+            account.spec.when.trigger.is_periodic() || matches!(account.spec.when.trigger, Trigger::Each(_));
+        let was_last = account.starts > 1 && !is_repeated && !account.may_restart();
+        account.was_signalled = false;
+        (account.says_ready, account.says_stops) = (false, false);
+        (account.began, account.last_sign) = (Instant::now(), Instant::now());
+        let is_scheduled = account.is_scheduled(self.journal.is_awakening());
         let was_over = std::mem::take(&mut account.is_over);
         if let Some(value) = environ {
             let told = launch.whole_environment();
@@ -54,8 +65,14 @@ impl Observer for Rules {
         if is_blurred || account.by_hand > 0 || account.orders > 0 || is_reloading {
             return;
         }
-        if was_over {
+        if was_over && !account.is_restarted_by_others() {
             self.break_rule("a job that is over does not run again", job);
+        }
+        if was_last && account.spec.group.is_none() {
+            self.break_rule("a job is restarted after the ends that its rules name", job);
+        }
+        if !is_scheduled && !account.is_restarted_by_others() {
+            self.break_rule("no scheduled run is early or doubled", job);
         }
         // Whether it was triggered is looked at later: its event may be heard in this moment.
         let name = Arc::clone(&account.spec.name);
@@ -65,10 +82,17 @@ impl Observer for Rules {
     fn ended(&self, job: &str, execution: u64, pid: Option<Pid>, status: ExitStatus) {
         let at = self.journal.awake();
         let mut ledger = self.ledger.borrow_mut();
+        let mut was_signalled = false;
         if let Some(account) = ledger.jobs.get_mut(job) {
+            // One of its limits was over: whether that or its end was noticed first is not known.
+            let (lasted, spec) = (account.began.elapsed(), &account.spec);
+            let limits = [spec.timeout, spec.ready.timeout, spec.watchdog];
+            was_signalled = account.was_signalled || limits.iter().flatten().any(|limit| lasted >= *limit);
             account.lives = false;
+            account.ended = at;
+            account.last_end = Some(status);
         }
-        ledger.ends.push(End { job: Arc::from(job), execution, pid, status, at });
+        ledger.ends.push(End { job: Arc::from(job), execution, pid, status, at, was_signalled });
     }
 
     fn check_started(&self, check: &str) {
@@ -91,7 +115,24 @@ impl Observer for Rules {
         }
     }
 
+    fn notified(&self, job: &str, says: Says) {
+        let now = self.journal.awake();
+        let mut ledger = self.ledger.borrow_mut();
+        let Some(account) = ledger.jobs.get_mut(job) else { return };
+        match says {
+            Says::Ready => (account.says_ready, account.said_ready) = (true, Some(now)),
+            Says::Stops => account.says_stops = true,
+            Says::NeedsTime(milliseconds) => {
+                let until = now + Duration::from_millis(milliseconds);
+                account.needs_until = account.needs_until.max(until);
+            }
+            Says::Lives => account.last_sign = Instant::now(),
+            Says::Reloads | Says::Nonsense => {}
+        }
+    }
+
     fn signalled(&self, job: &str, signal: Signal) {
+        self.check_watchdog(job, signal);
         if ![Signal::TERM, Signal::KILL].contains(&signal) {
             return;
         }
@@ -105,12 +146,37 @@ impl Observer for Rules {
         }
     }
 
+    fn signalled_too_late(&self, execution: u64) {
+        let mut ledger = self.ledger.borrow_mut();
+        let Ledger { ends, jobs, .. } = &mut *ledger;
+        for end in ends.iter_mut().filter(|end| end.execution == execution) {
+            end.was_signalled = true;
+            if let Some(account) = jobs.get_mut(&end.job) {
+                account.was_signalled = true;
+            }
+        }
+    }
+
     fn printed(&self, execution: u64, line: &str) {
         self.ledger.borrow_mut().lines.entry(execution).or_default().push(line.to_owned());
     }
 }
 
 impl Rules {
+    /// Takes note of a signal of ours; a process that gives signs of life is not aborted.
+    fn check_watchdog(&self, job: &str, signal: Signal) {
+        let mut ledger = self.ledger.borrow_mut();
+        let is_known = !ledger.is_blurred && ledger.reloads == 0;
+        let Some(account) = ledger.jobs.get_mut(job) else { return };
+        account.was_signalled |= [Signal::TERM, Signal::KILL, Signal::ABRT].contains(&signal);
+        let Some(limit) = account.spec.watchdog.filter(|_| is_known && signal == Signal::ABRT) else {
+            return;
+        };
+        if account.last_sign.elapsed() + Duration::from_millis(2) < limit {
+            self.break_rule("who gives signs of life is not ended", job);
+        }
+    }
+
     /// A job gets its stop signal after the jobs that its `stopping` has started, unless they take too long.
     fn check_hold(&self, name: &str) {
         let now = self.journal.awake();

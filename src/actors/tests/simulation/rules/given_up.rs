@@ -19,6 +19,8 @@ pub(super) struct GivenUp {
     seen: Vec<EventKey>,
     /// Jobs that were stopped by hand then, and can be started again.
     halted: HashSet<Arc<str>>,
+    /// Others end it, too: its group, or ill health.
+    is_excused: bool,
 }
 
 impl GivenUp {
@@ -31,7 +33,8 @@ impl GivenUp {
         let is_new = |key: &EventKey| moment.iter().any(|(_, now)| now == key);
         let seen = account.seen.iter().filter(|key| !is_new(key)).cloned().collect();
         let after = account.after;
-        Self { spec: Arc::clone(&account.spec), at, after, seen, halted }
+        let is_excused = account.is_restarted_by_others();
+        Self { spec: Arc::clone(&account.spec), at, after, seen, halted, is_excused }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -45,7 +48,7 @@ impl GivenUp {
 
     /// Takes note of an event that came about when it was given up, or later; true if it would have started it.
     pub(super) fn is_wrong_after(&mut self, sequence: u64, key: &EventKey, all: &[Self]) -> bool {
-        if sequence <= self.after || self.is_of_a_circle(key, all) {
+        if self.is_excused || sequence <= self.after || self.is_of_a_circle(key, all) {
             return false;
         }
         match &self.spec.when.beginning() {
@@ -64,11 +67,10 @@ impl GivenUp {
 
     /// Jobs that wait for each other's end are given up together, and then their ends come.
     fn is_of_a_circle(&self, key: &EventKey, all: &[Self]) -> bool {
-        let Source::Job(source) = &key.source else { return false };
         if !matches!(key.code, EventCode::Stopping | EventCode::Stopped) {
             return false;
         }
-        let mut reached: Vec<&str> = vec![source];
+        let mut reached: Vec<&str> = publishers(key, all);
         let mut next = 0;
         while let Some(name) = reached.get(next).copied() {
             next += 1;
@@ -76,14 +78,26 @@ impl GivenUp {
                 return true;
             }
             let together = all.iter().filter(|other| other.at == self.at && other.name() == name);
-            for wanted in together.flat_map(|other| other.spec.when.keys()) {
-                if let Source::Job(name) | Source::Check(name) = &wanted.source
-                    && !reached.contains(&&**name)
-                {
+            for name in together.flat_map(|other| other.spec.when.keys()).flat_map(|key| publishers(key, all))
+            {
+                if !reached.contains(&name) {
                     reached.push(name);
                 }
             }
         }
         false
+    }
+}
+
+/// The jobs on which an event depends.
+fn publishers<'a>(key: &'a EventKey, all: &'a [GivenUp]) -> Vec<&'a str> {
+    match &key.source {
+        Source::Job(name) | Source::Check(name) => vec![name],
+        Source::Group(group) => {
+            let is_in =
+                |other: &&GivenUp| other.spec.group.as_ref().is_some_and(|place| place.group == *group);
+            all.iter().filter(is_in).map(GivenUp::name).collect()
+        }
+        Source::Global | Source::Watch(_) | Source::Signal(_) => vec![],
     }
 }

@@ -55,7 +55,8 @@ impl Rules {
         let is_ending = |account: &&Account| {
             let since = account.over_since.max(reloaded);
             let is_over = account.is_over && now.saturating_sub(since) > AT_ONCE;
-            account.spec.essential && is_over && !account.is_told && !account.is_new
+            let ends_alone = !account.is_told && !account.is_new && !account.is_restarted_by_others();
+            account.spec.essential && is_over && ends_alone
         };
         if !is_stopping
             && !is_blurred
@@ -87,7 +88,7 @@ impl Rules {
                 continue;
             }
             let phase = jobs.get(name).map(|job| job.phase);
-            let outlives = [Phase::Waiting, Phase::Delayed, Phase::Halted, Phase::Complete];
+            let outlives = [Phase::Waiting, Phase::Queued, Phase::Delayed, Phase::Halted, Phase::Complete];
             if phase.is_none_or(|phase| outlives.contains(&phase)) {
                 let how = format!("process {} of {name}, which is {phase:?}", process.pid);
                 self.break_rule("no process outlives its job", how);
@@ -103,11 +104,16 @@ impl Rules {
         if phase == Phase::Running
             && account.lives
             && !account.is_ready
+            && !account.was_signalled
+            && now > account.needs_until + AT_ONCE
             && ready_by.is_some_and(|by| now > by)
         {
             self.break_rule("a job that is not ready in time is killed", name);
         }
         let Some(limit) = longest(phase, &account.spec) else { return };
+        if phase == Phase::Terminating && now <= account.needs_until + AT_ONCE {
+            return;
+        }
         if now.saturating_sub(since) > limit + AT_ONCE {
             self.break_rule("every step of a stop has its limit", format!("{name} is {phase} for too long"));
         }

@@ -5,6 +5,10 @@ use std::sync::Arc;
 use crate::config::spec::JobSpec;
 use crate::messages::event::{EventCode, Source};
 
+/// The events by which a job ends.
+const ENDS: [EventCode; 4] =
+    [EventCode::Stopping, EventCode::Stopped, EventCode::ExitSuccess, EventCode::ExitFailed];
+
 /// The jobs whose event of that code a job waits for.
 fn awaited(job: &JobSpec, code: EventCode) -> impl Iterator<Item = &str> {
     job.when.keys().iter().filter_map(move |key| match &key.source {
@@ -18,9 +22,14 @@ fn awaited(job: &JobSpec, code: EventCode) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The jobs that a job uses: it waits for them to be ready or healthy.
+/// The jobs that a job uses: it waits for them to be ready or healthy, or they are before it in its group; and it does not wait
+/// for their end.
 fn used(job: &JobSpec) -> impl Iterator<Item = &str> {
-    awaited(job, EventCode::Ready).chain(awaited(job, EventCode::Healthy))
+    let awaits_end =
+        move |name: &&str| ENDS.iter().any(|code| awaited(job, *code).any(|other| other == *name));
+    let before = job.group.iter().flat_map(|place| &place.after).map(|name| &**name);
+    let used = awaited(job, EventCode::Ready).chain(awaited(job, EventCode::Healthy)).chain(before);
+    used.filter(move |name| !awaits_end(name))
 }
 
 /// The jobs before a job: it waits for their readiness, health or success.
@@ -51,7 +60,12 @@ pub(super) fn needs(jobs: &[Arc<JobSpec>], job: &JobSpec, other: &str) -> bool {
     all.iter().any(|job| used(job).any(|name| name == other))
 }
 
-/// Whether some job is before itself: then no order of stops satisfies all.
+/// Whether some job is before itself, or one that is to outlive others in its group starts when one of them ends: then no order
+/// of stops satisfies all.
 pub(super) fn has_circle(jobs: &[Arc<JobSpec>]) -> bool {
-    jobs.iter().any(|job| chain(jobs, job).iter().any(|before| before.name == job.name))
+    let is_after_others =
+        |job: &Arc<JobSpec>| job.group.as_ref().is_some_and(|place| !place.after.is_empty());
+    let awaits_end = |job: &Arc<JobSpec>| ENDS.iter().any(|code| awaited(job, *code).next().is_some());
+    jobs.iter().any(|job| is_after_others(job) && awaits_end(job))
+        || jobs.iter().any(|job| chain(jobs, job).iter().any(|before| before.name == job.name))
 }

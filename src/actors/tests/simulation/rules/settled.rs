@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::kernel::SimulatedKernel;
 use super::{Rules, budget};
-use crate::config::spec::{Limit, Trigger};
+use crate::config::spec::{Limit, ReadyBy, Trigger};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
 
@@ -29,9 +29,11 @@ impl Rules {
                 self.break_rule("every configured job is there", &**name);
                 continue;
             };
-            let is_once = !matches!(account.spec.when.trigger, Trigger::Each(_) | Trigger::Interval(_));
+            let is_repeated = account.spec.when.trigger.is_periodic();
+            let is_once = !matches!(account.spec.when.trigger, Trigger::Each(_)) && !is_repeated;
+            let is_scheduled = matches!(account.spec.when.trigger, Trigger::Cron(_));
             let waits = job.phase == Phase::Waiting;
-            if waits && account.fired > 0 && (is_once || account.starts == 0) {
+            if waits && account.fired > 0 && (is_once || account.starts == 0 && !is_scheduled) {
                 self.break_rule("no trigger is lost", format!("{name} waits for what has come"));
             }
             let is_missed = waits && account.is_due && !account.is_told;
@@ -45,8 +47,33 @@ impl Rules {
             {
                 self.break_rule("an interval has its ticks", &**name);
             }
-            let is_endless =
-                account.spec.restarts == Limit::Unlimited && account.starts > 0 && !account.is_told;
+            let waited = account.phase.map_or(Duration::ZERO, |(_, since)| now.saturating_sub(since));
+            if waits
+                && account.fired > 0
+                && !account.is_told
+                && ledger.clock_changes == 0
+                && account.has_lost_a_run(waited)
+            {
+                self.break_rule("no scheduled run is lost", &**name);
+            }
+            if job.phase == Phase::Queued {
+                self.check_queue(name, &ledger);
+            }
+            let says_ready = account.says_ready && !account.says_stops && account.lives;
+            let is_silent = account.spec.watchdog.is_some();
+            if account.spec.ready.by == Some(ReadyBy::Notify)
+                && says_ready
+                && !is_silent
+                && job.phase == Phase::Running
+                && !job.ready
+            {
+                self.break_rule("a job is ready when it says so", &**name);
+            }
+            let is_free = !account.is_restarted_by_others() && !account.is_choosy();
+            let is_endless = is_free
+                && account.spec.restarts == Limit::Unlimited
+                && account.starts > 0
+                && !account.is_told;
             if is_endless && matches!(job.phase, Phase::Complete | Phase::Halted) {
                 self.break_rule("a job has all its runs", format!("{name} is over"));
             }

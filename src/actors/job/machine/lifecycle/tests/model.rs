@@ -32,7 +32,8 @@ impl Observer {
                 self.told_to_stop = false;
                 self.runs_since_trigger = 0;
             }
-            Input::Triggered | Input::IntervalElapsed => self.runs_since_trigger = 0,
+            // What its group restarts does not count for the job.
+            Input::Triggered | Input::IntervalElapsed | Input::QueueRequested => self.runs_since_trigger = 0,
             Input::TriggerExpired
             | Input::RunTimeoutElapsed
             | Input::IllHealth
@@ -41,7 +42,6 @@ impl Observer {
             | Input::DeregistrationEnded
             | Input::DrainElapsed
             | Input::KillTimeoutElapsed
-            | Input::QueueRequested
             | Input::TurnCame
             | Input::HaltRequested => {}
         }

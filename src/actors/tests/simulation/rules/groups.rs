@@ -1,0 +1,74 @@
+//! Rules about groups: who starts when, and that nobody is left with an older run of one before it.
+
+use std::sync::Arc;
+
+use super::{AT_ONCE, Account, Ledger, Rules, startup};
+use crate::config::spec::{GroupSpec, JobSpec, Strategy, Trigger};
+use crate::messages::job::Phase;
+
+/// Whether a group knows that a job starts by itself, so that those after it can wait for it.
+fn starts_at_once(job: &JobSpec) -> bool {
+    matches!(&job.when.trigger, Trigger::Once(key) if *key == startup())
+}
+
+impl Ledger {
+    /// The group of a job, as far as it is certain.
+    fn group_of(&self, job: &str) -> Option<(&GroupSpec, usize)> {
+        if self.is_blurred || self.reloads > 0 {
+            return None;
+        }
+        let place = |group: &GroupSpec| group.jobs.iter().position(|name| **name == *job);
+        self.program.groups.iter().find_map(|group| Some((group, place(group)?)))
+    }
+
+    fn members<'a>(&'a self, names: &'a [Arc<str>]) -> impl Iterator<Item = &'a Account> {
+        names.iter().filter_map(|name| self.jobs.get(name))
+    }
+}
+
+impl Rules {
+    /// A member of a group is about to start.
+    pub(super) fn check_start_in_group(&self, job: &str, ledger: &Ledger) {
+        let now = self.journal.awake();
+        let Some((group, place)) = ledger.group_of(job) else { return };
+        let has_run = ledger.jobs.get(job).is_some_and(|account| account.starts > 0);
+        let mut later = ledger.members(&group.jobs[place + 1..]);
+        if group.strategy != Strategy::OneForOne
+            && has_run
+            && let Some(other) = later.find(|other| other.lives)
+        {
+            let how = format!("{job} starts while {} runs", other.spec.name);
+            self.break_rule("no member runs with an older run of one before it", how);
+        }
+        let holds = |before: &&Account| {
+            let phase = self.phase_of(&before.spec.name);
+            let is_over = matches!(phase, Some(Phase::Complete | Phase::Halted) | None);
+            // That it is not ready any more may be news.
+            let is_ready = before.is_ready || now.saturating_sub(before.ended) <= AT_ONCE;
+            starts_at_once(&before.spec) && !is_over && !is_ready
+        };
+        if let Some(before) = ledger.members(&group.jobs[..place]).find(holds) {
+            let how = format!("{job} starts before {} is ready", before.spec.name);
+            self.break_rule("members start in the order of their group", how);
+        }
+    }
+
+    /// A member that is queued, with nothing under way, has somebody before it to wait for.
+    pub(super) fn check_queue(&self, job: &str, ledger: &Ledger) {
+        let Some((group, place)) = ledger.group_of(job) else { return };
+        let is_waited_for = |before: &Account| match self.phase_of(&before.spec.name) {
+            Some(Phase::Complete | Phase::Halted) => false,
+            Some(Phase::Waiting) => starts_at_once(&before.spec),
+            // One that says that it stops is not ready any more.
+            Some(Phase::Running) => !before.is_ready || before.says_stops,
+            Some(_) | None => true,
+        };
+        // A stop of those after it comes first.
+        let is_stopping = |after: &Account| self.phase_of(&after.spec.name).is_some_and(Phase::is_stopping);
+        if !ledger.members(&group.jobs[..place]).any(is_waited_for)
+            && !ledger.members(&group.jobs[place..]).any(is_stopping)
+        {
+            self.break_rule("a member whose turn has come starts", job);
+        }
+    }
+}

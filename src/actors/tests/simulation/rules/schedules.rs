@@ -1,0 +1,54 @@
+//! Rules about schedules: no run is early or doubled, and none is lost.
+
+use std::time::Duration;
+
+use super::{Account, Rules};
+use crate::config::spec::Trigger;
+use crate::messages::moment::WallTime;
+use crate::process::wall_clock;
+
+/// A clock that is set back by more was wrong: the schedule begins anew.
+const CORRECTION: i64 = 3 * 3_600_000;
+
+/// The time by the clock on the wall.
+pub(super) fn wall() -> WallTime {
+    wall_clock::read(0.0).wall
+}
+
+impl Account {
+    /// Whether its schedule allows a run now; takes note of that run.
+    pub(super) fn is_scheduled(&mut self, is_awakening: bool) -> bool {
+        let Trigger::Cron(cron) = &self.spec.when.trigger else { return true };
+        let (now, done) = (wall(), self.scheduled);
+        let due = cron.next(done);
+        // A run that was decided before the machine slept is followed by one that makes up for the others.
+        self.scheduled = due.filter(|_| is_awakening).unwrap_or(now).max(done);
+        due.is_some_and(|due| due <= now)
+    }
+
+    /// Whether it has waited for longer than it takes to start for a run that was due.
+    pub(super) fn has_lost_a_run(&self, waited: Duration) -> bool {
+        let Trigger::Cron(cron) = &self.spec.when.trigger else { return false };
+        let now = wall();
+        let waited = i64::try_from(waited.as_millis()).unwrap_or(i64::MAX);
+        let began = WallTime::from_milliseconds(now.milliseconds() - waited);
+        cron.next(began.max(self.scheduled)).is_some_and(|due| now.since(due) > 1000)
+    }
+}
+
+impl Rules {
+    /// Somebody is about to set the clock.
+    pub fn clock_set_by(&self, milliseconds: i64) {
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.clock_changes += 1;
+        let now = WallTime::from_milliseconds(wall().milliseconds() + milliseconds);
+        // Changes that come together count as one, which may be a large one.
+        let may_be_large = milliseconds < -CORRECTION || ledger.clock_changes > 1;
+        for account in ledger.jobs.values_mut() {
+            // Nor is it known whether a schedule that has had no run has begun.
+            if may_be_large || account.starts == 0 {
+                account.scheduled = account.scheduled.min(now);
+            }
+        }
+    }
+}
