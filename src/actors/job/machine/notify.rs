@@ -1,4 +1,4 @@
-//! What the process of a job tells by systemd's notify protocol, and what follows.
+//! Follows what the process of a job tells by systemd's notify protocol.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::messages::moment::Moment;
 use crate::messages::notify::Notification;
 use crate::messages::process::{ExecutionId, Pid};
 
-/// What is known of an execution beside its process.
+/// Facts about the present execution: its deadlines, and all that its process has told.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Told {
     /// When it was requested.

@@ -32,7 +32,7 @@ impl Observer {
                 self.told_to_stop = false;
                 self.runs_since_trigger = 0;
             }
-            // What its group restarts does not count for the job.
+            // A restart by its group does not use up one of the job's own.
             Input::Triggered | Input::IntervalElapsed | Input::QueueRequested => self.runs_since_trigger = 0,
             Input::TriggerExpired
             | Input::RunTimeoutElapsed
