@@ -7,7 +7,7 @@ use actix_web::web::{Data, Path, Payload, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 
-use super::reply::{Failure, Reply, done, json, json_text, kind, make_text, object, resource};
+use super::reply::{Failure, Reply, done, json, json_text, kind, make, object, resource};
 use super::{AppState, crashes, insight, logs, report, status};
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
 use crate::messages::signal::Signal;
@@ -56,10 +56,8 @@ async fn ping() -> HttpResponse {
 
 async fn whole_status(state: Data<AppState>) -> Reply {
     let (overview, uptime) = (state.board.read().clone(), state.started.elapsed());
-    let text = make_text(overview.jobs.len(), move || {
-        format!("{}\n", status::whole(&overview, uptime, SystemTime::now()))
-    });
-    Ok(json_text(StatusCode::OK, text.await?))
+    let text = make(overview.jobs.len(), move || status::whole(&overview, uptime, SystemTime::now()));
+    Ok(json_text(StatusCode::OK, text.await))
 }
 
 async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::AppState;
 use super::event_log::to_json;
 use super::inquiry::Inquire;
-use super::reply::{Failure, Reply, json, make_text};
+use super::reply::{Failure, Reply, json, make};
 use super::status::{self, time};
 use crate::explain::{Scene, Why, why as explain};
 use crate::graph::{Format, Graph};
@@ -130,8 +130,7 @@ pub async fn graph(state: Data<AppState>, request: HttpRequest) -> Reply {
     }
     let knowledge = state.pilot.inquiry.send(Inquire(None)).await?;
     let overview = state.board.read().clone();
-    let text = make_text(overview.jobs.len(), move || {
-        Graph::of(&knowledge.spec).with_status(&overview).render(format)
-    });
-    Ok(HttpResponse::Ok().content_type(format.content_type()).body(text.await?))
+    let text =
+        make(overview.jobs.len(), move || Graph::of(&knowledge.spec).with_status(&overview).render(format));
+    Ok(HttpResponse::Ok().content_type(format.content_type()).body(text.await))
 }

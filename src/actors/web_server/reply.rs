@@ -2,6 +2,7 @@
 //! message that its reader can act on.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::MailboxError;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::connection::{ConnectionState, ConnectionTracker};
 use crate::messages::control::Refusal;
+use crate::offload;
 
 /// The largest body that we read.
 const LARGEST_BODY: usize = 1 << 20;
@@ -92,17 +94,19 @@ pub fn json_text(status: StatusCode, text: String) -> HttpResponse {
     HttpResponse::build(status).content_type("application/json").body(text)
 }
 
-/// Makes the text of a response. One about many jobs takes milliseconds, and is made on another thread, so that nobody else
-/// waits for it; that thread ends when it has been idle for 10 s.
-pub async fn make_text(
-    jobs: usize,
-    make: impl FnOnce() -> String + Send + 'static,
-) -> Result<String, Failure> {
+/// Makes what a response tells. One about many jobs takes milliseconds, and is made on another thread, so that nobody else
+/// waits for it. Where no thread can be started, as at a container's limit of processes, it is made here all the same: that
+/// is when people ask.
+pub async fn make<T: Send + 'static>(jobs: usize, make: impl Fn() -> T + Send + Sync + 'static) -> T {
     if jobs <= FEW_JOBS {
-        return Ok(make());
+        return make();
     }
-    let made = tokio::task::spawn_blocking(make).await;
-    made.map_err(|_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the response could not be made"))
+    let make = Arc::new(make);
+    let elsewhere = Arc::clone(&make);
+    match offload::run(move || elsewhere()).await {
+        Ok(made) => made,
+        Err(_) => make(),
+    }
 }
 
 /// The response to a command that was carried out.

@@ -1,5 +1,8 @@
 //! Makes a story from a seed. The same seed makes the same story.
 
+mod manners;
+mod steps;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -7,10 +10,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::story::{
-    AtTerm, Flow, KEY, Life, Manner, Mood, Offspring, Operation, Place, Program, SERVICE, Says, Start, Step,
-    Story,
-};
+use super::story::{KEY, Program, SERVICE, Story};
 use crate::actors::tests::health::exec_check;
 use crate::config::schedule::CronSpec;
 use crate::config::schedule::cron::Pattern;
@@ -19,9 +19,7 @@ use crate::config::spec::{
     AdvertiseSpec, CommandLine, EndOfRun, GroupSpec, InitialStatus, JobKind, JobSpec, Limit, OnExhausted,
     OnUnhealthy, ReadyBy, ReadySpec, RestartOn, StopBudget, Strategy, Trigger, WatchSpec, WatchTarget,
 };
-use crate::messages::control::JobOrder;
 use crate::messages::event::{EventCode, EventKey, Source};
-use crate::messages::process::ExitStatus;
 use crate::messages::signal::Signal;
 
 const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
@@ -310,196 +308,6 @@ impl Dice {
             }
         }
     }
-
-    fn status(&mut self) -> ExitStatus {
-        match self.weighted(&[4, 2, 1]) {
-            0 => ExitStatus::Code(0),
-            1 => ExitStatus::Code(self.0.u8(1..)),
-            _ => ExitStatus::Signal { signal: Signal::QUIT, core_dumped: true },
-        }
-    }
-
-    fn life(&mut self) -> Life {
-        match self.weighted(&[6, 5, 1]) {
-            0 => Life::Serves,
-            1 => Life::Ends(self.status(), self.time()),
-            _ => Life::Starves(self.time()),
-        }
-    }
-
-    /// Milliseconds: often none, or so few that several things happen together.
-    fn time(&mut self) -> u64 {
-        match self.weighted(&[2, 3, 3]) {
-            0 => 0,
-            1 => self.0.u64(1..40),
-            _ => self.0.u64(40..1500),
-        }
-    }
-
-    fn at_term(&mut self) -> AtTerm {
-        match self.weighted(&[5, 3, 1]) {
-            0 => AtTerm::Dies,
-            1 => AtTerm::Exits(self.0.u8(0..3), self.time()),
-            _ => AtTerm::Ignores,
-        }
-    }
-
-    fn start(&mut self) -> Start {
-        match self.weighted(&[24, 2, 2, 1, 1, 1]) {
-            0 => Start::AtOnce,
-            1 => Start::Searches(self.0.u64(1..400)),
-            2 => Start::Executes(self.0.u64(1..400)),
-            3 => Start::Hangs,
-            4 => Start::Fails(self.pick(&[libc::ENOENT, libc::EACCES])),
-            _ => Start::FailsToExecute(self.pick(&[libc::ENOENT, libc::ENOEXEC, libc::E2BIG])),
-        }
-    }
-
-    fn manner(&mut self) -> Manner {
-        let number = self.weighted(&[10, 3, 2, 1]);
-        Manner {
-            start: self.start(),
-            life: self.life(),
-            at_term: self.at_term(),
-            lines: if self.one_in(3) { self.0.u8(1..30) } else { 0 },
-            offspring: (0..number).map(|_| self.offspring()).collect(),
-            stops_itself: self.one_in(25).then(|| self.time()),
-            notices: self.notices(),
-            signs: self.one_in(3).then(|| self.0.u64(50..1000)),
-        }
-    }
-
-    /// Most that can tell something tell that they are ready.
-    fn notices(&mut self) -> Vec<(u64, Says)> {
-        let mut notices = vec![];
-        if !self.one_in(4) {
-            notices.push((self.time(), Says::Ready));
-        }
-        while self.one_in(4) {
-            let time = Says::NeedsTime(self.0.u64(10..3000));
-            let says = [Says::Ready, Says::Lives, Says::Stops, Says::Reloads, Says::Nonsense, time];
-            notices.push((self.time(), self.pick(&says)));
-        }
-        notices
-    }
-
-    fn offspring(&mut self) -> Offspring {
-        let place = match self.weighted(&[5, 2, 4, 1]) {
-            0 => Place::Group,
-            1 => Place::Apart,
-            2 => Place::Daemon,
-            _ => Place::Becoming(self.0.u8(1..90)),
-        };
-        Offspring { after: self.time(), place, life: self.life(), at_term: self.at_term() }
-    }
-
-    /// Most checks pass, soon.
-    fn check_manner(&mut self) -> Manner {
-        let code = if self.one_in(4) { 1 } else { 0 };
-        let life = match self.weighted(&[12, 1, 1]) {
-            0 => Life::Ends(ExitStatus::Code(code), self.0.u64(0..30)),
-            1 => Life::Ends(ExitStatus::Code(code), self.0.u64(30..2500)),
-            _ => Life::Serves,
-        };
-        let plain = Manner { life, ..Manner::plain() };
-        if self.one_in(6) { Manner { life, ..self.manner() } } else { plain }
-    }
-
-    fn step(&mut self, program: &Program) -> Step {
-        let pause = match self.weighted(&[2, 2, 4]) {
-            0 => 0,
-            1 => self.0.u64(1..60),
-            _ => self.0.u64(60..1500),
-        };
-        Step { pause, operation: self.operation(program) }
-    }
-
-    fn operation(&mut self, program: &Program) -> Operation {
-        let name = |dice: &mut Self| program.jobs[dice.0.usize(0..program.jobs.len())].name.to_string();
-        let target = |dice: &mut Self| match program.groups.first() {
-            Some(group) if dice.one_in(4) => format!("group.{}", group.name),
-            Some(_) | None => name(dice),
-        };
-        let consul = if program.has_consul { 1 } else { 0 };
-        let weights = [10, 3, 1, 4, 1, 3, 4, 5, 2, 6 * consul, 2 * consul, 3 * consul, 2 * consul, 3, 1, 1];
-        match self.weighted(&weights) {
-            0 => Operation::Order(target(self), self.order()),
-            1 => Operation::Maintain(self.0.bool()),
-            2 => Operation::Environ(self.0.u32(1..1000)),
-            3 => Operation::Reload { program: Box::new(self.changed(program)), restart_all: self.one_in(6) },
-            4 => Operation::BadReload,
-            5 => Operation::Signal(self.signal()),
-            6 => Operation::Kill(name(self), self.pick(&[Signal::KILL, Signal::TERM, Signal::HUP])),
-            7 if self.one_in(2) => Operation::Behave(format!("check-{}", name(self)), self.check_manner()),
-            7 => Operation::Behave(name(self), self.manner()),
-            8 => Operation::FailStarts { errno: self.pick(&SHORTAGES), times: self.0.u32(1..5) },
-            9 => Operation::Consul(self.mood()),
-            10 => Operation::ConsulForgets,
-            11 => Operation::Instances(self.0.u8(0..3)),
-            12 => Operation::Key(self.0.bool().then(|| self.0.u8(0..4))),
-            13 => Operation::Log(self.pick(&[Flow::Flows, Flow::Blocks, Flow::Fails])),
-            14 => Operation::Suspend(self.0.u64(1..8000)),
-            _ => Operation::SetClock(self.clock_change()),
-        }
-    }
-
-    /// Mostly by a few seconds, as a time server does; sometimes by days, as for a clock that was wrong.
-    fn clock_change(&mut self) -> i64 {
-        if self.one_in(4) { self.0.i64(-400_000_000..400_000_000) } else { self.0.i64(-10_000..10_000) }
-    }
-
-    fn order(&mut self) -> JobOrder {
-        let signal = JobOrder::Signal(Signal::USR1);
-        self.pick(&[JobOrder::Start, JobOrder::Stop, JobOrder::Restart, JobOrder::Restart, signal])
-    }
-
-    fn signal(&mut self) -> Signal {
-        self.pick(&[Signal::HUP, Signal::USR2, Signal::USR1, Signal::TERM, Signal::WINCH])
-    }
-
-    fn mood(&mut self) -> Mood {
-        match self.weighted(&[3, 2, 2, 1, 2, 1, 1]) {
-            0 => Mood::Well,
-            1 => Mood::Late(self.0.u64(1..3000)),
-            2 => Mood::Errs { does_it: self.0.bool() },
-            3 => Mood::Rubbish,
-            4 => Mood::Silent { does_it: self.0.bool() },
-            5 => Mood::Closes,
-            _ => Mood::Unindexed,
-        }
-    }
-
-    /// The same configuration with some jobs changed, one more, or one less.
-    fn changed(&mut self, program: &Program) -> Program {
-        let mut number = program.jobs.len();
-        if self.one_in(4) {
-            number = (number + 1).min(NAMES.len());
-        } else if self.one_in(4) {
-            number = (number - 1).max(1);
-        }
-        let mut next = Program { jobs: vec![], ..program.clone() };
-        for index in 0..number {
-            let old = program.jobs.get(index).filter(|job| refers_within(job, number));
-            let job = match old {
-                Some(job) if !self.one_in(4) => job.clone(),
-                Some(_) | None => self.job(index, number, program.has_consul),
-            };
-            next.jobs.push(job);
-        }
-        if self.one_in(6) {
-            next.groups = if next.groups.is_empty() { vec![self.group(number)] } else { vec![] };
-        }
-        next.settle_groups();
-        next
-    }
-}
-
-/// Whether all jobs that it waits for are among the first `number`.
-fn refers_within(job: &JobSpec, number: usize) -> bool {
-    job.when.keys().iter().all(|key| match &key.source {
-        Source::Job(name) | Source::Check(name) => NAMES[..number].contains(&&**name),
-        Source::Global | Source::Watch(_) | Source::Group(_) | Source::Signal(_) => true,
-    })
 }
 
 fn global(code: EventCode) -> EventKey {

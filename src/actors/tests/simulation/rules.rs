@@ -14,15 +14,15 @@ use tokio::time::Instant;
 use super::consul::SimulatedConsul;
 use super::journal::Journal;
 use super::story::Program;
-use crate::config::spec::{JobSpec, Limit, OnUnhealthy, RestartOn, StopBudget, Trigger};
+use crate::config::spec::{JobSpec, StopBudget, Trigger};
 use crate::messages::control::JobOrder;
 use crate::messages::event::{Event, EventCode, EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
-use crate::messages::moment::WallTime;
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::status::Board;
 
+mod account;
 mod events;
 mod facts;
 mod given_up;
@@ -32,6 +32,7 @@ mod needs;
 mod schedules;
 mod settled;
 
+use account::Account;
 pub use facts::VARIABLE;
 use given_up::GivenUp;
 
@@ -103,170 +104,6 @@ struct End {
     at: Duration,
     /// We have sent it a signal that may have ended it, or were about to.
     was_signalled: bool,
-}
-
-/// What is known of one job, since it was configured.
-struct Account {
-    spec: Arc<JobSpec>,
-    /// Whether a reload brought it.
-    is_new: bool,
-    /// When it was configured, on the real clock of the run.
-    since: Instant,
-    /// Events of its trigger that have come.
-    seen: Vec<EventKey>,
-    /// The last event before it was configured, or before its last run.
-    after: u64,
-    /// How often its trigger fired.
-    fired: u32,
-    /// How often it was started or restarted by hand.
-    by_hand: u32,
-    /// Whether it was told to stop by hand.
-    is_told: bool,
-    /// Orders to it that have no reply yet.
-    orders: u32,
-    starts: u32,
-    /// Ends of executions that were told.
-    ends: u32,
-    last_start: Duration,
-    /// Its trigger fired after its last start.
-    is_due: bool,
-    is_stopping: bool,
-    /// The number of its `stopping` event, and when it was.
-    stopping: Option<(u64, Duration)>,
-    is_over: bool,
-    over_since: Duration,
-    health: Health,
-    /// `ready` was told of its present execution.
-    is_ready: bool,
-    /// Its process lives, as far as the kernel was asked for one.
-    lives: bool,
-    /// The last outcome of each check of its present execution.
-    checks: BTreeMap<String, bool>,
-    /// When a check last failed or began anew.
-    doubtful: Duration,
-    phase: Option<(Phase, Duration)>,
-    /// Since when its service is advertised although nothing serves.
-    unserved: Option<Duration>,
-    idle: Option<Duration>,
-    /// When its last execution ended, and how.
-    ended: Duration,
-    last_end: Option<ExitStatus>,
-    /// We have sent a signal to its present execution that may end it.
-    was_signalled: bool,
-    /// Its present execution has said that it is ready, or that it stops.
-    says_ready: bool,
-    says_stops: bool,
-    /// When an execution last said that it is ready.
-    said_ready: Option<Duration>,
-    /// When its last execution was asked for, on the clock of the program.
-    began: Instant,
-    /// When it last gave a sign of life.
-    last_sign: Instant,
-    /// It has asked for time until then.
-    needs_until: Duration,
-    /// Until then every due time of its schedule had its turn.
-    scheduled: WallTime,
-}
-
-impl Account {
-    fn new(spec: Arc<JobSpec>, is_new: bool, (now, after): (Duration, u64)) -> Self {
-        let mut account = Self {
-            is_new,
-            since: Instant::now(),
-            seen: vec![],
-            after,
-            fired: 0,
-            by_hand: 0,
-            is_told: false,
-            orders: 0,
-            starts: 0,
-            ends: 0,
-            last_start: now,
-            is_due: false,
-            is_stopping: false,
-            stopping: None,
-            is_over: false,
-            over_since: Duration::ZERO,
-            health: Health::Unknown,
-            is_ready: false,
-            lives: false,
-            checks: BTreeMap::new(),
-            doubtful: now,
-            phase: None,
-            unserved: None,
-            idle: None,
-            ended: Duration::ZERO,
-            last_end: None,
-            was_signalled: false,
-            says_ready: false,
-            says_stops: false,
-            said_ready: None,
-            began: Instant::now(),
-            last_sign: Instant::now(),
-            needs_until: Duration::ZERO,
-            // The reply to a reload may be heard some time after it.
-            scheduled: WallTime::from_milliseconds(schedules::wall().milliseconds() - 1000),
-            spec,
-        };
-        if is_new {
-            account.observe(&startup());
-        }
-        account
-    }
-
-    /// Takes note of an event that its `when` may name.
-    fn observe(&mut self, key: &EventKey) {
-        if self.is_stopping || self.is_over {
-            return;
-        }
-        let is_first = self.fired == 0;
-        let fires = match &self.spec.when.beginning() {
-            Trigger::Once(wanted) => is_first && wanted == key,
-            Trigger::Each(wanted) => wanted == key,
-            Trigger::Any(wanted) => is_first && wanted.contains(key),
-            Trigger::Interval(_) | Trigger::Cron(_) => is_first && *key == startup(),
-            Trigger::All(wanted) => {
-                if wanted.contains(key) && !self.seen.contains(key) {
-                    self.seen.push(key.clone());
-                }
-                is_first && wanted.iter().all(|wanted| self.seen.contains(wanted))
-            }
-        };
-        if fires && matches!(self.spec.when.trigger, Trigger::Cron(_)) {
-            // Its schedule begins.
-            self.scheduled = self.scheduled.max(schedules::wall());
-        }
-        self.fired += u32::from(fires);
-        self.is_due |= fires;
-    }
-
-    /// Whether it may be stopped and started again for other reasons than its own ends.
-    fn is_restarted_by_others(&self) -> bool {
-        self.spec.group.is_some() || self.spec.on_unhealthy == OnUnhealthy::Restart
-    }
-
-    /// Whether its rules may end it before it has had all its restarts.
-    fn is_choosy(&self) -> bool {
-        let rule = &self.spec.restart_rule;
-        rule.on != RestartOn::Always || !rule.except.is_empty()
-    }
-
-    /// Whether it may be restarted after its last end; one that we brought about may count as failed or not.
-    fn may_restart(&self) -> bool {
-        let Some(status) = self.last_end.filter(|_| !self.was_signalled) else { return true };
-        let success = self.spec.success.iter().any(|end| end.is(status));
-        self.spec.restart_rule.allows(status, success)
-    }
-
-    /// How often it may be executed, as long as nobody starts it by hand.
-    fn most_starts(&self) -> Option<u32> {
-        if self.spec.group.is_some() || self.spec.restart_rule.per.is_some() {
-            return None;
-        }
-        let Limit::Finite(restarts) = self.spec.restarts else { return None };
-        let triggers = if let Trigger::Each(_) = self.spec.when.trigger { self.fired } else { 1 };
-        Some(triggers.saturating_mul(restarts + 1))
-    }
 }
 
 impl Ledger {

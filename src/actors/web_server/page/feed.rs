@@ -4,7 +4,7 @@
 //! change and of the last event that it was sent, and is sent more when it has read that: one that reads nothing costs the same.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fmt::Write;
 use std::rc::Rc;
@@ -12,12 +12,13 @@ use std::time::{Duration, SystemTime};
 
 use actix_web::web::Bytes;
 use futures_util::stream::{self, Stream};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use super::graph::graph;
 use crate::actors::web_server::connection::{ConnectionTracker, StreamGuard};
 use crate::actors::web_server::event_log::EventStream;
+use crate::actors::web_server::reply::make;
 use crate::actors::web_server::status;
 use crate::config::spec::{PageSpec, Spec};
 use crate::explain;
@@ -29,6 +30,8 @@ pub const MOST_CLIENTS: usize = 32;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A look may take this part of the time: with many jobs it is rarer.
 const LOOKING_SHARE: u32 = 50;
+/// Nobody else looks for so long while one client does, who may go away meanwhile.
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
 /// The bytes of one chunk, roughly.
 const CHUNK: usize = 32 << 10;
 /// How often a client hears something, so that one that is gone is noticed.
@@ -76,8 +79,7 @@ impl Part {
 }
 
 impl Shown {
-    fn set(&mut self, part: Part, value: &Value) {
-        let text = value.to_string();
+    fn set(&mut self, part: Part, text: String) {
         if self.parts.get(&part).is_none_or(|(_, known)| *known != text) {
             self.changes += 1;
             self.parts.insert(part, (self.changes, text));
@@ -90,39 +92,46 @@ impl Shown {
         self.next_look = None;
     }
 
-    fn look(&mut self, overview: &Overview, level: PageSpec) {
-        let now = SystemTime::now();
-        let (mut order, mut watches) = (Vec::new(), Vec::new());
-        for (name, job) in overview.jobs_in_order() {
-            let reason = explain::reason(overview, name, now);
-            let mut told = status::job(name, job, reason.as_deref());
-            if let Some(object) = told.as_object_mut() {
-                object.insert("failed".to_owned(), job.account.failed.into());
-            }
-            self.set(Part::Job(name.to_string()), &told);
-            order.push(name.to_string());
+    /// Has the parts that a look has found, and no others.
+    fn update(&mut self, found: Vec<(Part, String)>) {
+        let names: BTreeSet<&Part> = found.iter().map(|(part, _)| part).collect();
+        self.parts.retain(|part, _| *part == Part::Graph || names.contains(part));
+        for (part, text) in found {
+            self.set(part, text);
         }
-        for (name, watch) in overview.watches_in_order() {
-            self.set(Part::Watch(name.to_string()), &status::watch(name, watch));
-            watches.push(name.to_string());
-        }
-        self.parts.retain(|part, _| match part {
-            Part::Job(name) => overview.jobs.contains_key(name.as_str()),
-            Part::Watch(name) => overview.watches.contains_key(name.as_str()),
-            Part::Program | Part::Graph => true,
-        });
-        let program = json!({
-            "version": status::VERSION,
-            "started": status::time(*self.started.get_or_insert(now)),
-            "maintenance": overview.maintenance,
-            "shuttingDown": overview.shutting_down,
-            "consul": { "trouble": overview.discovery.trouble },
-            "order": order,
-            "watches": watches,
-            "full": level == PageSpec::Full,
-        });
-        self.set(Part::Program, &program);
     }
+}
+
+/// All that the page shows except the graph, as text. The program comes last, since it names the others.
+fn look(overview: &Overview, level: PageSpec, started: SystemTime) -> Vec<(Part, String)> {
+    let now = SystemTime::now();
+    let mut parts = Vec::new();
+    let (mut order, mut watches) = (Vec::new(), Vec::new());
+    for (name, job) in overview.jobs_in_order() {
+        let reason = explain::reason(overview, name, now);
+        let mut told = status::job(name, job, reason.as_deref());
+        if let Some(object) = told.as_object_mut() {
+            object.insert("failed".to_owned(), job.account.failed.into());
+        }
+        parts.push((Part::Job(name.to_string()), told.to_string()));
+        order.push(name.to_string());
+    }
+    for (name, watch) in overview.watches_in_order() {
+        parts.push((Part::Watch(name.to_string()), status::watch(name, watch).to_string()));
+        watches.push(name.to_string());
+    }
+    let program = json!({
+        "version": status::VERSION,
+        "started": status::time(started),
+        "maintenance": overview.maintenance,
+        "shuttingDown": overview.shutting_down,
+        "consul": { "trouble": overview.discovery.trouble },
+        "order": order,
+        "watches": watches,
+        "full": level == PageSpec::Full,
+    });
+    parts.push((Part::Program, program.to_string()));
+    parts
 }
 
 impl Feed {
@@ -141,7 +150,7 @@ impl Feed {
             return;
         }
         shown.started.get_or_insert_with(|| SystemTime::now() - uptime);
-        shown.set(Part::Graph, &graph(spec));
+        shown.set(Part::Graph, graph(spec).to_string());
     }
 
     /// A stream for one more client; `None` if there are too many.
@@ -154,13 +163,21 @@ impl Feed {
         Some(FeedStream { feed: self.clone(), board, events, sent: 0, guard: None })
     }
 
-    fn look(&self, board: &Board) {
-        let mut shown = self.0.shown.borrow_mut();
+    /// Looks at the board if nobody has done so lately.
+    async fn look(&self, board: &Board) {
         let began = Instant::now();
-        if shown.next_look.is_some_and(|next| began < next) {
-            return;
-        }
-        shown.look(&board.read(), self.level());
+        let started = {
+            let mut shown = self.0.shown.borrow_mut();
+            if shown.next_look.is_some_and(|next| began < next) {
+                return;
+            }
+            shown.next_look = Some(began + LONGEST_LOOK);
+            *shown.started.get_or_insert_with(SystemTime::now)
+        };
+        let (overview, level) = (board.read().clone(), self.level());
+        let found = make(overview.jobs.len(), move || look(&overview, level, started)).await;
+        let mut shown = self.0.shown.borrow_mut();
+        shown.update(found);
         shown.next_look = Some(began + LOOK_EVERY.max(began.elapsed() * LOOKING_SHARE));
     }
 }
@@ -197,7 +214,7 @@ impl FeedStream {
             if self.feed.level() == PageSpec::Off {
                 return None;
             }
-            self.feed.look(&self.board);
+            self.feed.look(&self.board).await;
             let mut text = self.changes();
             text.push_str(&self.events.unsent());
             if !text.is_empty() {

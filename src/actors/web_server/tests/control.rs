@@ -120,6 +120,22 @@ fn maintenance_says_whether_anything_changed() {
 }
 
 #[::core::prelude::v1::test]
+fn a_request_about_all_jobs_waits_until_they_have_told_what_the_last_one_changed() {
+    in_scene(|scene| async move {
+        tokio::time::pause();
+        scene.state.queued.set(1001);
+        let request = scene.put("/v3/maintenance/enable", "");
+        let mut request = std::pin::pin!(request);
+        let waited = tokio::time::timeout(Duration::from_secs(60), request.as_mut()).await;
+        assert!(waited.is_err(), "it waits: {waited:?}");
+        assert_eq!(scene.orders(), Vec::<String>::new());
+        scene.state.queued.set(1000);
+        assert_eq!(request.await.json()["updated"], true);
+        assert_eq!(scene.orders(), ["SetMaintenance(true)"]);
+    });
+}
+
+#[::core::prelude::v1::test]
 fn jobs_are_controlled_by_name_whatever_it_is() {
     in_scene(|scene| async move {
         for (path, order) in [

@@ -1,0 +1,106 @@
+//! What happens to the program while it runs.
+
+use super::{Dice, NAMES, SHORTAGES};
+use crate::actors::tests::simulation::story::{Flow, Mood, Operation, Program, Step};
+use crate::config::spec::JobSpec;
+use crate::messages::control::JobOrder;
+use crate::messages::event::Source;
+use crate::messages::signal::Signal;
+
+impl Dice {
+    pub(super) fn step(&mut self, program: &Program) -> Step {
+        let pause = match self.weighted(&[2, 2, 4]) {
+            0 => 0,
+            1 => self.0.u64(1..60),
+            _ => self.0.u64(60..1500),
+        };
+        Step { pause, operation: self.operation(program) }
+    }
+
+    pub(super) fn operation(&mut self, program: &Program) -> Operation {
+        let name = |dice: &mut Self| program.jobs[dice.0.usize(0..program.jobs.len())].name.to_string();
+        let target = |dice: &mut Self| match program.groups.first() {
+            Some(group) if dice.one_in(4) => format!("group.{}", group.name),
+            Some(_) | None => name(dice),
+        };
+        let consul = if program.has_consul { 1 } else { 0 };
+        let weights = [10, 3, 1, 4, 1, 3, 4, 5, 2, 6 * consul, 2 * consul, 3 * consul, 2 * consul, 3, 1, 1];
+        match self.weighted(&weights) {
+            0 => Operation::Order(target(self), self.order()),
+            1 => Operation::Maintain(self.0.bool()),
+            2 => Operation::Environ(self.0.u32(1..1000)),
+            3 => Operation::Reload { program: Box::new(self.changed(program)), restart_all: self.one_in(6) },
+            4 => Operation::BadReload,
+            5 => Operation::Signal(self.signal()),
+            6 => Operation::Kill(name(self), self.pick(&[Signal::KILL, Signal::TERM, Signal::HUP])),
+            7 if self.one_in(2) => Operation::Behave(format!("check-{}", name(self)), self.check_manner()),
+            7 => Operation::Behave(name(self), self.manner()),
+            8 => Operation::FailStarts { errno: self.pick(&SHORTAGES), times: self.0.u32(1..5) },
+            9 => Operation::Consul(self.mood()),
+            10 => Operation::ConsulForgets,
+            11 => Operation::Instances(self.0.u8(0..3)),
+            12 => Operation::Key(self.0.bool().then(|| self.0.u8(0..4))),
+            13 => Operation::Log(self.pick(&[Flow::Flows, Flow::Blocks, Flow::Fails])),
+            14 => Operation::Suspend(self.0.u64(1..8000)),
+            _ => Operation::SetClock(self.clock_change()),
+        }
+    }
+
+    /// Mostly by a few seconds, as a time server does; sometimes by days, as for a clock that was wrong.
+    pub(super) fn clock_change(&mut self) -> i64 {
+        if self.one_in(4) { self.0.i64(-400_000_000..400_000_000) } else { self.0.i64(-10_000..10_000) }
+    }
+
+    pub(super) fn order(&mut self) -> JobOrder {
+        let signal = JobOrder::Signal(Signal::USR1);
+        self.pick(&[JobOrder::Start, JobOrder::Stop, JobOrder::Restart, JobOrder::Restart, signal])
+    }
+
+    pub(super) fn signal(&mut self) -> Signal {
+        self.pick(&[Signal::HUP, Signal::USR2, Signal::USR1, Signal::TERM, Signal::WINCH])
+    }
+
+    pub(super) fn mood(&mut self) -> Mood {
+        match self.weighted(&[3, 2, 2, 1, 2, 1, 1]) {
+            0 => Mood::Well,
+            1 => Mood::Late(self.0.u64(1..3000)),
+            2 => Mood::Errs { does_it: self.0.bool() },
+            3 => Mood::Rubbish,
+            4 => Mood::Silent { does_it: self.0.bool() },
+            5 => Mood::Closes,
+            _ => Mood::Unindexed,
+        }
+    }
+
+    /// The same configuration with some jobs changed, one more, or one less.
+    pub(super) fn changed(&mut self, program: &Program) -> Program {
+        let mut number = program.jobs.len();
+        if self.one_in(4) {
+            number = (number + 1).min(NAMES.len());
+        } else if self.one_in(4) {
+            number = (number - 1).max(1);
+        }
+        let mut next = Program { jobs: vec![], ..program.clone() };
+        for index in 0..number {
+            let old = program.jobs.get(index).filter(|job| refers_within(job, number));
+            let job = match old {
+                Some(job) if !self.one_in(4) => job.clone(),
+                Some(_) | None => self.job(index, number, program.has_consul),
+            };
+            next.jobs.push(job);
+        }
+        if self.one_in(6) {
+            next.groups = if next.groups.is_empty() { vec![self.group(number)] } else { vec![] };
+        }
+        next.settle_groups();
+        next
+    }
+}
+
+/// Whether all jobs that it waits for are among the first `number`.
+fn refers_within(job: &JobSpec, number: usize) -> bool {
+    job.when.keys().iter().all(|key| match &key.source {
+        Source::Job(name) | Source::Check(name) => NAMES[..number].contains(&&**name),
+        Source::Global | Source::Watch(_) | Source::Group(_) | Source::Signal(_) => true,
+    })
+}

@@ -1,0 +1,179 @@
+//! What the rules know of one job.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{schedules, startup};
+use crate::config::spec::{JobSpec, Limit, OnUnhealthy, RestartOn, Trigger};
+use crate::messages::event::EventKey;
+use crate::messages::health::Health;
+use crate::messages::job::Phase;
+use crate::messages::moment::WallTime;
+use crate::messages::process::ExitStatus;
+
+/// What is known of one job, since it was configured.
+pub struct Account {
+    pub spec: Arc<JobSpec>,
+    /// Whether a reload brought it.
+    pub is_new: bool,
+    /// When it was configured, on the real clock of the run.
+    pub since: Instant,
+    /// Events of its trigger that have come.
+    pub seen: Vec<EventKey>,
+    /// The last event before it was configured, or before its last run.
+    pub after: u64,
+    /// How often its trigger fired.
+    pub fired: u32,
+    /// How often it was started or restarted by hand.
+    pub by_hand: u32,
+    /// Whether it was told to stop by hand.
+    pub is_told: bool,
+    /// Orders to it that have no reply yet.
+    pub orders: u32,
+    pub starts: u32,
+    /// Ends of executions that were told.
+    pub ends: u32,
+    pub last_start: Duration,
+    /// Its trigger fired after its last start.
+    pub is_due: bool,
+    pub is_stopping: bool,
+    /// The number of its `stopping` event, and when it was.
+    pub stopping: Option<(u64, Duration)>,
+    pub is_over: bool,
+    pub over_since: Duration,
+    pub health: Health,
+    /// `ready` was told of its present execution.
+    pub is_ready: bool,
+    /// Its process lives, as far as the kernel was asked for one.
+    pub lives: bool,
+    /// The last outcome of each check of its present execution.
+    pub checks: BTreeMap<String, bool>,
+    /// When a check last failed or began anew.
+    pub doubtful: Duration,
+    pub phase: Option<(Phase, Duration)>,
+    /// Since when its service is advertised although nothing serves.
+    pub unserved: Option<Duration>,
+    pub idle: Option<Duration>,
+    /// When its last execution ended, and how.
+    pub ended: Duration,
+    pub last_end: Option<ExitStatus>,
+    /// We have sent a signal to its present execution that may end it.
+    pub was_signalled: bool,
+    /// Its present execution has said that it is ready, or that it stops.
+    pub says_ready: bool,
+    pub says_stops: bool,
+    /// When an execution last said that it is ready.
+    pub said_ready: Option<Duration>,
+    /// When its last execution was asked for, on the clock of the program.
+    pub began: Instant,
+    /// When it last gave a sign of life.
+    pub last_sign: Instant,
+    /// It has asked for time until then.
+    pub needs_until: Duration,
+    /// Until then every due time of its schedule had its turn.
+    pub scheduled: WallTime,
+}
+
+impl Account {
+    pub fn new(spec: Arc<JobSpec>, is_new: bool, (now, after): (Duration, u64)) -> Self {
+        let mut account = Self {
+            is_new,
+            since: Instant::now(),
+            seen: vec![],
+            after,
+            fired: 0,
+            by_hand: 0,
+            is_told: false,
+            orders: 0,
+            starts: 0,
+            ends: 0,
+            last_start: now,
+            is_due: false,
+            is_stopping: false,
+            stopping: None,
+            is_over: false,
+            over_since: Duration::ZERO,
+            health: Health::Unknown,
+            is_ready: false,
+            lives: false,
+            checks: BTreeMap::new(),
+            doubtful: now,
+            phase: None,
+            unserved: None,
+            idle: None,
+            ended: Duration::ZERO,
+            last_end: None,
+            was_signalled: false,
+            says_ready: false,
+            says_stops: false,
+            said_ready: None,
+            began: Instant::now(),
+            last_sign: Instant::now(),
+            needs_until: Duration::ZERO,
+            // The reply to a reload may be heard some time after it.
+            scheduled: WallTime::from_milliseconds(schedules::wall().milliseconds() - 1000),
+            spec,
+        };
+        if is_new {
+            account.observe(&startup());
+        }
+        account
+    }
+
+    /// Takes note of an event that its `when` may name.
+    pub fn observe(&mut self, key: &EventKey) {
+        if self.is_stopping || self.is_over {
+            return;
+        }
+        let is_first = self.fired == 0;
+        let fires = match &self.spec.when.beginning() {
+            Trigger::Once(wanted) => is_first && wanted == key,
+            Trigger::Each(wanted) => wanted == key,
+            Trigger::Any(wanted) => is_first && wanted.contains(key),
+            Trigger::Interval(_) | Trigger::Cron(_) => is_first && *key == startup(),
+            Trigger::All(wanted) => {
+                if wanted.contains(key) && !self.seen.contains(key) {
+                    self.seen.push(key.clone());
+                }
+                is_first && wanted.iter().all(|wanted| self.seen.contains(wanted))
+            }
+        };
+        if fires && matches!(self.spec.when.trigger, Trigger::Cron(_)) {
+            // Its schedule begins.
+            self.scheduled = self.scheduled.max(schedules::wall());
+        }
+        self.fired += u32::from(fires);
+        self.is_due |= fires;
+    }
+
+    /// Whether it may be stopped and started again for other reasons than its own ends.
+    pub fn is_restarted_by_others(&self) -> bool {
+        self.spec.group.is_some() || self.spec.on_unhealthy == OnUnhealthy::Restart
+    }
+
+    /// Whether its rules may end it before it has had all its restarts.
+    pub fn is_choosy(&self) -> bool {
+        let rule = &self.spec.restart_rule;
+        rule.on != RestartOn::Always || !rule.except.is_empty()
+    }
+
+    /// Whether it may be restarted after its last end; one that we brought about may count as failed or not.
+    pub fn may_restart(&self) -> bool {
+        let Some(status) = self.last_end.filter(|_| !self.was_signalled) else { return true };
+        let success = self.spec.success.iter().any(|end| end.is(status));
+        self.spec.restart_rule.allows(status, success)
+    }
+
+    /// How often it may be executed, as long as nobody starts it by hand.
+    pub fn most_starts(&self) -> Option<u32> {
+        if self.spec.group.is_some() || self.spec.restart_rule.per.is_some() {
+            return None;
+        }
+        let Limit::Finite(restarts) = self.spec.restarts else { return None };
+        let triggers = if let Trigger::Each(_) = self.spec.when.trigger { self.fired } else { 1 };
+        Some(triggers.saturating_mul(restarts + 1))
+    }
+}
