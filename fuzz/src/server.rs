@@ -1,7 +1,7 @@
 //! Our own servers, the control socket and the telemetry port, without their listeners: connections are socket pairs. The
 //! Pilot behind them only replies.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -90,7 +90,6 @@ fn state() -> AppState {
         events: EventLog::default(),
         kept: KeptOutput::default(),
         dossiers: Dossiers::default(),
-        spec: RefCell::default(),
         queued: Rc::new(Cell::new(0)),
         started: Instant::now(),
     }

@@ -157,7 +157,6 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
             events,
             kept,
             dossiers,
-            spec: RefCell::default(),
             queued,
             started,
             sink: Some(sink),

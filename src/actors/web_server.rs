@@ -18,7 +18,7 @@ mod report;
 pub mod status;
 pub mod telemetry;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -84,8 +84,6 @@ pub struct AppState {
     pub kept: KeptOutput,
     /// What is known of the last failures of jobs.
     pub dossiers: Dossiers,
-    /// The configuration in force; its jobs are shared.
-    pub spec: RefCell<Spec>,
     /// How many events wait for their delivery.
     pub queued: Rc<Cell<usize>>,
     /// When the program started.
@@ -172,7 +170,6 @@ impl WebServer {
     fn adopt(&mut self, spec: &Spec, new: Endpoints) {
         self.state.board.write().layout = layout(spec);
         self.state.feed.configure(spec, self.state.started.elapsed());
-        self.state.spec.replace(spec.clone());
         self.state.kept.configure(spec);
         let names: HashSet<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
         self.state.dossiers.forget_all_but(|name| names.contains(name));

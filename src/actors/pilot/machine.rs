@@ -60,6 +60,9 @@ pub struct State {
     interrupted: Option<Moment>,
     /// A decision is due in the next turn.
     is_due: bool,
+    /// Barriers that are under way: what we published before them may not have been heard.
+    #[serde(default)]
+    barriers: u32,
 }
 
 /// How far the program's life has come.
@@ -227,6 +230,7 @@ impl State {
             maintenance: false,
             interrupted: None,
             is_due: false,
+            barriers: 0,
         }
     }
 
@@ -250,8 +254,23 @@ impl State {
         let mut actions = self.start_jobs(&spec.jobs.iter().collect::<Vec<_>>(), |_| false);
         self.change_groups(&BTreeSet::new());
         actions.extend(watches_of(&spec).iter().map(|watch| self.start_watch(watch)));
-        actions.extend([Action::Publish(global(EventCode::Startup)), Action::Barrier]);
+        actions.extend([Action::Publish(global(EventCode::Startup)), self.barrier()]);
         actions
+    }
+
+    fn barrier(&mut self) -> Action {
+        self.barriers += 1;
+        Action::Barrier
+    }
+
+    /// What we published has been delivered. Who has answered before may have answered before it heard that.
+    fn delivered(&mut self) -> Vec<Action> {
+        self.barriers = self.barriers.saturating_sub(1);
+        self.members.note_news();
+        if self.barriers == 0 {
+            self.note_announced();
+        }
+        self.decide_soon()
     }
 
     fn start_watch(&mut self, watch: &WatchSpec) -> Action {
@@ -305,7 +324,10 @@ impl State {
 
     fn look_at_all(&mut self, now: Moment) -> Vec<Action> {
         let review = review(self.members.list());
-        let mut actions = self.members.give_up(&review.lost, false);
+        let mut actions = vec![];
+        if self.barriers == 0 {
+            actions.extend(self.members.give_up(&review.lost, false));
+        }
         if let Some(reason) = review.end {
             actions.extend(self.shut_down(now, reason));
         }
@@ -358,10 +380,7 @@ impl Machine for State {
     fn step(&mut self, now: Moment, input: Input) -> Vec<Action> {
         match input {
             Input::Started => self.start(),
-            Input::Delivered => {
-                self.note_announced();
-                self.decide_soon()
-            }
+            Input::Delivered => self.delivered(),
             Input::Reported(report) => self.reported(now, report),
             Input::DecisionDue => self.decide(now),
             Input::Signal(signal) => self.signal(now, signal),

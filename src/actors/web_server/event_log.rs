@@ -117,6 +117,8 @@ impl EventStream {
     pub fn chunks(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
         stream::unfold(self, |mut stream| async move {
             let text = stream.next().await?;
+            // Thousands of events are many chunks: others have their turn between them.
+            tokio::task::yield_now().await;
             Some((Ok(text.into()), stream))
         })
     }

@@ -7,15 +7,17 @@ use std::io::Read;
 use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, header};
 use actix_web::web::Data;
-use serde_json::json;
+use serde::Serialize;
 
 use super::AppState;
+use super::inquiry::Inquire;
 use super::reply::{Failure, Reply};
 use super::status::VERSION;
 use super::telemetry::exposition;
+use crate::config::spec::Spec;
 use crate::masking::masked;
 use crate::metrics::exposition::Format;
-use crate::offload;
+use crate::{offload, process};
 
 /// The git commit that this program was built from, or `unknown`.
 const GIT_HASH: &str = env!("CONTAINERPILOT_GIT_HASH");
@@ -40,26 +42,35 @@ const LIMITS: [&str; 15] = [
 /// The most that is read of one of them.
 const LONGEST_FILE: u64 = 16 << 10;
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report<'a> {
+    version: &'static str,
+    git_hash: &'static str,
+    pid: u32,
+    uptime: f64,
+    configuration: &'a Spec,
+    limits: BTreeMap<&'static str, String>,
+    metrics: &'a str,
+}
+
 /// Answers with the report. A large configuration takes a while, so that is done on a thread of its own.
 pub async fn report(state: Data<AppState>) -> Reply {
-    let spec = state.spec.borrow().clone();
+    let knowledge = state.pilot.inquiry.send(Inquire(None)).await?;
     let metrics = exposition(&state, Format::Prometheus);
     let uptime = state.started.elapsed().as_secs_f64();
     let text = offload::run(move || {
-        let configuration = masked(|| serde_json::to_value(&spec)).unwrap_or_default();
-        let limits: BTreeMap<&str, String> =
-            LIMITS.into_iter().filter_map(|path| Some((path, beginning(path)?))).collect();
-        let pid = std::process::id();
-        let report = json!({
-            "version": VERSION,
-            "gitHash": GIT_HASH,
-            "pid": pid,
-            "uptime": uptime,
-            "configuration": configuration,
-            "limits": limits,
-            "metrics": metrics,
-        });
-        format!("{report}\n")
+        process::give_way();
+        let report = Report {
+            version: VERSION,
+            git_hash: GIT_HASH,
+            pid: std::process::id(),
+            uptime,
+            configuration: &knowledge.spec,
+            limits: LIMITS.into_iter().filter_map(|path| Some((path, beginning(path)?))).collect(),
+            metrics: &metrics,
+        };
+        masked(|| serde_json::to_string(&report)).unwrap_or_default() + "\n"
     });
     let unable = |error| Failure::new(StatusCode::SERVICE_UNAVAILABLE, format!("cannot report: {error}"));
     Ok(HttpResponse::Ok()

@@ -139,7 +139,6 @@ fn state(pilot: Stub) -> AppState {
         events: EventLog::default(),
         kept: KeptOutput::default(),
         dossiers: Dossiers::default(),
-        spec: RefCell::default(),
         queued: Rc::new(Cell::new(0)),
         started: Instant::now(),
         sink: None,

@@ -109,8 +109,9 @@ impl State {
     /// It is time to run. A tick that finds the last run alive is skipped, and counted.
     fn tick(&mut self, list: &mut Actions) {
         let is_free = self.life.phase == Phase::Waiting;
-        // The first run of all is no restart.
-        let is_first = is_free && self.runs == 0 && self.spec.when.waits_for_clock();
+        // The first run of all is no restart. One that was given up before its program was found is no execution.
+        let has_run = self.runs > 0 || self.life.early_ends > 0;
+        let is_first = is_free && !has_run && self.spec.when.waits_for_clock();
         let input = if is_first { lifecycle::Input::Triggered } else { lifecycle::Input::IntervalElapsed };
         self.advance(input, list);
         if !is_free && !self.life.pending {

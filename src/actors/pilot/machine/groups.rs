@@ -105,7 +105,8 @@ impl State {
             match action {
                 GroupAction::Tell(job, command) => list.push(Action::Tell(job, command)),
                 GroupAction::Publish(code) => {
-                    list.push(Action::Publish(EventKey { code, source: Source::Group(Arc::clone(name)) }));
+                    let event = EventKey { code, source: Source::Group(Arc::clone(name)) };
+                    list.extend([Action::Publish(event), self.barrier()]);
                 }
                 GroupAction::Note(text) => {
                     let line = LogLine::new(Severity::Info, text);

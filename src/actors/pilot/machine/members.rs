@@ -78,6 +78,11 @@ impl Members {
         Some((completed, job))
     }
 
+    /// Something has changed: an answer from before says nothing.
+    pub fn note_news(&mut self) {
+        self.news = self.news.saturating_add(1);
+    }
+
     /// Whether a job has said where it is since anything changed.
     pub fn is_confirmed(&self, job: &Member) -> bool {
         job.answered == self.news

@@ -142,7 +142,7 @@ impl State {
             }
         }
         // Comes back after `shutdown` is delivered: what is sent then finds its listeners at work.
-        actions.push(Action::Barrier);
+        actions.push(self.barrier());
         actions
     }
 

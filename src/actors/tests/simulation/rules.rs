@@ -19,6 +19,7 @@ use crate::messages::control::JobOrder;
 use crate::messages::event::{Event, EventCode, EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
+use crate::messages::moment::WallTime;
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::status::Board;
 
@@ -90,8 +91,9 @@ struct Ledger {
     maintenance_since: Option<Duration>,
     /// When the log was last full.
     flooded: Duration,
-    /// How often somebody set the clock on the wall.
+    /// How often somebody set the clock on the wall; when it was last, and what it showed before.
     clock_changes: u32,
+    clock_was: Option<(Instant, WallTime)>,
 }
 
 /// The end of a job's main process.
@@ -148,6 +150,7 @@ impl Rules {
             maintenance_since: None,
             flooded: Duration::ZERO,
             clock_changes: 0,
+            clock_was: None,
         };
         Self {
             ledger: Rc::new(RefCell::new(ledger)),

@@ -5,6 +5,7 @@ use super::*;
 use crate::config::schedule::CronSpec;
 use crate::config::schedule::cron::Pattern;
 use crate::config::schedule::zone::Zone;
+use crate::messages::process::Unstarted;
 
 const MINUTE: u64 = 60_000;
 
@@ -75,6 +76,18 @@ fn the_first_run_of_a_schedule_is_no_restart() {
     }
     assert_eq!(job.state.life.phase, Phase::Complete);
     assert_eq!(job.state.next_run(job.now), None);
+}
+
+#[test]
+fn a_run_whose_program_is_not_found_in_time_counts_all_the_same() {
+    let spec = JobSpec { restarts: Limit::Finite(1), timeout: Some(ms(100)), ..cron("* * * * *") };
+    let (mut job, _) = begun(spec);
+    for _ in 0..2 {
+        assert!(is_launched(&job.clock_goes_on(MINUTE)));
+        let cancelled = ProcessEnded { pid: None, unstarted: Some(Unstarted::Cancelled), ..job.ended(0) };
+        job.on(Input::Ended(cancelled));
+    }
+    assert_eq!(job.state.life.phase, Phase::Complete);
 }
 
 #[test]

@@ -35,6 +35,8 @@ impl Scene {
     fn new(spec: Arc<Spec>) -> Self {
         let mut scene = Self { state: State::new(spec), now: Moment::default(), actions: vec![] };
         scene.step(Input::Started);
+        scene.step(Input::Delivered);
+        scene.step(Input::DecisionDue);
         scene
     }
 

@@ -42,9 +42,7 @@ impl SimulatedKernel {
             drop(world);
             self.journal.note(format!("start {program}: fails, error {errno}"));
             let _ = sender.send(failed(errno, None));
-            if let Owner::Job(job) = &owner {
-                self.observer.ended(job, 0, None, ExitStatus::Code(127));
-            }
+            self.tell_of_failure(&owner, 0);
             return spawning;
         }
         if let Start::Searches(after) = start {
@@ -82,8 +80,13 @@ impl SimulatedKernel {
         }
         world.tell();
         drop(world);
-        if let Owner::Job(job) = owner {
-            self.observer.ended(&job, birth, None, ExitStatus::Code(127));
+        self.tell_of_failure(&owner, birth);
+    }
+
+    fn tell_of_failure(&self, owner: &Owner, execution: u64) {
+        match owner {
+            Owner::Job(job) => self.observer.ended(job, execution, None, ExitStatus::Code(127)),
+            Owner::Check(check) => self.observer.checked(check, false),
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Account {
     pub is_stopping: bool,
     /// The number of its `stopping` event, and when it was.
     pub stopping: Option<(u64, Duration)>,
+    /// The same by the clock of the program, which does not stop while the machine sleeps.
+    pub stopping_clock: Instant,
     pub is_over: bool,
     pub over_since: Duration,
     pub health: Health,
@@ -94,6 +96,7 @@ impl Account {
             is_due: false,
             is_stopping: false,
             stopping: None,
+            stopping_clock: Instant::now(),
             is_over: false,
             over_since: Duration::ZERO,
             health: Health::Unknown,
@@ -141,12 +144,20 @@ impl Account {
                 is_first && wanted.iter().all(|wanted| self.seen.contains(wanted))
             }
         };
-        if fires && matches!(self.spec.when.trigger, Trigger::Cron(_)) {
+        // When the schedule of a job that a reload has brought began is not known.
+        let is_known = !self.is_new || self.since != Instant::now();
+        if fires && is_known && matches!(self.spec.when.trigger, Trigger::Cron(_)) {
             // Its schedule begins.
             self.scheduled = self.scheduled.max(schedules::wall());
         }
         self.fired += u32::from(fires);
         self.is_due |= fires;
+    }
+
+    /// Whether its watchdog has yet to wait for its next sign of life.
+    pub fn is_in_time(&self) -> bool {
+        let limit = self.spec.watchdog.unwrap_or(Duration::MAX);
+        self.last_sign.elapsed() + Duration::from_millis(2) < limit
     }
 
     /// Whether it may be stopped and started again for other reasons than its own ends.

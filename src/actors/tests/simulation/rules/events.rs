@@ -216,11 +216,12 @@ impl Rules {
         }
         account.is_stopping = true;
         account.stopping = Some((sequence, self.journal.awake()));
+        account.stopping_clock = Instant::now();
         account.health = Health::Unknown;
         if account.spec.exec.is_none() {
             account.is_ready = false;
         }
-        if is_expected || account.is_told || account.orders > 0 {
+        if is_expected {
             return;
         }
         let waits = account.starts == 0 && (account.spec.exec.is_some() || account.fired == 0);
@@ -232,7 +233,7 @@ impl Rules {
             let halted = phases.unwrap_or_default().into_iter().filter(|(_, phase)| *phase == Phase::Halted);
             let halted = halted.map(|(name, _)| name).collect();
             given_up.push(GivenUp::new(account, halted, (self.journal.awake(), &moment.1)));
-        } else if !waits {
+        } else if !waits && !account.is_told && account.orders == 0 {
             self.check_completed(name, account);
         }
     }
@@ -268,7 +269,10 @@ impl Rules {
             account.is_over = true;
             account.over_since = now;
         }
-        if self.ledger.borrow().killed.is_none() {
+        // One that is restarted may be there again before its stop is told.
+        let is_back = |account: &Account| account.stopping.is_some_and(|(_, at)| account.last_start > at);
+        let is_back = self.ledger.borrow().jobs.get(name).is_some_and(is_back);
+        if self.ledger.borrow().killed.is_none() && !is_back {
             self.check_withdrawn(name, "a job is withdrawn before it is stopped");
         }
     }

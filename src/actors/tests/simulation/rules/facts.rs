@@ -28,7 +28,7 @@ impl Observer for Rules {
         let now = self.journal.awake();
         let mut ledger = self.ledger.borrow_mut();
         let (is_blurred, is_reloading, environ) = (ledger.is_blurred, ledger.reloads > 0, ledger.environ);
-        let after = ledger.last_sequence;
+        let (after, decided_at) = (ledger.last_sequence, ledger.decided_at());
         self.check_start_in_group(job, &ledger);
         let Some(account) = ledger.jobs.get_mut(job) else {
             drop(ledger);
@@ -52,7 +52,7 @@ impl Observer for Rules {
         account.was_signalled = false;
         (account.says_ready, account.says_stops) = (false, false);
         (account.began, account.last_sign) = (Instant::now(), Instant::now());
-        let is_scheduled = account.is_scheduled(self.journal.is_awakening());
+        let is_scheduled = account.is_scheduled(self.journal.is_awakening(), decided_at);
         let was_over = std::mem::take(&mut account.is_over);
         if let Some(value) = environ {
             let told = launch.whole_environment();
@@ -126,7 +126,9 @@ impl Observer for Rules {
                 let until = now + Duration::from_millis(milliseconds);
                 account.needs_until = account.needs_until.max(until);
             }
-            Says::Lives => account.last_sign = Instant::now(),
+            // At the last moment it may come too late.
+            Says::Lives if account.is_in_time() => account.last_sign = Instant::now(),
+            Says::Lives => {}
             Says::Reloads | Says::Nonsense => {}
         }
     }
@@ -169,24 +171,22 @@ impl Rules {
         let is_known = !ledger.is_blurred && ledger.reloads == 0;
         let Some(account) = ledger.jobs.get_mut(job) else { return };
         account.was_signalled |= [Signal::TERM, Signal::KILL, Signal::ABRT].contains(&signal);
-        let Some(limit) = account.spec.watchdog.filter(|_| is_known && signal == Signal::ABRT) else {
-            return;
-        };
-        if account.last_sign.elapsed() + Duration::from_millis(2) < limit {
+        let is_watched = account.spec.watchdog.is_some();
+        if is_watched && is_known && signal == Signal::ABRT && account.is_in_time() {
             self.break_rule("who gives signs of life is not ended", job);
         }
     }
 
     /// A job gets its stop signal after the jobs that its `stopping` has started, unless they take too long.
     fn check_hold(&self, name: &str) {
-        let now = self.journal.awake();
         let ledger = self.ledger.borrow();
         let Some(account) = ledger.jobs.get(name) else { return };
         let Some((stopping, since)) = account.stopping else { return };
-        let in_shutdown = ledger.shutdown.map(|began| began + budget(ledger.program.budget).mul_f64(0.8));
-        let limit = since + account.spec.stop.wait.unwrap_or(Duration::from_secs(5));
-        let latest = in_shutdown.map_or(limit, |last_call| limit.min(last_call));
-        if now + AT_ONCE >= latest || ledger.killed.is_some() || ledger.is_blurred {
+        let last_call = budget(ledger.program.budget).mul_f64(0.8);
+        let is_last_call = ledger.shutdown_clock.is_some_and(|began| began.elapsed() + AT_ONCE >= last_call);
+        let limit = account.spec.stop.wait.unwrap_or(Duration::from_secs(5));
+        let is_late = account.stopping_clock.elapsed() + AT_ONCE >= limit;
+        if is_late || is_last_call || ledger.killed.is_some() || ledger.is_blurred {
             return;
         }
         let key = EventKey { code: EventCode::Stopping, source: Source::Job(Arc::clone(&account.spec.name)) };

@@ -19,7 +19,7 @@ pub(super) struct GivenUp {
     seen: Vec<EventKey>,
     /// Jobs that were stopped by hand then, and can be started again.
     halted: HashSet<Arc<str>>,
-    /// Others end it, too: its group, or ill health.
+    /// Others end it, too: its group, ill health, or somebody who gave it orders.
     is_excused: bool,
 }
 
@@ -33,7 +33,7 @@ impl GivenUp {
         let is_new = |key: &EventKey| moment.iter().any(|(_, now)| now == key);
         let seen = account.seen.iter().filter(|key| !is_new(key)).cloned().collect();
         let after = account.after;
-        let is_excused = account.is_restarted_by_others();
+        let is_excused = account.is_restarted_by_others() || account.is_told || account.orders > 0;
         Self { spec: Arc::clone(&account.spec), at, after, seen, halted, is_excused }
     }
 

@@ -22,19 +22,37 @@ fn awaited(job: &JobSpec, code: EventCode) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The jobs that a job uses: it waits for them to be ready or healthy, or they are before it in its group; and it does not wait
-/// for their end.
-fn used(job: &JobSpec) -> impl Iterator<Item = &str> {
+/// The members of the groups that a job waits for to be ready or healthy.
+fn of_groups<'a>(jobs: &'a [Arc<JobSpec>], job: &'a JobSpec) -> impl Iterator<Item = &'a str> {
+    let is_awaited = move |group: &str| {
+        job.when.keys().iter().any(|key| match &key.source {
+            Source::Group(name) => {
+                **name == *group && matches!(key.code, EventCode::Ready | EventCode::Healthy)
+            }
+            Source::Job(_) | Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_) => {
+                false
+            }
+        })
+    };
+    let is_in = move |other: &&Arc<JobSpec>| {
+        other.name != job.name && other.group.as_ref().is_some_and(|place| is_awaited(&place.group))
+    };
+    jobs.iter().filter(is_in).map(|other| &*other.name)
+}
+
+/// The jobs that a job uses: it waits for them or their group to be ready or healthy, or they are before it in its group; and
+/// it does not wait for their end.
+fn used<'a>(jobs: &'a [Arc<JobSpec>], job: &'a JobSpec) -> impl Iterator<Item = &'a str> {
     let awaits_end =
         move |name: &&str| ENDS.iter().any(|code| awaited(job, *code).any(|other| other == *name));
     let before = job.group.iter().flat_map(|place| &place.after).map(|name| &**name);
     let used = awaited(job, EventCode::Ready).chain(awaited(job, EventCode::Healthy)).chain(before);
-    used.filter(move |name| !awaits_end(name))
+    used.chain(of_groups(jobs, job)).filter(move |name| !awaits_end(name))
 }
 
 /// The jobs before a job: it waits for their readiness, health or success.
 fn before<'a>(jobs: &'a [Arc<JobSpec>], job: &'a JobSpec) -> Vec<&'a JobSpec> {
-    let names = used(job).chain(awaited(job, EventCode::ExitSuccess));
+    let names = used(jobs, job).chain(awaited(job, EventCode::ExitSuccess));
     names.filter_map(|name| jobs.iter().find(|job| *job.name == *name)).map(|job| &**job).collect()
 }
 
@@ -57,7 +75,7 @@ fn chain<'a>(jobs: &'a [Arc<JobSpec>], job: &'a JobSpec) -> Vec<&'a JobSpec> {
 pub(super) fn needs(jobs: &[Arc<JobSpec>], job: &JobSpec, other: &str) -> bool {
     let mut all = chain(jobs, job);
     all.push(job);
-    all.iter().any(|job| used(job).any(|name| name == other))
+    all.iter().any(|job| used(jobs, job).any(|name| name == other))
 }
 
 /// Whether some job is before itself, or one that is to outlive others in its group starts when one of them ends: then no order

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Account, Rules};
+use tokio::time::Instant;
+
+use super::{Account, Ledger, Rules};
 use crate::config::spec::Trigger;
 use crate::messages::moment::WallTime;
 use crate::process::wall_clock;
@@ -17,9 +19,9 @@ pub(super) fn wall() -> WallTime {
 
 impl Account {
     /// Whether its schedule allows a run now; takes note of that run.
-    pub(super) fn is_scheduled(&mut self, is_awakening: bool) -> bool {
+    pub(super) fn is_scheduled(&mut self, is_awakening: bool, now: WallTime) -> bool {
         let Trigger::Cron(cron) = &self.spec.when.trigger else { return true };
-        let (now, done) = (wall(), self.scheduled);
+        let done = self.scheduled;
         let due = cron.next(done);
         // A run that was decided before the machine slept is followed by one that makes up for the others.
         self.scheduled = due.filter(|_| is_awakening).unwrap_or(now).max(done);
@@ -36,11 +38,20 @@ impl Account {
     }
 }
 
+impl Ledger {
+    /// The time by which something that happens now was decided: by the old one, if somebody has just set the clock.
+    pub(super) fn decided_at(&self) -> WallTime {
+        let just_was = self.clock_was.filter(|(at, _)| *at == Instant::now()).map(|(_, was)| was);
+        just_was.map_or(wall(), |was| was.max(wall()))
+    }
+}
+
 impl Rules {
     /// Somebody is about to set the clock.
     pub fn clock_set_by(&self, milliseconds: i64) {
         let mut ledger = self.ledger.borrow_mut();
         ledger.clock_changes += 1;
+        ledger.clock_was = Some((Instant::now(), ledger.decided_at()));
         let now = WallTime::from_milliseconds(wall().milliseconds() + milliseconds);
         // Changes that come together count as one, which may be a large one.
         let may_be_large = milliseconds < -CORRECTION || ledger.clock_changes > 1;
