@@ -17,7 +17,7 @@ TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo demo-down test test-recorded test-dist deps fmt simulate plant-bugs bench fuzz soak dist image clean
+.PHONY: help build run demo demo-down test test-recorded test-dist deps fmt simulate plant-bugs mutants bench fuzz soak dist image clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ simulate: ## simulate the whole program from SEEDS seeds, on all cores: docs/tes
 
 plant-bugs: ## test the simulation with deliberate bugs
 	./scripts/plant-bugs.py
+
+mutants: ## mutation testing of the machines, config, logging and process; goes on where it was interrupted (hours)
+	./scripts/mutants/mutants.sh
 
 fuzz: ## run the fuzz targets for FUZZ_SECONDS each; TARGET=NAME: only that one (needs nightly Rust)
 	@CARGO="$(CARGO)" FUZZ_SECONDS=$(FUZZ_SECONDS) ./scripts/fuzz.sh $(TARGET)

@@ -292,6 +292,35 @@ fn a_process_can_trigger_change_and_end_its_watchdog() {
 }
 
 #[test]
+fn a_process_that_has_yet_to_say_that_it_is_ready_is_not_watched_whatever_it_says() {
+    let mut job = Job::running(JobSpec { watchdog: Some(ms(1000)), ..notifying() });
+    let sign = Notification { watchdog: Some(WatchdogSign::Alive), ..nothing() };
+    job.tells(sign);
+    let period = Notification { watchdog_period: Some(ms(50)), ..nothing() };
+    assert_eq!(deadlines(&job.tells(period)), [], "its silence does not count yet");
+    assert_eq!(job.deadline(Deadline::Watchdog), []);
+    assert!(deadlines(&job.tells_ready()).contains(&(Deadline::Watchdog, Some(ms(50)))));
+}
+
+#[test]
+fn who_is_being_ended_cannot_trigger_or_change_its_watchdog() {
+    let trigger = || Notification { watchdog: Some(WatchdogSign::Trigger), ..nothing() };
+    let period = || Notification { watchdog_period: Some(ms(50)), ..nothing() };
+    let watched = || Job::running(JobSpec { watchdog: Some(ms(1000)), ..restarting() });
+    let stops_itself = |job: &mut Job| drop(job.tells(Notification { stopping: true, ..nothing() }));
+    let is_stopped = |job: &mut Job| drop(job.told(STOP));
+    let is_aborted = |job: &mut Job| drop(job.tells(trigger()));
+    for end in [&stops_itself as &dyn Fn(&mut Job), &is_stopped, &is_aborted] {
+        let mut job = watched();
+        end(&mut job);
+        let signals =
+            |actions: &[Action]| actions.iter().filter(|action| matches!(action, Action::Signal(..))).count();
+        assert_eq!(signals(&job.tells(trigger())), 0);
+        assert!(deadlines(&job.tells(period())).iter().all(|(_, time)| time.is_none()));
+    }
+}
+
+#[test]
 fn a_stop_ends_the_watch() {
     let mut job = Job::running(JobSpec { watchdog: Some(ms(1000)), ..restarting() });
     assert_eq!(deadlines(&job.told(STOP)), [(Deadline::Watchdog, None)]);

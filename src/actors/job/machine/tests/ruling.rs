@@ -51,6 +51,19 @@ fn what_counts_as_a_success_is_one_for_everybody() {
 }
 
 #[test]
+fn a_run_that_we_end_because_it_takes_too_long_has_failed_whatever_it_returns() {
+    let rule = RestartRule { on: RestartOn::Failure, except: vec![], per: None };
+    let spec = JobSpec { timeout: Some(ms(100)), restart_rule: rule, ..restarting() };
+    let mut job = Job::running(spec.clone());
+    job.on(Input::TimerElapsed);
+    assert_eq!(codes(&job.ends(0))[0], EventCode::ExitFailed);
+    assert_eq!(job.state.changed(None).last_status, Some(1));
+    let mut job = Job::running(spec);
+    assert_eq!(codes(&job.ends(0))[0], EventCode::ExitSuccess, "in time it is a success");
+    assert_eq!(job.state.changed(None).last_status, Some(0));
+}
+
+#[test]
 fn a_success_is_no_warning_in_the_log() {
     let mut job = Job::running(JobSpec { success: vec![EndOfRun::Code(3)], ..spec() });
     assert_eq!(logged(&job.ends(3))[0], (Severity::Info, "exited with status 3"));

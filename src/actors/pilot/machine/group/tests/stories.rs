@@ -267,6 +267,35 @@ fn a_whole_group_is_stopped_last_first_and_started_first_first() {
 }
 
 #[test]
+fn a_whole_group_is_restarted_last_first_and_what_was_stopped_starts_too() {
+    let mut story = Story::running(standard(Strategy::OneForOne));
+    story.group.stop_by_hand("app");
+    story.report("app", Phase::Halted, false, false);
+    story.text.clear();
+    story.group.restart_all();
+    story.go_on();
+    let starts = NAMES.map(|name| format!("{name} starts, and is ready"));
+    let stops = ["web stops", "db stops"].map(str::to_owned);
+    assert_eq!(story.told(), [&stops[..], &starts[..], &["group.all ready".to_owned()]].concat());
+}
+
+#[test]
+fn a_group_that_gave_up_has_all_its_restarts_again_when_somebody_starts_it() {
+    let mut story = Story::running(group(Strategy::OneForOne, Limit::Finite(1), OnExhausted::Stop));
+    story.ends("db");
+    story.ends("db");
+    assert!(story.text.contains("gives up") && story.group.status().has_given_up);
+    story.group.start_all();
+    story.go_on();
+    assert!(!story.group.status().has_given_up);
+    story.text.clear();
+    story.ends("db");
+    assert!(!story.text.contains("gives up"), "{}", story.text);
+    story.ends("db");
+    assert!(story.text.contains("gives up"), "{}", story.text);
+}
+
+#[test]
 fn the_printed_stories_are_those_of_the_machine() {
     let mut table = String::from("What a group of the jobs db, app and web does. Printed from the code.\n");
     let strategies = [
