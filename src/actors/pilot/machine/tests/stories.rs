@@ -383,9 +383,8 @@ fn end_of_group() -> EventKey {
 }
 
 fn orders(actions: &[Action]) -> Vec<String> {
-    let command = |action: &Action| match action {
-        Action::Tell(name, command) => Some(format!("{name} {command:?}")),
-        _ => None,
+    let command = |action: &Action| {
+        if let Action::Tell(name, command) = action { Some(format!("{name} {command:?}")) } else { None }
     };
     actions.iter().filter_map(command).collect()
 }
