@@ -128,9 +128,11 @@ impl Place {
         matches!(self.phase, Phase::Halted | Phase::Complete)
     }
 
-    /// Those after it need not wait for it. Who waits for an event may wait forever.
+    /// Those after it need not wait for it. Who waits for an event may wait forever; who stops may be on its way to a restart.
     fn lets_pass(&self) -> bool {
-        self.ready || self.is_over() || (self.phase == Phase::Waiting && !self.starts_at_once)
+        (self.ready && !self.phase.is_stopping())
+            || self.is_over()
+            || (self.phase == Phase::Waiting && !self.starts_at_once)
     }
 
     /// It has yet to do what it was told, or will be.

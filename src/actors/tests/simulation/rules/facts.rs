@@ -194,6 +194,8 @@ impl Rules {
             let is_started_by_it = matches!(&other.spec.when.trigger, Trigger::Once(wanted) if *wanted == key)
                 && other.starts == 1
                 && other.by_hand == 0
+                // A group decides itself when its members start.
+                && other.spec.group.is_none()
                 && other.last_start == since
                 && other.after >= stopping;
             is_started_by_it && matches!(self.phase_of(&other.spec.name), Some(Phase::Running))

@@ -78,12 +78,18 @@ pub(super) fn needs(jobs: &[Arc<JobSpec>], job: &JobSpec, other: &str) -> bool {
     all.iter().any(|job| used(jobs, job).any(|name| name == other))
 }
 
-/// Whether some job is before itself, or one that is to outlive others in its group starts when one of them ends: then no order
-/// of stops satisfies all.
+/// Whether some job is before itself, or starts at the end of one that is to outlive it, or one that is to outlive others in its
+/// group starts when one of them ends: then no order of stops satisfies all.
 pub(super) fn has_circle(jobs: &[Arc<JobSpec>]) -> bool {
     let is_after_others =
         |job: &Arc<JobSpec>| job.group.as_ref().is_some_and(|place| !place.after.is_empty());
     let awaits_end = |job: &Arc<JobSpec>| ENDS.iter().any(|code| awaited(job, *code).next().is_some());
+    let starts_too_late = |job: &Arc<JobSpec>| {
+        let mut ends = ENDS.iter().filter(|code| **code != EventCode::ExitSuccess);
+        let outlive = chain(jobs, job);
+        ends.any(|code| awaited(job, *code).any(|name| outlive.iter().any(|other| *other.name == *name)))
+    };
     jobs.iter().any(|job| is_after_others(job) && awaits_end(job))
+        || jobs.iter().any(starts_too_late)
         || jobs.iter().any(|job| chain(jobs, job).iter().any(|before| before.name == job.name))
 }

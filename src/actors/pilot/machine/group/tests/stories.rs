@@ -174,6 +174,24 @@ fn a_member_that_waits_for_an_event_lets_the_others_pass() {
 }
 
 #[test]
+fn a_member_that_stops_lets_nobody_pass_until_it_is_over() {
+    let stops = Place { phase: Phase::Draining, ready: true, ..place(true) };
+    let queued = Place { phase: Phase::Queued, ..place(true) };
+    let begun = |next| {
+        let group = Group::new(Arc::new(standard(Strategy::RestForOne)), vec![stops, queued, place(true)]);
+        let mut story = Story { group, now: Moment::default(), orders: [0; 3], text: String::new() };
+        story.go_on();
+        assert_eq!(story.told(), [""; 0]);
+        story.report("db", next, false, false);
+        story.text
+    };
+    let restarted = begun(Phase::Queued);
+    assert!(restarted.contains("db starts") && restarted.find("db starts") < restarted.find("app starts"));
+    let halted = begun(Phase::Halted);
+    assert!(halted.contains("app starts") && !halted.contains("db starts"), "{halted}");
+}
+
+#[test]
 fn one_for_one_restarts_the_member_alone() {
     let mut story = Story::running(standard(Strategy::OneForOne));
     story.ends("app");
