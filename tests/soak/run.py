@@ -143,7 +143,8 @@ class Soak:
                 done, _ = await asyncio.wait(tasks, timeout=min(left, EACH), return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     error = task.exception()
-                    raise error if isinstance(error, Failed) else Failed(f"a client failed: {error!r}")
+                    name = task.get_coro().__name__
+                    raise error if isinstance(error, Failed) else Failed(f"the client {name!r} failed: {error!r}")
                 self.look(self.samples)
                 expect(self.program.returncode is None, "the program has ended")
         finally:
