@@ -174,6 +174,11 @@ impl Group {
         self.spec = spec;
     }
 
+    /// What is known of a member.
+    pub fn place(&self, job: &str) -> Option<&Place> {
+        self.places.get(self.index(job)?)
+    }
+
     fn index(&self, job: &str) -> Option<usize> {
         self.spec.jobs.iter().position(|name| **name == *job)
     }

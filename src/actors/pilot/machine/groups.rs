@@ -37,8 +37,12 @@ impl Place {
     }
 }
 
-fn places(spec: &GroupSpec, members: &Members) -> Vec<Place> {
-    spec.jobs.iter().filter_map(|name| members.get(name)).map(Place::of).collect()
+/// The places of a group that is new or has changed. A member that stays goes on with what it was told, and is still to be told
+/// what is due.
+fn places(spec: &GroupSpec, members: &Members, old: Option<&Group>, started: &BTreeSet<&str>) -> Vec<Place> {
+    let stays = |name: &str| old.filter(|_| !started.contains(name)).and_then(|group| group.place(name));
+    let place = |member: &Member| stays(member.name()).copied().unwrap_or_else(|| Place::of(member));
+    spec.jobs.iter().filter_map(|name| members.get(name)).map(place).collect()
 }
 
 impl State {
@@ -48,21 +52,20 @@ impl State {
     }
 
     /// Takes over the groups of the configuration in force. One with the same members, none of which is in `started`, goes on as
-    /// it was.
+    /// it was. Of another one, the members that stay do.
     pub(super) fn change_groups(&mut self, started: &BTreeSet<&str>) {
         let old = std::mem::take(&mut self.groups);
         let members = &self.members;
         let change = |spec: &Arc<GroupSpec>| {
             let is_new = spec.jobs.iter().any(|job| started.contains(&**job));
-            let is_same = |group: &&Group| group.spec().name == spec.name && group.spec().jobs == spec.jobs;
-            let same = old.iter().find(is_same).filter(|_| !is_new);
-            match same {
+            let old = old.iter().find(|group| group.spec().name == spec.name);
+            match old.filter(|group| !is_new && group.spec().jobs == spec.jobs) {
                 Some(group) => {
                     let mut group = group.clone();
                     group.reconfigure(Arc::clone(spec));
                     group
                 }
-                None => Group::new(Arc::clone(spec), places(spec, members)),
+                None => Group::new(Arc::clone(spec), places(spec, members, old, started)),
             }
         };
         self.groups = self.spec.groups.iter().map(change).collect();

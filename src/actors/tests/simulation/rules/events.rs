@@ -208,7 +208,9 @@ impl Rules {
             board.read().jobs.iter().map(|(name, job)| (Arc::clone(name), job.phase)).collect::<Vec<_>>()
         });
         let mut ledger = self.ledger.borrow_mut();
-        let is_expected = ledger.shutdown.is_some() || ledger.reloads > 0 || ledger.is_blurred;
+        // One that a reload has stopped may tell it after the reload was refused because the program ends.
+        let is_ending = ledger.shutdown.is_some() || ledger.asked_to_end.is_some();
+        let is_expected = is_ending || ledger.reloads > 0 || ledger.is_blurred;
         let Ledger { jobs, given_up, moment, .. } = &mut *ledger;
         let Some(account) = jobs.get_mut(name) else { return };
         if account.is_stopping {
