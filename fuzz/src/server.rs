@@ -5,13 +5,16 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use actix::prelude::*;
 use actix_web::web::Data;
 use containerpilot::actors::web_server::connection::{Connections, Serve, serving};
 use containerpilot::actors::web_server::event_log::EventLog;
+use containerpilot::actors::web_server::inquiry::{Inquire, Knowledge};
+use containerpilot::actors::web_server::page::feed::Feed;
 use containerpilot::actors::web_server::{Api, AppState, PilotLink, application};
+use containerpilot::config::spec::Spec;
 use containerpilot::config::{System as Machine, load_text};
 use containerpilot::logging::KeptOutput;
 use containerpilot::messages::control::{
@@ -70,20 +73,23 @@ impl Servers {
 }
 
 fn state() -> AppState {
-    let pilot = Pilot.start();
     let (board, recorder) = (Board::default(), Recorder::default());
     let loaded = load_text("fuzz.json5", CONFIGURATION, &BTreeMap::new(), &Machine::default());
-    let spec = loaded.unwrap_or_else(|report| panic!("{report}")).spec;
-    recorder.metrics().reconfigure(&spec.telemetry.expect("telemetry").metrics);
+    let spec = Arc::new(loaded.unwrap_or_else(|report| panic!("{report}")).spec);
+    recorder.metrics().reconfigure(&spec.telemetry.as_ref().expect("telemetry").metrics);
+    let pilot = Pilot(spec).start();
     let job = JobStatus { required: true, ..JobStatus::new(Phase::Waiting) };
     board.write().jobs.insert("app".into(), job);
-    board.write().layout = Layout { jobs: vec!["app".into()], watches: Vec::new(), telemetry: None };
+    let stop_budget = Duration::from_secs(5);
+    board.write().layout =
+        Layout { jobs: vec!["app".into()], watches: Vec::new(), telemetry: None, stop_budget };
     AppState {
         pilot: PilotLink {
             reload: pilot.clone().recipient(),
             job: pilot.clone().recipient(),
             maintenance: pilot.clone().recipient(),
-            environment: pilot.recipient(),
+            environment: pilot.clone().recipient(),
+            inquiry: pilot.recipient(),
         },
         board,
         recorder,
@@ -92,14 +98,24 @@ fn state() -> AppState {
         dossiers: Dossiers::default(),
         queued: Rc::new(Cell::new(0)),
         started: Instant::now(),
+        sink: None,
+        feed: Feed::default(),
     }
 }
 
-/// Replies as agreed: the job `ghost` does not exist, `busy` cannot.
-struct Pilot;
+/// Replies as agreed: the job `ghost` does not exist, `busy` cannot. It knows the configuration.
+struct Pilot(Arc<Spec>);
 
 impl Actor for Pilot {
     type Context = Context<Self>;
+}
+
+impl Handler<Inquire> for Pilot {
+    type Result = MessageResult<Inquire>;
+
+    fn handle(&mut self, _: Inquire, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(Knowledge { spec: Arc::clone(&self.0), awaited: BTreeMap::new() })
+    }
 }
 
 impl Handler<Reload> for Pilot {
