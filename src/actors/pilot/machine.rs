@@ -301,8 +301,10 @@ impl State {
         }
         // What waits again may wait for what can no longer come.
         let is_idle = matches!(phase, Phase::Complete | Phase::Halted | Phase::Waiting);
+        let was_ordered = self.has_ordered_group();
         let mut actions = copy.map(|change| self.note_in_group(now, &change)).unwrap_or_default();
-        if is_idle || is_answer || is_reason_to_end || !matches!(self.stage, Stage::Running) {
+        let is_done = was_ordered && !self.has_ordered_group();
+        if is_idle || is_answer || is_done || is_reason_to_end || !matches!(self.stage, Stage::Running) {
             actions.extend(self.decide_soon());
         }
         actions
@@ -325,7 +327,8 @@ impl State {
     fn look_at_all(&mut self, now: Moment) -> Vec<Action> {
         let review = review(self.members.list());
         let mut actions = vec![];
-        if self.barriers == 0 {
+        // A member that is over starts once those after it have stopped, if somebody ordered that.
+        if self.barriers == 0 && !self.has_ordered_group() {
             actions.extend(self.members.give_up(&review.lost, false));
         }
         if let Some(reason) = review.end {

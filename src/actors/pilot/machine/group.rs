@@ -174,6 +174,11 @@ impl Group {
         self.spec = spec;
     }
 
+    /// Whether members are still to do what they were told, or to be told it.
+    pub fn is_occupied(&self) -> bool {
+        self.places.iter().any(Place::is_occupied)
+    }
+
     /// What is known of a member.
     pub fn place(&self, job: &str) -> Option<&Place> {
         self.places.get(self.index(job)?)
@@ -337,7 +342,7 @@ impl Group {
     /// published of the group.
     pub fn go_on(&mut self) -> Vec<Action> {
         let mut actions = self.stop_next();
-        if !self.has_given_up && !self.places.iter().any(Place::is_occupied) {
+        if !self.has_given_up && !self.is_occupied() {
             actions.extend(self.start_next());
         }
         let facts = Facts::of(&self.places);

@@ -71,6 +71,11 @@ impl State {
         self.groups = self.spec.groups.iter().map(change).collect();
     }
 
+    /// Whether a group is in the middle of carrying out an order.
+    pub(super) fn has_ordered_group(&self) -> bool {
+        self.groups.iter().any(Group::is_occupied)
+    }
+
     fn group_of(&mut self, job: &str) -> Option<&mut Group> {
         let name = Arc::clone(&self.members.get(job)?.spec.group.as_ref()?.group);
         self.groups.iter_mut().find(|group| group.spec().name == name)
