@@ -1,5 +1,4 @@
-//! What makes this process fit to supervise others; once, at the start, before any other thread. And what a thread asks of
-//! the kernel for itself.
+//! What makes this process fit to supervise others; once, at the start, before any other thread.
 #![allow(unsafe_code)]
 
 use std::{io, mem, process, ptr};
@@ -44,13 +43,6 @@ pub fn hold_signals() -> io::Result<()> {
 /// Lets signals come, those that were held first, and those that a parent had blocked.
 pub fn accept_signals() -> io::Result<()> {
     Ok(SigSet::empty().thread_set_mask()?)
-}
-
-/// Makes the calling thread give way to all others, as nice(1) does. For work that takes long and is not urgent, or those
-/// that are urgent would wait for a few milliseconds until the kernel takes the processor from it.
-pub fn give_way() {
-    // SAFETY: takes a number. It is the thread's own value on Linux, and children are not started by such threads.
-    unsafe { libc::nice(10) };
 }
 
 /// Makes the terminal at our stdin our controlling one. Only the leader of a session that has none can do that, and only if

@@ -263,7 +263,7 @@ impl State {
         Action::Barrier
     }
 
-    /// What we published has been delivered. Who has answered before may have answered before it heard that.
+    /// Everybody has received what we published. Answers from before may not take it into account, so they no longer count.
     fn delivered(&mut self) -> Vec<Action> {
         self.barriers = self.barriers.saturating_sub(1);
         self.members.note_news();

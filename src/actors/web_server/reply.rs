@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::connection::{ConnectionState, ConnectionTracker};
 use crate::messages::control::Refusal;
-use crate::{offload, process};
+use crate::offload;
 
 /// The largest body that we read.
 const LARGEST_BODY: usize = 1 << 20;
@@ -103,11 +103,7 @@ pub async fn make<T: Send + 'static>(jobs: usize, make: impl Fn() -> T + Send + 
     }
     let make = Arc::new(make);
     let elsewhere = Arc::clone(&make);
-    let patiently = move || {
-        process::give_way();
-        elsewhere()
-    };
-    match offload::run(patiently).await {
+    match offload::run(move || elsewhere()).await {
         Ok(made) => made,
         Err(_) => make(),
     }

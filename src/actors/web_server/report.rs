@@ -17,7 +17,7 @@ use super::telemetry::exposition;
 use crate::config::spec::Spec;
 use crate::masking::masked;
 use crate::metrics::exposition::Format;
-use crate::{offload, process};
+use crate::offload;
 
 /// The git commit that this program was built from, or `unknown`.
 const GIT_HASH: &str = env!("CONTAINERPILOT_GIT_HASH");
@@ -60,7 +60,6 @@ pub async fn report(state: Data<AppState>) -> Reply {
     let metrics = exposition(&state, Format::Prometheus);
     let uptime = state.started.elapsed().as_secs_f64();
     let text = offload::run(move || {
-        process::give_way();
         let report = Report {
             version: VERSION,
             git_hash: GIT_HASH,

@@ -179,7 +179,7 @@ impl Group {
         self.places.iter().any(Place::is_occupied)
     }
 
-    /// What is known of a member.
+    /// The state of the member with that name.
     pub fn place(&self, job: &str) -> Option<&Place> {
         self.places.get(self.index(job)?)
     }

@@ -1,4 +1,4 @@
-//! How programs behave.
+//! Makes the behaviour of the simulated processes.
 
 use super::Dice;
 use crate::actors::tests::simulation::story::{AtTerm, Life, Manner, Offspring, Place, Says, Start};

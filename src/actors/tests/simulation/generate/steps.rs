@@ -1,4 +1,4 @@
-//! What happens to the program while it runs.
+//! Makes the steps of a story: orders, signals, reloads and faults while the program runs.
 
 use super::{Dice, NAMES, SHORTAGES};
 use crate::actors::tests::simulation::story::{Flow, Mood, Operation, Program, Step};
