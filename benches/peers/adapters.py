@@ -108,6 +108,15 @@ class UsFull(Us):
         return super().many(run, jobs, consul="127.0.0.1:1", telemetry=telemetry, **settings)
 
 
+class UsForgetful(Us):
+    """Without the last output of each job in memory: what keeping it costs."""
+    name = "containerpilot, keeps nothing"
+
+    def configured(self, run, jobs, **settings):
+        settings["logging"] = {**settings.get("logging", {}), "keep": "0"}
+        return super().configured(run, jobs, **settings)
+
+
 class Bare(Adapter):
     """No supervisor: posix_spawn in a loop."""
     name = "nothing"
@@ -280,4 +289,4 @@ PEERS = [Tini, DumbInit, Catatonit, S6, Runit, Horust, Supervisor, Monit]
 
 def adapters(peers, binary):
     """Ours, nothing at all, then the field."""
-    return [Us(peers, binary), UsFull(peers, binary), Bare(peers), Piped(peers), *(kind(peers) for kind in PEERS)]
+    return [Us(peers, binary), UsFull(peers, binary), UsForgetful(peers, binary), Bare(peers), Piped(peers), *(kind(peers) for kind in PEERS)]

@@ -48,6 +48,8 @@ LIMITS = [
     Limit("d", "", "cpu_ms", "0 ms CPU", fixed(0)),
     *[Limit("e", case, "mb_per_s", f"≥ {value} MB/s", fixed(value), at_least=True)
       for case, value in (("default", 600), ("text", 500), ("json", 500))],
+    Limit("e", "default", "mb_per_s", "≥ 0.95 × with nothing kept in memory", peer("containerpilot, keeps nothing", 0.95),
+          at_least=True),
     *[Limit("e", case, metric, f"no line {word}", fixed(0)) for case in ("default", "text", "json", "raw", "default, 100 jobs")
       for metric, word in (("lost", "lost"), ("disorder", "out of order"), ("damaged", "damaged"))],
     Limit("f", "", "per_s", "≥ 0.85 × a bare spawn-and-wait loop", peer("nothing", 0.85), at_least=True),

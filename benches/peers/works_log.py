@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import machine
-from adapters import Job
+from adapters import Job, Us, UsForgetful, UsFull
 from running import Run, TooSlow, wait_until
 from works import Work
 
@@ -27,13 +27,15 @@ class Log(Work):
 
     def takes_part(self, case, adapter):
         others = ADDED if case.startswith("default") else ["nothing"] if case == "raw" else []
-        return adapter.name == "containerpilot" or adapter.name in others
+        if isinstance(adapter, Us):
+            return not isinstance(adapter, UsFull) and (case == "default" or not isinstance(adapter, UsForgetful))
+        return adapter.name in others
 
     def measure(self, bench, case, adapter):
         jobs = WRITERS if "100" in case else 1
         each = LINES // jobs
         with Run(bench.helper) as run:
-            if adapter.name == "containerpilot":
+            if isinstance(adapter, Us):
                 figures, sinks = self.ours(bench, run, adapter, case, jobs, each)
             elif adapter.name == "nothing":
                 figures, sinks = self.plain(bench, run, each)

@@ -45,7 +45,7 @@ pub struct Reaper {
     /// Made for the first child that is piped.
     output: Option<ChildOutput>,
     /// What belongs to an execution and is no plain data.
-    handles: HashMap<ExecutionId, Handles>,
+    handles: HashMap<ExecutionId, Box<Handles>>,
     /// Descriptors that jobs have stored.
     stores: Stores,
     /// Starts under way.
@@ -286,7 +286,7 @@ impl Handler<ExecutionCommand> for Reaper {
                     Kind::Check(..) => Keep::Nothing,
                 };
                 let order = Some(order);
-                let handles = Handles {
+                let handles = Box::new(Handles {
                     owner,
                     label,
                     variable,
@@ -296,7 +296,7 @@ impl Handler<ExecutionCommand> for Reaper {
                     ways: Ways::default(),
                     output: [None, None],
                     usage: None,
-                };
+                });
                 self.handles.insert(execution, handles);
                 self.advance(Input::LaunchAsked(execution, name), ctx);
             }

@@ -111,6 +111,10 @@ impl Registry {
         }
         self.depth.set(self.queue.len());
         self.delivering = !self.queue.is_empty();
+        if !self.delivering {
+            // After a start of a thousand jobs, say, it would keep room for all their events forever.
+            self.queue.shrink_to(PER_TURN);
+        }
         if self.delivering {
             self.deliver_in_next_turn(ctx);
         } else if self.left_out > 0 {

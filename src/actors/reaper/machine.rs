@@ -110,6 +110,8 @@ struct Remains {
     /// Its group, for as long as that has a member: then the number may belong to somebody else.
     group: Option<Pid>,
     since: Moment,
+    /// Its owner has it killed, so that it has no time to end.
+    is_hurried: bool,
     /// When it got SIGKILL.
     killed: Option<Moment>,
 }

@@ -1,5 +1,6 @@
 //! Connections of clients, unix or TCP. Each has a task of its own on the program's one thread. Their number is limited: an
-//! idle connection is closed for a new one. No client can delay a reload or a shutdown.
+//! idle connection is closed for a new one, which waits a little if all others are being answered. No client can delay a reload
+//! or a shutdown.
 //!
 //! actix-http speaks HTTP. Two things are written by hand: the limit on what it reads ([`Connection`]), and the list of
 //! connections, since actix-web's `HttpServer` is not used (`listener` says why).
@@ -37,6 +38,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How many bytes one request may bring. The rest of a refused body is read up to this limit, so that its sender sees
 /// the response.
 const MOST_RECEIVED: usize = 16 << 20;
+/// How long a new client waits if all others are being answered, and how often it is looked whether one is done.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long a client may go on sending after the last response before its connection is closed.
 const DISCONNECT_TIME: Duration = Duration::from_secs(1);
 /// The size of the kernel's buffers of a connection (SO_SNDBUF, SO_RCVBUF; the kernel doubles it). By default TCP buffers
@@ -296,6 +300,22 @@ struct Client {
 }
 
 impl Connections {
+    /// Waits until there is room for one more, or one that can be closed for it; not forever.
+    pub async fn make_room(&self) {
+        let began = tokio::time::Instant::now();
+        while self.are_all_answering() && began.elapsed() < LONGEST_WAIT {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn are_all_answering(&self) -> bool {
+        let list = self.0.borrow();
+        let is_answering = |client: &Client| {
+            !client.task.is_finished() && client.tracker.state() == ConnectionState::Answering
+        };
+        list.len() >= MOST_CONNECTIONS && list.iter().all(is_answering)
+    }
+
     /// Serves a connection. If there are too many, closes the oldest idle one, else the oldest stream of events; if all
     /// others are answering, closes the new one.
     pub fn add(&self, socket: Box<dyn Socket>, serve: &Serve) {
@@ -326,5 +346,47 @@ impl Connections {
             !is_idle && !task.is_finished()
         });
         !list.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says that it answers until it is told that it may end.
+    fn answering(done: &Rc<tokio::sync::Notify>) -> Serve {
+        let done = Rc::clone(done);
+        Rc::new(move |connection: Connection| {
+            let done = Rc::clone(&done);
+            connection.tracker.set_state(ConnectionState::Answering);
+            Box::pin(async move {
+                done.notified().await;
+                drop(connection);
+            })
+        })
+    }
+
+    fn is_served(connections: &Connections, serve: &Serve) -> (bool, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        connections.add(Box::new(ours), serve);
+        let is_open =
+            matches!(theirs.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        (is_open, theirs)
+    }
+
+    #[actix::test]
+    async fn a_new_client_waits_until_one_of_the_others_is_answered() {
+        let (connections, done) = (Connections::default(), Rc::new(tokio::sync::Notify::new()));
+        let serve = answering(&done);
+        let all: Vec<_> = (0..MOST_CONNECTIONS).map(|_| is_served(&connections, &serve)).collect();
+        assert!(connections.are_all_answering());
+        let (waiting, began) = (connections.clone(), tokio::time::Instant::now());
+        let room = actix_rt::spawn(async move { waiting.make_room().await });
+        tokio::task::yield_now().await;
+        done.notify_one();
+        room.await.expect("it ends");
+        assert!(began.elapsed() < LONGEST_WAIT);
+        assert!(is_served(&connections, &serve).0, "there is room");
+        drop(all);
     }
 }

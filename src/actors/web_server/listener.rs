@@ -107,6 +107,7 @@ pub async fn accept_loop(
     let Some(mut socket) = accept(&listener).await else { return };
     let Some(serve) = serve.await else { return };
     loop {
+        connections.make_room().await;
         connections.add(socket, &serve);
         let Some(next) = accept(&listener).await else { return };
         socket = next;

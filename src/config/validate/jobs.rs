@@ -26,13 +26,13 @@ pub(super) fn validate(context: &mut Context<'_>, config: &RawConfig) -> Vec<Arc
     for (field, raw) in entries(&config.coprocesses) {
         let identity = raw.identity();
         let path = label("coprocesses", field.index, raw.name.as_ref().and(identity.as_deref()));
-        specs.extend(context.within(path, |context| coprocess(context, field, raw)));
+        specs.extend(context.within(path, |context| coprocess(context, field, raw)).map(Arc::new));
     }
     for (field, raw) in entries(&config.jobs) {
         let path = label("jobs", field.index, raw.identity().as_deref());
-        specs.extend(context.within(path, |context| job(context, field, raw)));
+        specs.extend(context.within(path, |context| job(context, field, raw)).map(Arc::new));
     }
-    specs.into_iter().map(Arc::new).collect()
+    specs
 }
 
 /// What messages call an entry: `jobs[2] ("app")`.

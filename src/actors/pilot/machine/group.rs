@@ -247,8 +247,10 @@ impl Group {
         });
         let chain = ends.collect::<Vec<_>>().join(", then ");
         if !shuts_down {
-            for place in self.places.iter_mut().filter(|place| place.phase != Phase::Complete) {
-                place.due = Some(Order::Stop);
+            for place in &mut self.places {
+                // Also what a user has asked for in the meantime is over; who was told to start already is stopped again.
+                let is_needed = place.phase != Phase::Complete || place.told.is_some();
+                place.due = is_needed.then_some(Order::Stop);
             }
         }
         let (job, status) = (change.name.clone(), change.last_status);

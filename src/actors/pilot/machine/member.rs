@@ -138,6 +138,11 @@ impl Member {
         })
     }
 
+    /// Whether it waits for its first run with a time limit, and so ends if that does not come.
+    pub fn gives_up_in_time(&self) -> bool {
+        self.phase == Phase::Waiting && self.spec.when.timeout.is_some() && self.last_status.is_none()
+    }
+
     /// Whether it listens for the end of something, so that it may have to run while we shut down.
     pub fn listens_for_an_end(&self) -> bool {
         let ends = [EventCode::Shutdown, EventCode::Stopping, EventCode::Stopped];

@@ -38,6 +38,8 @@ pub struct Shutdown {
     event: Option<u64>,
     /// Whether `shutdown` has reached everybody, so that we may tell jobs to stop.
     is_announced: bool,
+    /// Whether everything is killed that is left.
+    kills: bool,
     /// Who took longest to stop, and how long.
     slowest: Option<(Arc<str>, Duration)>,
 }
@@ -131,8 +133,15 @@ impl State {
             }
             Reason::Completed => None,
         };
-        let shutdown =
-            Shutdown { reason, status, began: now, event: None, is_announced: false, slowest: None };
+        let shutdown = Shutdown {
+            reason,
+            status,
+            began: now,
+            event: None,
+            is_announced: false,
+            kills: false,
+            slowest: None,
+        };
         self.stage = Stage::ShuttingDown(shutdown);
         match self.spec.stop_timeout {
             StopBudget::Immediate => actions.extend(self.kill_all()),
@@ -209,7 +218,7 @@ impl State {
     }
 
     /// The time to stop is over.
-    pub(super) fn stop_budget_elapsed(&self) -> Vec<Action> {
+    pub(super) fn stop_budget_elapsed(&mut self) -> Vec<Action> {
         let Stage::ShuttingDown(_) = self.stage else { return vec![] };
         let line = LogLine::new(Severity::Warning, "the time to stop is over: killing what is left");
         let mut actions = vec![Action::Log(line.about("jobs", self.members.living()))];
@@ -217,7 +226,10 @@ impl State {
         actions
     }
 
-    fn kill_all(&self) -> Vec<Action> {
+    fn kill_all(&mut self) -> Vec<Action> {
+        if let Stage::ShuttingDown(shutdown) = &mut self.stage {
+            shutdown.kills = true;
+        }
         let mut actions = self.members.tell_all(JobCommand::Kill);
         actions.push(Action::StartTimer(Timer::Patience, PATIENCE));
         actions
@@ -247,8 +259,8 @@ impl State {
             actions.push(Action::log(Severity::Info, text));
         }
         let left = match self.spec.stop_timeout {
-            StopBudget::Immediate => Duration::ZERO,
-            StopBudget::Within(budget) => shutdown.began.plus(budget).since(now),
+            StopBudget::Within(budget) if !shutdown.kills => shutdown.began.plus(budget).since(now),
+            StopBudget::Within(_) | StopBudget::Immediate => Duration::ZERO,
         };
         self.stage = Stage::EndingOrphans { status };
         actions.push(Action::EndOrphans { grace: left.min(ORPHAN_GRACE), patience: PATIENCE });

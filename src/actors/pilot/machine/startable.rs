@@ -102,7 +102,7 @@ impl<'a> Search<'a> {
             (Source::Global, EventCode::Shutdown) => self.outside.shutdown,
             (Source::Global | Source::Watch(_) | Source::Signal(_), _) => self.outside.world,
             (Source::Job(name), EventCode::Stopping | EventCode::Stopped)
-                if name != job.name() && self.ending.contains(&**name) =>
+                if name != job.name() && (self.ending.contains(&**name) || self.ends_in_time(name)) =>
             {
                 true
             }
@@ -116,6 +116,12 @@ impl<'a> Search<'a> {
             // Checks are tried for as long as the job's health can become known.
             (Source::Check(name), _) => self.can_emit(name, EventCode::Healthy),
         }
+    }
+
+    /// Whether a job ends soon because it waits with a time limit.
+    fn ends_in_time(&self, name: &str) -> bool {
+        let job = self.index.get(name).and_then(|index| self.jobs.get(*index));
+        job.is_some_and(Member::gives_up_in_time)
     }
 
     fn is_of_one_ending(&self, group: &str) -> bool {
@@ -287,6 +293,18 @@ mod tests {
         assert_eq!(lost(&jobs, OPEN), [1, 2]);
         let over = |job: &Member| Member { phase: Phase::Complete, ..job.clone() };
         assert_eq!(lost(&[jobs[0].clone(), over(&jobs[1]), over(&jobs[2])], OPEN), [0]);
+    }
+
+    #[test]
+    fn a_circle_in_which_one_waits_with_a_time_limit_is_not_given_up() {
+        let mut limited = waits("a", "b", EventCode::Ready);
+        let mut spec = (*limited.spec).clone();
+        spec.when.timeout = Some(std::time::Duration::from_secs(1));
+        limited.spec = Arc::new(spec);
+        let other = waits("b", "a", EventCode::Stopping);
+        assert_eq!(lost(&[limited.clone(), other.clone()], OPEN), [0; 0]);
+        let has_run = Member { last_status: Some(0), ..limited };
+        assert_eq!(lost(&[has_run, other], OPEN), [0, 1], "the limit was for its first run");
     }
 
     #[test]

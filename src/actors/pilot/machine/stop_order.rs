@@ -20,21 +20,25 @@ pub struct Candidate<'a> {
     pub progresses: bool,
 }
 
-/// The indices of the jobs to be told now. If nobody can be told and nobody `progresses`, jobs need each other and no order
-/// satisfies all: then all are told.
+/// The indices of the jobs to be told now. If nobody can be told and nobody `progresses`, no order satisfies all: then those
+/// that are needed only by who waits are told, or all if jobs that run need each other.
 pub fn next(candidates: &[Candidate<'_>]) -> Vec<usize> {
-    let needed: BTreeSet<&str> = candidates
-        .iter()
-        .filter(|candidate| candidate.may_run)
-        .flat_map(|candidate| candidate.needs.iter().map(|name| &**name))
-        .collect();
-    let remaining = || candidates.iter().enumerate().filter(|(_, candidate)| candidate.remains);
-    let free = remaining().filter(|(_, candidate)| candidate.waits || !needed.contains(candidate.name));
-    let free: Vec<usize> = free.map(|(index, _)| index).collect();
-    if free.is_empty() && !candidates.iter().any(|candidate| candidate.progresses) {
-        return remaining().map(|(index, _)| index).collect();
+    let free = not_needed(candidates, |candidate| candidate.may_run);
+    if !free.is_empty() || candidates.iter().any(|candidate| candidate.progresses) {
+        return free;
     }
-    free
+    let free = not_needed(candidates, |candidate| candidate.may_run && !candidate.waits);
+    if free.is_empty() { not_needed(candidates, |_| false) } else { free }
+}
+
+/// The jobs still to be told that run nothing, or that none of those `by` needs.
+fn not_needed(candidates: &[Candidate<'_>], by: impl Fn(&Candidate<'_>) -> bool) -> Vec<usize> {
+    let by = candidates.iter().filter(|candidate| by(candidate));
+    let needed: BTreeSet<&str> =
+        by.flat_map(|candidate| candidate.needs.iter().map(|name| &**name)).collect();
+    let remaining = candidates.iter().enumerate().filter(|(_, candidate)| candidate.remains);
+    let free = remaining.filter(|(_, candidate)| candidate.waits || !needed.contains(candidate.name));
+    free.map(|(index, _)| index).collect()
 }
 
 #[cfg(test)]
@@ -66,6 +70,16 @@ mod tests {
     fn jobs_that_need_each_other_are_stopped_together() {
         let (a, b) = ([Arc::from("b")], [Arc::from("a")]);
         assert_eq!(next(&[runs("a", &a), runs("b", &b)]), [0, 1]);
+    }
+
+    #[test]
+    fn who_waits_for_an_end_and_needs_others_does_not_spoil_their_order() {
+        let (of_app, of_tidy) = ([Arc::from("db")], [Arc::from("app")]);
+        let tidy = Candidate { remains: false, waits: true, ..runs("tidy", &of_tidy) };
+        let (db, app) = (runs("db", &[]), runs("app", &of_app));
+        assert_eq!(next(&[db, app, tidy]), [1]);
+        assert_eq!(next(&[db, told(app), tidy]), [0; 0]);
+        assert_eq!(next(&[db, over(app), tidy]), [0]);
     }
 
     #[test]

@@ -81,7 +81,8 @@ impl State {
         let are_becoming = name.job.is_some() && survey.orphans.iter().any(|orphan| orphan.is_becoming);
         let leftover = group.is_some() || !daemons.is_empty() || are_becoming;
         if leftover {
-            self.remains.insert(execution, Remains { name, group, since: now, killed: None });
+            self.remains
+                .insert(execution, Remains { name, group, since: now, is_hurried: false, killed: None });
         }
         actions.push(Action::TellEnded(ProcessEnded {
             execution,
@@ -163,7 +164,7 @@ impl Exited {
 impl Remains {
     /// Asks what came to light late to end, and kills what had its time.
     fn press(&mut self, now: Moment, orphans: &[Orphan]) -> Vec<Action> {
-        let is_late = now.since(self.since) >= SWEEP_GRACE;
+        let is_late = self.is_hurried || now.since(self.since) >= SWEEP_GRACE;
         let mut actions = Vec::new();
         if is_late && self.killed.is_none() {
             self.killed = Some(now);

@@ -19,11 +19,14 @@ const UNKNOWN_GRACE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct EndingOrphans {
     kill_from: Moment,
+    /// How long they are killed until we leave without them.
     patience: Duration,
+    /// Since when they are killed. The machine may have slept when that began to be due.
+    killed_since: Option<Moment>,
 }
 
 impl EndingOrphans {
-    /// How long they have been killed; `None` if it is too early for that.
+    /// How long it is due to kill them; `None` if it is too early for that.
     fn overtime(self, now: Moment) -> Option<Duration> {
         (now >= self.kill_from).then(|| now.since(self.kill_from))
     }
@@ -31,12 +34,14 @@ impl EndingOrphans {
 
 impl State {
     pub(super) fn end_orphans(&mut self, now: Moment, asked: EndOrphans) -> Vec<Action> {
-        let mut ending = EndingOrphans { kill_from: now.plus(asked.grace), patience: asked.patience };
+        let EndOrphans { grace, patience } = asked;
+        let mut ending = EndingOrphans { kill_from: now.plus(grace), patience, killed_since: None };
         let mut actions = Vec::new();
         match self.ending_orphans {
             Some(first) => {
                 ending.kill_from = ending.kill_from.min(first.kill_from);
                 ending.patience = ending.patience.min(first.patience);
+                ending.killed_since = first.killed_since;
             }
             None => actions.extend([Signal::TERM, Signal::CONT].map(Action::SignalAll)),
         }
@@ -51,14 +56,20 @@ impl State {
     }
 
     pub(super) fn press_orphans(&mut self, now: Moment, are_left: bool) -> Vec<Action> {
-        let Some(ending) = self.ending_orphans else { return Vec::new() };
-        let overtime = ending.overtime(now);
-        if !are_left || overtime.is_some_and(|overtime| overtime >= ending.patience) {
+        let Some(ending) = &mut self.ending_orphans else { return Vec::new() };
+        if !are_left {
+            return vec![self.orphans_gone()];
+        }
+        let look = Action::LookForOrphansAfter(LOOK_EVERY);
+        if now < ending.kill_from {
+            return vec![look];
+        }
+        let since = *ending.killed_since.get_or_insert(now);
+        if now.since(since) >= ending.patience {
             return vec![self.orphans_gone()];
         }
         // Again and again: each that dies may leave us its children.
-        let kill = overtime.map(|_| Action::SignalAll(Signal::KILL));
-        kill.into_iter().chain([Action::LookForOrphansAfter(LOOK_EVERY)]).collect()
+        vec![Action::SignalAll(Signal::KILL), look]
     }
 
     pub(super) fn leave_unknown_orphans(&mut self, now: Moment) -> Vec<Action> {

@@ -141,6 +141,9 @@ impl State {
             }
             Some(Stage::Running(_)) | None => {}
         }
+        if let Some(remains) = self.remains.get_mut(&id) {
+            remains.is_hurried |= signal == Signal::KILL;
+        }
         // A stopped process acts on a signal only after SIGCONT.
         let wakes = (signal != Signal::KILL).then_some(Signal::CONT);
         [Some(signal), wakes].into_iter().flatten().filter_map(|signal| self.signal(id, signal)).collect()

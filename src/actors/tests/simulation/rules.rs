@@ -251,12 +251,13 @@ impl Rules {
         let kept = ledger.jobs.values().filter(|kept| !kept.is_stopping && !is_new(&kept.spec.name));
         let of = |kept: &Account, code| EventKey { code, source: Source::Job(Arc::clone(&kept.spec.name)) };
         let facts = |kept: &Account| {
-            let healthy = (kept.health == Health::Healthy).then(|| of(kept, EventCode::Healthy));
             let serves = kept.lives || kept.spec.exec.is_none();
-            let ready = (serves && kept.is_ready).then(|| of(kept, EventCode::Ready));
+            let healthy = (serves && kept.health == Health::Healthy).then(|| of(kept, EventCode::Healthy));
+            let ready = (serves && kept.is_ready && !kept.says_stops).then(|| of(kept, EventCode::Ready));
             healthy.into_iter().chain(ready).collect::<Vec<_>>()
         };
         let holding: Vec<EventKey> = kept.flat_map(facts).collect();
+        ledger.suspects.retain(|job| !is_new(job));
         for job in program.jobs.iter().filter(|job| is_new(&job.name)) {
             let mut account = Account::new(Arc::new(job.clone()), true, now);
             if !matches!(job.when.trigger, Trigger::Each(_)) {
@@ -270,7 +271,10 @@ impl Rules {
 
     /// A reload was asked for by a signal: when it happens, and what it changes, is not told.
     pub fn blur(&self) {
-        self.ledger.borrow_mut().is_blurred = true;
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.is_blurred = true;
+        // It may begin anew what others were given up for.
+        ledger.given_up.clear();
     }
 
     /// A signal asks for the end. One that comes at least 250 ms after the first kills.

@@ -118,6 +118,9 @@ fn a_second_signal_kills_and_one_that_comes_with_the_first_does_not() {
     let actions = scene.step(Input::Signal(Signal::INT));
     assert_eq!(killed(&actions), 1);
     assert!(actions.contains(&Action::StartTimer(Timer::Patience, Duration::from_secs(3))));
+    let (grace, patience) = (Duration::ZERO, Duration::from_secs(3));
+    let actions = scene.report("app", 0, Phase::Complete);
+    assert_eq!(actions.last(), Some(&Action::EndOrphans { grace, patience }), "nor have orphans time to end");
 }
 
 #[test]

@@ -50,7 +50,16 @@ fn a_second_command_shortens_the_grace_and_never_lengthens_it() {
     let mut state = ending();
     assert_eq!(state.step(ms(100), end_orphans(0, 3000)), []);
     assert_eq!(state.step(ms(110), LEFT), [KILL, SOON]);
-    assert_eq!(state.step(ms(3100), LEFT), [Action::TellOrphansGone]);
+    assert_eq!(state.step(ms(3110), LEFT), [Action::TellOrphansGone]);
+}
+
+#[test]
+fn orphans_are_killed_before_they_are_given_up_also_if_the_machine_slept_meanwhile() {
+    let mut state = ending();
+    assert_eq!(state.step(ms(0), LEFT), [SOON]);
+    assert_eq!(state.step(ms(60_000), LEFT), [KILL, SOON]);
+    assert_eq!(state.step(ms(62_999), LEFT), [KILL, SOON]);
+    assert_eq!(state.step(ms(63_000), LEFT), [Action::TellOrphansGone]);
 }
 
 #[test]

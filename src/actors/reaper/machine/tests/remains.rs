@@ -161,3 +161,13 @@ fn only_what_must_be_known_is_asked_for() {
         (vec![pid(7)], true, false)
     );
 }
+
+#[test]
+fn what_is_left_of_an_execution_that_is_killed_has_no_time_to_end() {
+    let daemon = Survey { orphans: vec![orphan(9, Some("app"), "d")], ..Survey::default() };
+    let mut state = remaining();
+    assert_eq!(state.step(ms(10), Input::Looked(daemon.clone())), []);
+    state.step(ms(20), end(Signal::KILL, false, None));
+    let actions = state.step(ms(35), Input::Swept(daemon));
+    assert_eq!(actions[0], Action::SignalChild(pid(9), Signal::KILL));
+}

@@ -1,6 +1,6 @@
 //! What the rules know of one job.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,6 +69,8 @@ pub struct Account {
     pub says_stops: bool,
     /// When an execution last said that it is ready.
     pub said_ready: Option<Duration>,
+    /// Its checks that were started and have not ended by themselves.
+    pub checking: BTreeSet<String>,
     /// When its last execution was asked for, on the clock of the program.
     pub began: Instant,
     /// When it last gave a sign of life.
@@ -80,6 +82,11 @@ pub struct Account {
 }
 
 impl Account {
+    /// What it waits for came in this moment.
+    pub fn is_fired_in(&self, moment: &[(u64, EventKey)]) -> bool {
+        moment.iter().any(|(_, key)| self.spec.when.keys().contains(key))
+    }
+
     pub fn new(spec: Arc<JobSpec>, is_new: bool, (now, after): (Duration, u64)) -> Self {
         let mut account = Self {
             is_new,
@@ -113,6 +120,7 @@ impl Account {
             says_ready: false,
             says_stops: false,
             said_ready: None,
+            checking: BTreeSet::new(),
             began: Instant::now(),
             last_sign: Instant::now(),
             needs_until: Duration::ZERO,

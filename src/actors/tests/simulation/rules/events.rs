@@ -77,8 +77,8 @@ impl Rules {
             EventCode::Ready => self.check_ready(name),
             EventCode::Healthy | EventCode::Unhealthy => self.check_health(name, code),
             EventCode::Stopping => {
-                self.check_stopping(name, event.sequence);
                 self.check_order_of_stops(name, kernel);
+                self.check_stopping(name, event.sequence);
             }
             EventCode::Stopped => self.check_stopped(name, kernel),
             EventCode::Startup
@@ -161,6 +161,8 @@ impl Rules {
         let is_known = !ledger.is_blurred && ledger.reloads == 0;
         let now = self.journal.awake();
         let Some(account) = ledger.jobs.get_mut(name) else { return };
+        // This may be about the process before, which ended in this very moment.
+        let is_known = is_known && (account.last_start != now || account.starts <= 1);
         if std::mem::replace(&mut account.is_ready, true) {
             self.break_rule("an execution is ready once", name);
         }
@@ -226,7 +228,9 @@ impl Rules {
         if is_expected {
             return;
         }
-        let waits = account.starts == 0 && (account.spec.exec.is_some() || account.fired == 0);
+        // If others were given up together with it, which was the event that it waited for, it has only just heard of that.
+        let fired = account.fired > 0 && !account.is_fired_in(&moment.1);
+        let waits = account.starts == 0 && (account.spec.exec.is_some() || !fired);
         let ran_for_each = account.starts > 0 && matches!(account.spec.when.trigger, Trigger::Each(_));
         // A reply to a reload may be heard some time after it.
         let lasted = account.since.elapsed() + if account.is_new { HEARD_WITHIN } else { Duration::ZERO };
@@ -311,8 +315,16 @@ impl Rules {
         let is_late = lasted + Duration::from_millis(2) >= budget.mul_f64(0.8);
         let runs =
             |job: &str| kernel.look(|all| all.iter().any(|it| it.is_of(job) && it.leads() && it.lives()));
-        let was_told = ledger.jobs.get(name).is_none_or(|account| account.is_told) || ledger.is_blurred;
-        if is_late || ledger.killed.is_some() || was_told || ledger.reloads > 0 || !runs(name) {
+        // A group that gives up stops its members whoever needs them, maybe just before the shutdown; and who is restarted when
+        // it is unhealthy is so until it is told to stop.
+        let was_told = |account: &Account| {
+            let is_ill =
+                account.health == Health::Unhealthy && account.spec.on_unhealthy == OnUnhealthy::Restart;
+            account.is_told || ledger.has_given_up(&account.spec) || is_ill
+        };
+        let was_told = ledger.jobs.get(name).is_none_or(was_told) || ledger.is_blurred;
+        let is_new = ledger.jobs.get(name).is_some_and(|account| account.last_start >= began);
+        if is_late || ledger.killed.is_some() || was_told || is_new || ledger.reloads > 0 || !runs(name) {
             return;
         }
         let jobs: Vec<_> = ledger.jobs.values().map(|account| Arc::clone(&account.spec)).collect();

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::super::kernel::Observer;
 use super::super::story::Says;
 use super::{AT_ONCE, Account, End, Ledger, Rules, budget};
-use crate::config::spec::Trigger;
+use crate::config::spec::{OnUnhealthy, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
@@ -18,6 +18,11 @@ use crate::process::Launch;
 
 /// The variable that clients set.
 pub const VARIABLE: &str = "SIMULATED";
+
+/// The job that a check is about.
+fn job_of(check: &str) -> &str {
+    check.trim_start_matches("check-").trim_end_matches("-too")
+}
 
 impl Observer for Rules {
     fn started(&self, job: &str, living: usize, launch: &Launch) {
@@ -68,7 +73,9 @@ impl Observer for Rules {
         if was_over && !account.is_restarted_by_others() {
             self.break_rule("a job that is over does not run again", job);
         }
-        if was_last && account.spec.group.is_none() {
+        // What ends by itself while it is stopped because it is unhealthy has failed, whatever its status.
+        let may_be_ill = account.spec.on_unhealthy == OnUnhealthy::Restart;
+        if was_last && account.spec.group.is_none() && !may_be_ill {
             self.break_rule("a job is restarted after the ends that its rules name", job);
         }
         if !is_scheduled && !account.is_restarted_by_others() {
@@ -101,14 +108,17 @@ impl Observer for Rules {
         if since.is_some_and(|since| self.journal.awake() > since) {
             self.break_rule("nothing is checked in maintenance", check);
         }
+        if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job_of(check)) {
+            account.checking.insert(check.to_owned());
+        }
     }
 
     fn checked(&self, check: &str, passed: bool) {
         self.settle_replies();
         let now = self.journal.awake();
-        let job = check.trim_start_matches("check-").trim_end_matches("-too");
-        if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job) {
+        if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job_of(check)) {
             account.checks.insert(check.to_owned(), passed);
+            account.checking.remove(check);
             if !passed {
                 account.doubtful = now;
             }
@@ -190,7 +200,10 @@ impl Rules {
             return;
         }
         let key = EventKey { code: EventCode::Stopping, source: Source::Job(Arc::clone(&account.spec.name)) };
+        let now = self.journal.awake();
         let acts = |other: &&Account| {
+            // It ends in this moment, which is yet to be heard.
+            let is_over = other.spec.timeout.is_some_and(|limit| now >= other.last_start + limit);
             let is_started_by_it = matches!(&other.spec.when.trigger, Trigger::Once(wanted) if *wanted == key)
                 && other.starts == 1
                 && other.by_hand == 0
@@ -198,7 +211,7 @@ impl Rules {
                 && other.spec.group.is_none()
                 && other.last_start == since
                 && other.after >= stopping;
-            is_started_by_it && matches!(self.phase_of(&other.spec.name), Some(Phase::Running))
+            is_started_by_it && !is_over && matches!(self.phase_of(&other.spec.name), Some(Phase::Running))
         };
         if let Some(other) = ledger.jobs.values().find(acts) {
             let how = format!("{} still acts on the end of {name}", other.spec.name);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{AT_ONCE, Account, Ledger, Rules, startup};
 use crate::config::spec::{GroupSpec, JobSpec, Strategy, Trigger};
+use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::Phase;
 
 /// Whether a group knows that a job starts by itself, so that those after it can wait for it.
@@ -21,6 +22,15 @@ impl Ledger {
         self.program.groups.iter().find_map(|group| Some((group, place(group)?)))
     }
 
+    /// Whether the group of a job gave up at some time.
+    pub(super) fn has_given_up(&self, job: &JobSpec) -> bool {
+        let gave_up = |group: &Arc<str>| {
+            let source = Source::Group(Arc::clone(group));
+            self.past.contains(&EventKey { code: EventCode::ExitFailed, source })
+        };
+        job.group.as_ref().is_some_and(|place| gave_up(&place.group))
+    }
+
     fn members<'a>(&'a self, names: &'a [Arc<str>]) -> impl Iterator<Item = &'a Account> {
         names.iter().filter_map(|name| self.jobs.get(name))
     }
@@ -31,6 +41,14 @@ impl Rules {
     pub(super) fn check_start_in_group(&self, job: &str, ledger: &Ledger) {
         let now = self.journal.awake();
         let Some((group, place)) = ledger.group_of(job) else { return };
+        if now.saturating_sub(ledger.flooded) <= AT_ONCE {
+            // Its turn may have come long ago, when the log had no room for its output.
+            return;
+        }
+        if self.phase_of(job).is_some_and(Phase::is_stopping) {
+            // It was decided before it was told to stop, and had to wait for a start that hung.
+            return;
+        }
         let has_run = ledger.jobs.get(job).is_some_and(|account| account.starts > 0);
         let mut later = ledger.members(&group.jobs[place + 1..]);
         if group.strategy != Strategy::OneForOne
@@ -59,8 +77,8 @@ impl Rules {
         let is_waited_for = |before: &Account| match self.phase_of(&before.spec.name) {
             Some(Phase::Complete | Phase::Halted) => false,
             Some(Phase::Waiting) => starts_at_once(&before.spec),
-            // One that says that it stops is not ready any more.
-            Some(Phase::Running) => !before.is_ready || before.says_stops,
+            // One that says that it stops, or that we end, is not ready any more.
+            Some(Phase::Running) => !before.is_ready || before.says_stops || before.was_signalled,
             Some(_) | None => true,
         };
         // A stop of those after it comes first.

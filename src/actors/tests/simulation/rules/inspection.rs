@@ -31,11 +31,13 @@ impl Rules {
         let board = board.read();
         kernel.look(|processes| self.inspect_processes(now, processes, &board.jobs));
         let is_stopping = ledger.shutdown.is_some();
+        // Several reloads at once, one of them by a signal: nobody was told which one a job is of.
+        let is_of_any = ledger.is_blurred && ledger.reloads > 0;
         let Ledger { jobs, flooded, is_blurred, .. } = &mut *ledger;
         for (name, account) in jobs.iter_mut() {
             let phase = board.jobs.get(name).map(|job| job.phase);
             account.note_phase(phase, now);
-            if !is_stopping {
+            if !is_stopping && !is_of_any {
                 self.inspect_phase(now, name, account);
             }
             let is_idle = kernel.look(|all| !all.iter().any(|it| it.is_of(name) && it.leads() && it.lives()));

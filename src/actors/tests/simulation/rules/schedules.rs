@@ -24,7 +24,8 @@ impl Account {
         let done = self.scheduled;
         let due = cron.next(done);
         // A run that was decided before the machine slept is followed by one that makes up for the others.
-        self.scheduled = due.filter(|_| is_awakening).unwrap_or(now).max(done);
+        // If somebody has just set the clock back, runs go on from the new time.
+        self.scheduled = due.filter(|_| is_awakening).unwrap_or(now).min(wall()).max(done);
         due.is_some_and(|due| due <= now)
     }
 

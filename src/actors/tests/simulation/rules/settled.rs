@@ -77,8 +77,9 @@ impl Rules {
             if is_endless && matches!(job.phase, Phase::Complete | Phase::Halted) {
                 self.break_rule("a job has all its runs", format!("{name} is over"));
             }
-            let all_pass =
-                account.spec.health.iter().all(|check| account.checks.get(&*check.name) == Some(&true));
+            let passes =
+                |check: &str| account.checks.get(check) == Some(&true) && !account.checking.contains(check);
+            let all_pass = account.spec.health.iter().all(|check| passes(&check.name));
             let longest = account.spec.health.iter().map(|check| check.interval.max(check.timeout)).max();
             let is_long = longest.is_some_and(|longest| now.saturating_sub(account.doubtful) > 2 * longest);
             // What its watchdog ends is checked no more, though it may take its time to end.
