@@ -82,6 +82,11 @@ pub struct Account {
 }
 
 impl Account {
+    /// It has a schedule that has not begun.
+    pub fn waits_for_its_schedule(&self) -> bool {
+        !self.spec.when.after.is_empty() && self.fired == 0
+    }
+
     /// What it waits for came in this moment.
     pub fn is_fired_in(&self, moment: &[(u64, EventKey)]) -> bool {
         moment.iter().any(|(_, key)| self.spec.when.keys().contains(key))

@@ -111,7 +111,8 @@ impl Rules {
                 let is_unborn = |end: &super::End| *end.job == *name && end.execution == 0;
                 ledger.ends.retain(|end| !is_unborn(end));
                 if let Some(account) = ledger.jobs.get_mut(name) {
-                    account.lives = false;
+                    // Its time may have been over before the log had room for its output.
+                    (account.lives, account.is_due) = (false, false);
                 }
             }
             return;
@@ -231,7 +232,10 @@ impl Rules {
         // If others were given up together with it, which was the event that it waited for, it has only just heard of that.
         let fired = account.fired > 0 && !account.is_fired_in(&moment.1);
         let waits = account.starts == 0 && (account.spec.exec.is_some() || !fired);
-        let ran_for_each = account.starts > 0 && matches!(account.spec.when.trigger, Trigger::Each(_));
+        // One that was started by hand waits again for the beginning of its schedule.
+        let is_repeated =
+            matches!(account.spec.when.trigger, Trigger::Each(_)) || account.waits_for_its_schedule();
+        let ran_for_each = account.starts > 0 && is_repeated;
         // A reply to a reload may be heard some time after it.
         let lasted = account.since.elapsed() + if account.is_new { HEARD_WITHIN } else { Duration::ZERO };
         let expired = account.spec.when.timeout.is_some_and(|timeout| lasted >= timeout);

@@ -203,7 +203,8 @@ impl Rules {
         let now = self.journal.awake();
         let acts = |other: &&Account| {
             // It ends in this moment, which is yet to be heard.
-            let is_over = other.spec.timeout.is_some_and(|limit| now >= other.last_start + limit);
+            let is_late = other.spec.timeout.is_some_and(|limit| now >= other.last_start + limit);
+            let is_over = is_late || other.ended == now;
             let is_started_by_it = matches!(&other.spec.when.trigger, Trigger::Once(wanted) if *wanted == key)
                 && other.starts == 1
                 && other.by_hand == 0
