@@ -87,7 +87,7 @@ impl Account {
         !self.spec.when.after.is_empty() && self.fired == 0
     }
 
-    /// What it waits for came in this moment.
+    /// Whether an event that it waits for was delivered at the present time.
     pub fn is_fired_in(&self, moment: &[(u64, EventKey)]) -> bool {
         moment.iter().any(|(_, key)| self.spec.when.keys().contains(key))
     }

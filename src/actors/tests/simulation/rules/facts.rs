@@ -73,7 +73,7 @@ impl Observer for Rules {
         if was_over && !account.is_restarted_by_others() {
             self.break_rule("a job that is over does not run again", job);
         }
-        // What ends by itself while it is stopped because it is unhealthy has failed, whatever its status.
+        // A process that exits by itself while its unhealthy job is being stopped counts as failed, also with status 0.
         let may_be_ill = account.spec.on_unhealthy == OnUnhealthy::Restart;
         if was_last && account.spec.group.is_none() && !may_be_ill {
             self.break_rule("a job is restarted after the ends that its rules name", job);
