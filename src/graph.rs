@@ -3,6 +3,7 @@
 
 mod critical;
 mod diagram;
+mod json;
 mod layers;
 mod svg;
 #[cfg(test)]
@@ -10,8 +11,6 @@ mod tests;
 mod tree;
 
 use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
 
 use crate::config::duration::GoDuration;
 use crate::config::spec::{GroupSpec, JobKind, JobSpec, Spec, Trigger};
@@ -263,25 +262,8 @@ impl Graph {
             Format::Dot => diagram::dot(self),
             Format::Mermaid => diagram::mermaid(self),
             Format::Svg => svg::render(self),
-            Format::Json => format!("{}\n", self.to_json()),
+            Format::Json => json::render(self),
         }
-    }
-
-    fn to_json(&self) -> Value {
-        let name = |index: usize| self.nodes.get(index).map(|node| node.name.as_str());
-        let node = |node: &Node| json!({ "name": node.name, "kind": node.kind.name(), "schedule": node.schedule, "state": node.state });
-        let edge = |edge: &Edge| {
-            json!({
-                "from": name(edge.from), "to": name(edge.to), "event": edge.event,
-                "alternative": edge.is_alternative, "critical": edge.is_critical,
-            })
-        };
-        json!({
-            "nodes": self.nodes.iter().map(node).collect::<Vec<_>>(),
-            "edges": self.edges.iter().map(edge).collect::<Vec<_>>(),
-            "starting": self.is_starting,
-            "criticalPath": self.path.iter().map(Step::to_json).collect::<Vec<_>>(),
-        })
     }
 }
 

@@ -27,7 +27,7 @@ use crate::config::spec::MetricSpec;
 use crate::messages::status::Overview;
 
 /// All values of all metrics.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Metrics {
     user: UserMetrics,
     built_in: BuiltIn,

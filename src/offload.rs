@@ -1,13 +1,17 @@
 //! Work that may block, on a thread of its own, so that a slow name server or disk holds up nobody. Not in tokio's
 //! pool: that panics where it cannot start a thread, as at a container's limit of processes; here it is an error.
 
-use std::io;
+use std::io::{self, Write};
+use std::thread;
+
+/// So many bytes of text are made between two pauses, in about a tenth of a millisecond.
+const PIECE: usize = 4 << 10;
 
 /// Does the work and waits for its result. Work that nobody waits for any more is done all the same.
 #[cfg(not(test))]
 pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (answer, answered) = tokio::sync::oneshot::channel();
-    let thread = std::thread::Builder::new().name("offload".to_owned());
+    let thread = thread::Builder::new().name("offload".to_owned());
     let started = thread.spawn(move || {
         let _ = answer.send(work());
     });
@@ -22,4 +26,46 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
 pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     tokio::task::yield_now().await;
     Ok(work())
+}
+
+/// Lets others have the core for a moment, in the middle of long work. Without that a thread that wakes up, such as the event
+/// loop, may wait for milliseconds: since Linux 6.6 the one that runs is let run until the next tick of the clock.
+pub fn pause() {
+    thread::yield_now();
+}
+
+/// The pauses of work that makes a long text.
+#[derive(Debug, Default)]
+pub struct Pauses {
+    last: usize,
+}
+
+impl Pauses {
+    /// Makes a pause if the text has grown enough since the last one.
+    pub fn at(&mut self, length: usize) {
+        if length >= self.last + PIECE {
+            self.last = length;
+            pause();
+        }
+    }
+}
+
+/// A long text while it is written, with pauses.
+#[derive(Debug, Default)]
+pub struct Draft {
+    /// What is written.
+    pub text: Vec<u8>,
+    pauses: Pauses,
+}
+
+impl Write for Draft {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(part);
+        self.pauses.at(self.text.len());
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -73,4 +73,6 @@ LIMITS = [
     Limit("m", "", "wall_ms", "≤ 100 ms", fixed(100)),
     Limit("m", "", "restarted", "nothing restarted", fixed(0)),
     Limit("n", "", "mb", "≤ 7.5 MB", fixed(7.5)),
+    *[limit for case in ("status", "events", "why", "graph, JSON", "graph, SVG", "graph, text", "ready", "crashes", "logs", "report", "/metrics")
+      for limit in (Limit("o", case, "p99_us", "ping p99 ≤ 2 ms", fixed(2000)), Limit("o", case, "answer_ms", "≤ 100 ms", fixed(100)))],
 ]

@@ -20,6 +20,7 @@ TITLES = {
     "l": "From a change in Consul until the job that waits for it runs (`interval: 10`)",
     "m": "Reload of 1,000 unchanged jobs",
     "n": "Size of the programs that an image needs",
+    "o": "Ping while an operator asks, with 1,000 jobs and 10,000 kept events",
 }
 
 COLUMNS = {
@@ -27,7 +28,7 @@ COLUMNS = {
     "jobs": "jobs", "mb_per_s": "MB/s", "lost": "lost", "disorder": "out of order", "damaged": "damaged", "per_s": "per second",
     "cpu_ms_per_s": "own CPU ms/s", "rss_before_mb": "RSS before", "rss_after_mb": "RSS after", "rss_growth_mb": "RSS growth MB", "zombies": "zombies",
     "lateness_median_ms": "exit → next start, median ms", "lateness_max_ms": "longest ms", "own_max_ms": "longest without waiting for a core ms", "gap_median_ms": "last → first instruction, median ms", "gap_max_ms": "longest ms", "exits": "exits", "core_percent": "% of a core",
-    "checks_per_s": "checks/s", "p50_us": "p50 µs", "p99_us": "p99 µs", "bytes": "bytes", "worst_ms": "longest ms", "changes": "changes",
+    "checks_per_s": "checks/s", "p50_us": "p50 µs", "p99_us": "p99 µs", "answer_ms": "answer, p99 ms", "bytes": "bytes", "worst_ms": "longest ms", "changes": "changes",
     "restarted": "restarted", "mb": "MB",
 }
 
@@ -38,7 +39,7 @@ NOTES = {
     "c": "CPU is the time of the supervisor's own processes until all jobs run. `nothing` is a loop of `posix_spawn`; `nothing, with pipes` also makes the system calls that a supervisor needs for each job: a process group, two pipes with epoll, and the variables `CONTAINERPILOT_*_PID` of the jobs before it.",
     "d": "Wake-ups are context switches of all threads of the supervisor's processes. Inits for one process have one job.",
     "e": "The log is a file in memory. The job writes 64 KiB at a time; CPU includes the job. Every line is read back and checked: complete, in order, "
-         "none missing. supervisord and horust add no time stamp. `nothing` is the job alone. s6 and runit have one logger process for each job.",
+         "none missing. `raw`: the job has our standard output, and its writes end within lines, so we log nothing meanwhile. supervisord and horust add no time stamp. `nothing` is the job alone. s6 and runit have one logger process for each job.",
     "f": "s6 and runit wait a second between starts, by design.",
     "g": "Measured with (c). runit's `runsvdir` does not wait for its children, so the time until the jobs have ended counts.",
     "h": "The orphans exit one after the other, or 1,000 at a time; zombies are counted 100 ms after the last exit. Meanwhile a job "
@@ -51,6 +52,8 @@ NOTES = {
     "k": "The Registry with actors as subscribers, measured with criterion; and the whole program, which enters and leaves maintenance "
          "by its control socket: each time one event is published, and every job gets a command.",
     "n": "s6 and runit: the programs used here and their own libraries. supervisord: its Python files and the interpreter, without Python's library.",
+    "o": "One client asks for the same thing again and again, another one pings 2 ms after each answer. 100 of the jobs have failed "
+         "ten times and have filled what is kept of their output: together 8 MiB and 1,000 dossiers.",
 }
 
 PLOTS = [

@@ -9,7 +9,7 @@ import time
 
 import machine
 from adapters import Bare, Job, Monit
-from running import Cannot, Run, TooSlow
+from running import Cannot, Run, TooSlow, wait_until
 from works import Work, settle
 
 
@@ -119,15 +119,64 @@ class Control(Work):
             return {**figures, "cpu_ms": machine.cpu_ms(run.process.pid) - before}
 
 
-def load(bench, address, method, path, connections, milliseconds):
-    done = subprocess.run([bench.helper("load"), address, method, path, str(connections), str(milliseconds)],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if done.returncode != 0:
-        raise TooSlow(f"the client: {done.stderr.decode()}")
-    answered, spent, median, p99, refused, size = map(int, done.stdout.split())
+def begin_load(bench, address, method, path, connections, milliseconds, pause_us=0):
+    command = [bench.helper("load"), address, method, path, str(connections), str(milliseconds), str(pause_us)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def load(*arguments):
+    return end_load(begin_load(*arguments))
+
+
+def end_load(client):
+    printed, complaint = client.communicate()
+    if client.returncode != 0:
+        raise TooSlow(f"the client: {complaint.decode()}")
+    answered, spent, median, p99, refused, size = map(int, printed.split())
     if refused:
         raise TooSlow(f"{refused} of {answered} answers were errors")
     return {"per_s": answered / (spent / 1e9), "p50_us": median / 1e3, "p99_us": p99 / 1e3, "bytes": size}
+
+
+class Asked(Work):
+    """One client asks for one thing again and again; another one pings, with pauses, so that each stall of the program is
+    seen by one ping at most."""
+    letter, title = "o", "ping while an operator asks: 1,000 jobs, 10,000 kept events"
+    paths = {"nothing": None, "status": "/v3/status", "events": "/v3/events?since=0&wait=0", "why": "/v3/jobs/job-0/why",
+             "graph, JSON": "/v3/graph?format=json", "graph, SVG": "/v3/graph?format=svg", "graph, text": "/v3/graph",
+             "ready": "/v3/ready", "crashes": "/v3/crashes", "logs": "/v3/logs?n=1000000", "report": "/v3/report", "/metrics": "/metrics"}
+    cases = list(paths)
+    milliseconds, pause_us = 4000, 2000
+
+    def rounds(self, asked, case, adapter):
+        return min(asked, 3)
+
+    def takes_part(self, case, adapter):
+        return adapter.name == "containerpilot"
+
+    def measure(self, bench, case, adapter):
+        port = free_port()
+        with Run(bench.helper) as run:
+            entries = [{"name": f"job-{index}", "exec": [bench.helper("probe"), run.stamps]} for index in range(899)]
+            failing = {"exec": ["sh", "-c", "seq 20000; exit 1"], "restarts": 12, "backoff": {"max": "0s"}}
+            entries += [{"name": f"failing-{index}", **failing} for index in range(100)]
+            # Its runs fill the list of events.
+            busy = {"name": "busy", "exec": [bench.helper("tick"), run.stamps], "restarts": 10_000, "backoff": {"max": "0s"}}
+            run.start(adapter.configured(run, [*entries, busy], telemetry={"port": port, "interfaces": ["lo"]}))
+            run.await_stamps(899 + 10_001, 60)
+            wait_until(lambda: ask(run, "GET", "/v3/crashes")[1].count(b'"coreDumped"') == 1000, 60, "1,000 crashes", 0.2)
+            settle(run)
+            asking = None
+            if path := self.paths[case]:
+                address = str(port) if case == "/metrics" else run.path("control")
+                asking = begin_load(bench, address, "GET", path, 1, self.milliseconds + 200)
+                time.sleep(0.1)
+            pings = load(bench, run.path("control"), "GET", "/v3/ping", 1, self.milliseconds, self.pause_us)
+            figures = {"p50_us": pings["p50_us"], "p99_us": pings["p99_us"]}
+            if asking:
+                answers = end_load(asking)
+                figures |= {"per_s": answers["per_s"], "answer_ms": answers["p99_us"] / 1e3, "bytes": answers["bytes"]}
+            return figures
 
 
 class Events(Work):

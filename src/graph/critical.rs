@@ -4,8 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::{Missing, Phase};
 use crate::messages::status::{JobStatus, Overview};
@@ -21,18 +19,6 @@ pub struct Step {
     pub event: Option<&'static str>,
     /// When that came, or when the last one could be used.
     pub done: Duration,
-}
-
-impl Step {
-    /// For programs.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "job": self.job,
-            "started": self.started.as_secs_f64(),
-            "event": self.event,
-            "done": self.done.as_secs_f64(),
-        })
-    }
 }
 
 /// The critical path, first step first; empty if nothing could be used yet.

@@ -1,13 +1,16 @@
 //! The graph for Graphviz and for Mermaid.
 
 use super::{Graph, Kind, Node, Tone};
+use crate::offload::Pauses;
 
 pub fn dot(graph: &Graph) -> String {
     let quoted =
         |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
     let mut text =
         String::from("digraph containerpilot {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
+    let mut pauses = Pauses::default();
     for (index, node) in graph.nodes.iter().enumerate() {
+        pauses.at(text.len());
         let shape = match node.kind {
             Kind::Job | Kind::Coprocess => "",
             Kind::Watch => ", shape=cylinder, style=\"\"",
@@ -39,7 +42,9 @@ pub fn mermaid(graph: &Graph) -> String {
         format!("\"{}\"", text.replace('\n', "<br/>"))
     };
     let mut text = String::from("flowchart LR\n");
+    let mut pauses = Pauses::default();
     for (index, node) in graph.nodes.iter().enumerate() {
+        pauses.at(text.len());
         let label = quoted(&lines(node).join("\n"));
         text.push_str(&match node.kind {
             Kind::Job | Kind::Coprocess => format!("  n{index}({label})\n"),

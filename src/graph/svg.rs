@@ -6,6 +6,7 @@
 use super::diagram::{colour, lines};
 use super::layers::places;
 use super::{Edge, Graph, Kind};
+use crate::offload::Pauses;
 
 const BOX: (usize, usize) = (200, 56);
 const STEP: (usize, usize) = (330, 84);
@@ -29,7 +30,9 @@ pub fn render(graph: &Graph) -> String {
             text.push_str(&arrow(edge, corner(*from), corner(*to)));
         }
     }
+    let mut pauses = Pauses::default();
     for (node, place) in graph.nodes.iter().zip(&places) {
+        pauses.at(text.len());
         let (x, y) = corner(*place);
         let stroke = colour(node.tone).unwrap_or("#777");
         let dashes = if node.kind == Kind::Outside { " stroke-dasharray=\"4 3\"" } else { "" };

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::*;
 use crate::config::spec::{CommandLine, When};
 use crate::messages::account::FirstRun;

@@ -1,16 +1,19 @@
 //! The graph as a tree for people. What waits for several events is told in full once, and only named elsewhere.
 
+use std::collections::BTreeSet;
+
 use super::{Graph, Node};
+use crate::offload::Pauses;
 
 /// Lines are not indented further than this: a chain of thousands of jobs would become megabytes of blanks.
 const DEEPEST_INDENT: usize = 120;
 
 pub fn render(graph: &Graph) -> String {
+    let is_told = vec![false; graph.nodes.len()];
     let mut tree =
-        Tree { graph, text: String::new(), is_told: vec![false; graph.nodes.len()], after: after(graph) };
-    let waits: Vec<bool> =
-        (0..graph.nodes.len()).map(|node| graph.edges.iter().any(|edge| edge.to == node)).collect();
-    let roots = (0..graph.nodes.len()).filter(|node| !waits.get(*node).copied().unwrap_or(false));
+        Tree { graph, text: String::new(), pauses: Pauses::default(), is_told, after: after(graph) };
+    let waiting: BTreeSet<usize> = graph.edges.iter().map(|edge| edge.to).collect();
+    let roots = (0..graph.nodes.len()).filter(|node| !waiting.contains(node));
     roots.for_each(|root| tree.root(root));
     // What is left waits for itself through a circle.
     (0..graph.nodes.len()).for_each(|node| tree.root(node));
@@ -32,6 +35,7 @@ fn after(graph: &Graph) -> Vec<Vec<usize>> {
 struct Tree<'a> {
     graph: &'a Graph,
     text: String,
+    pauses: Pauses,
     is_told: Vec<bool>,
     after: Vec<Vec<usize>>,
 }
@@ -47,6 +51,7 @@ impl Tree<'_> {
         if !self.mark(root) {
             return;
         }
+        self.pauses.at(self.text.len());
         self.text.push_str(&format!("{}\n", label(node)));
         self.branches(root);
     }
@@ -59,6 +64,7 @@ impl Tree<'_> {
             if open.is_empty() {
                 continue;
             }
+            self.pauses.at(self.text.len());
             let next = open.remove(0);
             let is_last = open.is_empty();
             stack.push((open, indent.clone()));

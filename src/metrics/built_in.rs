@@ -15,7 +15,7 @@ use crate::messages::status::Overview;
 const HEALTHS: [Health; 4] = [Health::Unknown, Health::Healthy, Health::Unhealthy, Health::Maintenance];
 
 /// The values of the metrics that the program counts itself.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct BuiltIn {
     events: BTreeMap<EventKey, u64>,
     /// By status and path.

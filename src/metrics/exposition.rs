@@ -6,6 +6,8 @@
 
 use std::fmt::Write;
 
+use crate::offload::Pauses;
+
 /// A text format for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -66,12 +68,18 @@ pub struct Exposition {
     format: Format,
     text: String,
     family: String,
+    pauses: Pauses,
 }
 
 impl Exposition {
     /// An empty exposition.
     pub fn new(format: Format) -> Self {
-        Self { format, text: String::with_capacity(USUAL_SIZE), family: String::new() }
+        Self {
+            format,
+            text: String::with_capacity(USUAL_SIZE),
+            family: String::new(),
+            pauses: Pauses::default(),
+        }
     }
 
     /// Begins a family; its samples follow.
@@ -110,6 +118,7 @@ impl Exposition {
 
     /// One sample of a histogram or summary: `_bucket`, `_sum`, `_count`.
     pub fn part(&mut self, suffix: &str, labels: Labels<'_>, value: f64) {
+        self.pauses.at(self.text.len());
         self.text.push_str(&self.family);
         if !suffix.is_empty() {
             self.text.push_str(suffix);

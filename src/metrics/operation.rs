@@ -11,7 +11,7 @@ use crate::messages::process::CrashReason;
 use crate::messages::status::JobStatus;
 
 /// The values that are counted.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Operation {
     reloads: u64,
     refused_reloads: u64,

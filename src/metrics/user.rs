@@ -11,7 +11,7 @@ use crate::config::suggest::nearest;
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// Every user metric, in the order of the configuration.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct UserMetrics(Vec<UserMetric>);
 
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
-// load ADDRESS METHOD PATH CONNECTIONS MILLISECONDS: one request after the other on each connection, kept open.
-// ADDRESS is a unix socket's path or a port of this machine. A PATH with "|" is two, in turns. Prints: requests,
+// load ADDRESS METHOD PATH CONNECTIONS MILLISECONDS [PAUSE]: one request after the other on each connection, kept open,
+// PAUSE microseconds after each answer. ADDRESS is a unix socket's path or a port of this machine. A PATH with "|" is two, in turns. Prints: requests,
 // nanoseconds, median and 99th percentile in nanoseconds, answers that were not 2xx, bytes of the last answer.
 #include "common.h"
 #include <arpa/inet.h>
@@ -70,6 +70,7 @@ int main(int count, char **arguments) {
     if (count < 6) return 2;
     int number = atoi(arguments[4]);
     uint64_t end = now() + (uint64_t)atol(arguments[5]) * 1000000u;
+    useconds_t pause = count > 6 ? (useconds_t)atol(arguments[6]) : 0;
     char *second = strchr(arguments[3], '|');
     if (second) *second++ = 0;
     const char *paths[2] = {arguments[3], second ? second : arguments[3]};
@@ -100,6 +101,7 @@ int main(int count, char **arguments) {
             if (answered < MOST) times[answered++] = now() - connection->sent;
             if (strncmp(connection->answer + 9, "2", 1)) refused++;
             bytes = connection->filled;
+            if (pause) usleep(pause);
             ask(connection);
         }
     }

@@ -1,20 +1,18 @@
 //! `/v3/crashes` and `/v3/jobs/NAME/crashes`: the dossiers of the last failures. Each dossier is a chunk of the response, made
 //! when the client has read those before, so that thousands of them do not hold up the event loop.
 
-use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use actix_web::http::header;
 use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
-use futures_util::stream;
 use serde_json::{Value, json};
 
 use super::AppState;
 use super::connection::StreamGuard;
 use super::event_log::to_json;
-use super::reply::Reply;
+use super::reply::{Reply, in_turns};
 use super::status::{time, verdict_name};
 use crate::messages::control::Refusal;
 use crate::messages::crashes::{Dossier, Usage};
@@ -41,9 +39,9 @@ fn respond(dossiers: Vec<(Arc<str>, Rc<Dossier>)>, request: &HttpRequest) -> Htt
     });
     let begin = [r#"{"crashes":["#.to_owned()].into_iter();
     let chunks = begin.chain(dossiers).chain(["]}\n".to_owned()]);
-    let chunks = stream::iter(chunks.map(move |text| {
+    let chunks = in_turns(chunks.map(move |text| {
         let _ = &guard;
-        Ok::<_, Infallible>(Bytes::from(text))
+        Bytes::from(text)
     }));
     HttpResponse::Ok()
         .content_type("application/json")

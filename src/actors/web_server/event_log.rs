@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use actix_web::web::Bytes;
 use futures_util::stream::{self, Stream};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::connection::{ConnectionTracker, StreamGuard};
@@ -20,7 +21,7 @@ use crate::messages::event::{Detail, Event};
 /// The number of events that are kept.
 const KEPT: usize = 10_000;
 /// The number of events in one chunk of a response.
-const PER_CHUNK: usize = 100;
+const PER_CHUNK: usize = 20;
 /// The number of events that are looked at for a chain of causes.
 const CHAIN_SEARCH: usize = 1000;
 
@@ -157,7 +158,8 @@ impl EventStream {
         }
         let first = kept.events.partition_point(|event| event.sequence <= self.sent);
         for event in kept.events.iter().skip(first).take(PER_CHUNK) {
-            let _ = write!(text, "id: {}\ndata: {}\n\n", event.sequence, to_json(event));
+            let json = serde_json::to_string(&Shown::of(event)).unwrap_or_default();
+            let _ = write!(text, "id: {}\ndata: {json}\n\n", event.sequence);
             self.sent = event.sequence;
         }
         text
@@ -165,25 +167,43 @@ impl EventStream {
 }
 
 /// An event as clients read it.
-pub fn to_json(event: &Event) -> Value {
-    let mut json = json!({
-        "sequence": event.sequence,
-        "time": time(event.time),
-        "code": event.key.code.config_name(),
-        "source": event.key.source.to_string(),
-        "cause": event.cause,
-    });
-    let Detail { pid, status, signal, reason } = &event.detail;
-    let known = [
-        ("pid", pid.map(Value::from)),
-        ("status", status.map(Value::from)),
-        ("signal", signal.map(|signal| signal.to_string().into())),
-        ("reason", reason.as_deref().map(Value::from)),
-    ];
-    if let Some(object) = json.as_object_mut() {
-        object.extend(known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+#[derive(Serialize)]
+struct Shown<'a> {
+    sequence: u64,
+    time: String,
+    code: &'static str,
+    source: String,
+    cause: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(event: &'a Event) -> Self {
+        let Detail { pid, status, signal, reason } = &event.detail;
+        Self {
+            sequence: event.sequence,
+            time: time(event.time),
+            code: event.key.code.config_name(),
+            source: event.key.source.to_string(),
+            cause: event.cause,
+            pid: *pid,
+            status: *status,
+            signal: signal.map(|signal| signal.to_string()),
+            reason: reason.as_deref(),
+        }
     }
-    json
+}
+
+/// An event as a value.
+pub fn to_json(event: &Event) -> Value {
+    serde_json::to_value(Shown::of(event)).unwrap_or_default()
 }
 
 #[cfg(test)]

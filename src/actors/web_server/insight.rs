@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use super::AppState;
 use super::event_log::to_json;
 use super::inquiry::Inquire;
-use super::reply::{Failure, Reply, json, make};
+use super::reply::{Failure, Reply, json, long, make};
 use super::status::{self, time};
 use crate::explain::{Scene, Why, why as explain};
 use crate::graph::{Format, Graph};
 use crate::messages::account::Awaited;
 use crate::messages::control::Refusal;
+use crate::offload::pause;
 
 /// The number of events in the chain behind an explanation.
 const LONGEST_CHAIN: usize = 20;
@@ -130,7 +131,12 @@ pub async fn graph(state: Data<AppState>, request: HttpRequest) -> Reply {
     }
     let knowledge = state.pilot.inquiry.send(Inquire(None)).await?;
     let overview = state.board.read().clone();
-    let text =
-        make(overview.jobs.len(), move || Graph::of(&knowledge.spec).with_status(&overview).render(format));
-    Ok(HttpResponse::Ok().content_type(format.content_type()).body(text.await))
+    let text = make(overview.jobs.len(), move || {
+        let graph = Graph::of(&knowledge.spec);
+        pause();
+        let graph = graph.with_status(&overview);
+        pause();
+        graph.render(format)
+    });
+    Ok(HttpResponse::Ok().content_type(format.content_type()).body(long(text.await)))
 }

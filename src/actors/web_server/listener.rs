@@ -78,7 +78,13 @@ impl Listener {
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Socket>>> {
         Poll::Ready(match self {
             Self::Unix(listener) => Ok(Box::new(ready!(listener.poll_accept(cx))?.0)),
-            Self::Tcp(listener) => Ok(Box::new(ready!(listener.poll_accept(cx))?.0)),
+            Self::Tcp(listener) => {
+                let (socket, _) = ready!(listener.poll_accept(cx))?;
+                // A long response is written in pieces: none of them is to wait until the one before has arrived. If the kernel
+                // refuses, they only come later.
+                let _ = socket.set_nodelay(true);
+                Ok(Box::new(socket))
+            }
         })
     }
 }

@@ -9,6 +9,7 @@ use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse};
 use futures_util::stream::{self, Stream};
 use percent_encoding::percent_decode_str;
+use tokio::task::yield_now;
 
 use super::AppState;
 use super::connection::{ConnectionTracker, StreamGuard};
@@ -95,6 +96,8 @@ impl LogStream {
     fn chunks(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
         stream::unfold(self, |mut stream| async move {
             let text = stream.next().await?;
+            // Others have their turn after each chunk.
+            yield_now().await;
             Some((Ok(text.into()), stream))
         })
     }

@@ -1,16 +1,21 @@
 //! What all routes share: their methods, how they read a body, and how they respond. Every error is `{"error": "…"}` with a
 //! message that its reader can act on.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::MailboxError;
+use actix_web::body::{MessageBody, SizedStream};
 use actix_web::guard::fn_guard;
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::web::{self, Bytes, Payload};
 use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, ResponseError};
+use futures_util::stream::{self, Stream, StreamExt};
 use serde_json::{Map, Value, json};
+use tokio::task::yield_now;
 
 use super::connection::{ConnectionState, ConnectionTracker};
 use crate::messages::control::Refusal;
@@ -20,6 +25,8 @@ use crate::offload;
 const LARGEST_BODY: usize = 1 << 20;
 /// So many jobs are told about within a millisecond.
 const FEW_JOBS: usize = 30;
+/// The size of a piece of a long body.
+const PIECE: usize = 16 << 10;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
@@ -91,7 +98,23 @@ pub fn json(status: StatusCode, value: &Value) -> HttpResponse {
 
 /// The same, if the text is there already.
 pub fn json_text(status: StatusCode, text: String) -> HttpResponse {
-    HttpResponse::build(status).content_type("application/json").body(text)
+    HttpResponse::build(status).content_type("application/json").body(long(text))
+}
+
+/// A body that may be long: the server copies a piece of it at a time, as the client reads it.
+pub fn long(text: impl Into<Bytes>) -> impl MessageBody {
+    let mut rest: Bytes = text.into();
+    let length = rest.len() as u64;
+    let pieces = iter::from_fn(move || (!rest.is_empty()).then(|| rest.split_to(PIECE.min(rest.len()))));
+    SizedStream::new(length, Box::pin(in_turns(pieces)))
+}
+
+/// The pieces of a response, each made when the client has read those before. Others have their turn after each.
+pub fn in_turns(pieces: impl Iterator<Item = Bytes>) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    stream::iter(pieces).then(|piece| async {
+        yield_now().await;
+        Ok(piece)
+    })
 }
 
 /// Makes what a response tells. One about many jobs takes milliseconds, and is made on another thread, so that nobody else
@@ -196,6 +219,23 @@ async fn body(request: &HttpRequest, payload: Payload) -> Result<Bytes, Failure>
         Err(_) => {
             let message = format!("the body did not arrive within {} seconds", BODY_TIME.as_secs());
             Err(Failure::new(StatusCode::REQUEST_TIMEOUT, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::body::{BodySize, to_bytes};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_long_body_is_sent_whole_and_its_length_is_told() {
+        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7] {
+            let text: String = ('a'..='z').cycle().take(length).collect();
+            let body = long(text.clone());
+            assert_eq!(body.size(), BodySize::Sized(length as u64));
+            assert_eq!(to_bytes(body).await.ok(), Some(Bytes::from(text)), "{length}");
         }
     }
 }

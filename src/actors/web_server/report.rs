@@ -11,13 +11,13 @@ use serde::Serialize;
 
 use super::AppState;
 use super::inquiry::Inquire;
-use super::reply::{Failure, Reply};
+use super::reply::{Failure, Reply, long};
 use super::status::VERSION;
 use super::telemetry::exposition;
 use crate::config::spec::Spec;
 use crate::masking::masked;
 use crate::metrics::exposition::Format;
-use crate::offload;
+use crate::offload::{self, Draft};
 
 /// The git commit that this program was built from, or `unknown`.
 const GIT_HASH: &str = env!("CONTAINERPILOT_GIT_HASH");
@@ -57,7 +57,7 @@ struct Report<'a> {
 /// Answers with the report. A large configuration takes a while, so that is done on a thread of its own.
 pub async fn report(state: Data<AppState>) -> Reply {
     let knowledge = state.pilot.inquiry.send(Inquire(None)).await?;
-    let metrics = exposition(&state, Format::Prometheus);
+    let metrics = exposition(&state, Format::Prometheus).await;
     let uptime = state.started.elapsed().as_secs_f64();
     let text = offload::run(move || {
         let report = Report {
@@ -69,13 +69,17 @@ pub async fn report(state: Data<AppState>) -> Reply {
             limits: LIMITS.into_iter().filter_map(|path| Some((path, beginning(path)?))).collect(),
             metrics: &metrics,
         };
-        masked(|| serde_json::to_string(&report)).unwrap_or_default() + "\n"
+        let mut draft = Draft::default();
+        // Writing into memory cannot fail.
+        let _ = masked(|| serde_json::to_writer(&mut draft, &report));
+        draft.text.push(b'\n');
+        draft.text
     });
     let unable = |error| Failure::new(StatusCode::SERVICE_UNAVAILABLE, format!("cannot report: {error}"));
     Ok(HttpResponse::Ok()
         .content_type("application/json")
         .insert_header((header::CACHE_CONTROL, "no-store"))
-        .body(text.await.map_err(unable)?))
+        .body(long(text.await.map_err(unable)?)))
 }
 
 /// The beginning of a file of the kernel; `None` if there is none.

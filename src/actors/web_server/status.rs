@@ -12,6 +12,7 @@ use crate::logging::time::TimeText;
 use crate::messages::health::Verdict;
 use crate::messages::job::Phase;
 use crate::messages::status::{GroupStatus, JobStatus, Overview, WatchStatus};
+use crate::offload::Pauses;
 
 /// Our version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -48,10 +49,12 @@ pub fn whole(overview: &Overview, uptime: Duration, now: SystemTime) -> String {
 }
 
 fn push_list(text: &mut String, values: impl Iterator<Item = Value>) {
+    let mut pauses = Pauses::default();
     text.push('[');
     for (index, value) in values.enumerate() {
         let separator = if index == 0 { "" } else { "," };
         let _ = write!(text, "{separator}{value}");
+        pauses.at(text.len());
     }
     text.push(']');
 }

@@ -7,7 +7,7 @@ use actix_web::web::{Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
-use super::reply::{json, resource};
+use super::reply::{json, long, make, resource};
 use super::status;
 use super::{AppState, page};
 use crate::metrics::exposition::Format;
@@ -30,23 +30,22 @@ pub fn routes(config: &mut ServiceConfig) {
 async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
     let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::preferred(accept.unwrap_or_default());
-    HttpResponse::Ok().content_type(format.content_type()).body(exposition(&state, format))
+    HttpResponse::Ok().content_type(format.content_type()).body(long(exposition(&state, format).await))
 }
 
 /// All metrics in that format.
-pub fn exposition(state: &AppState, format: Format) -> String {
-    let overview = state.board.read();
-    let scene = Scene {
-        overview: &overview,
-        queued: state.queued.get(),
-        process: ProcessUse::read(),
-        now: Instant::now(),
-        log: state.sink.as_ref().map(|sink| {
-            let usage = sink.usage();
-            LogUse { bytes: usage.bytes, stalls: usage.stalls, is_stalled: usage.is_stalled }
-        }),
+pub async fn exposition(state: &AppState, format: Format) -> String {
+    let (overview, metrics) = (state.board.read().clone(), state.recorder.metrics().clone());
+    let (jobs, queued) = (overview.jobs.len(), state.queued.get());
+    let log = state.sink.as_ref().map(|sink| {
+        let usage = sink.usage();
+        LogUse { bytes: usage.bytes, stalls: usage.stalls, is_stalled: usage.is_stalled }
+    });
+    let expose = move || {
+        let (process, now) = (ProcessUse::read(), Instant::now());
+        metrics.expose(format, &Scene { overview: &overview, queued, process, now, log })
     };
-    state.recorder.metrics().expose(format, &scene)
+    make(jobs, expose).await
 }
 
 async fn containerpilots_status(state: Data<AppState>) -> HttpResponse {
