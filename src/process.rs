@@ -47,7 +47,9 @@ use terminal::Terminal;
 pub use environment::{Environ, Request};
 pub use error::SpawnError;
 pub use execution::login_environment;
-pub use init::{accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals};
+pub use init::{
+    accept_ordinary_signals, accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals,
+};
 pub use jitter::random_share;
 #[cfg(test)]
 pub use jitter::set_seed;

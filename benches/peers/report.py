@@ -53,7 +53,7 @@ NOTES = {
          "by its control socket: each time one event is published, and every job gets a command.",
     "n": "s6 and runit: the programs used here and their own libraries. supervisord: its Python files and the interpreter, without Python's library.",
     "o": "One client asks for the same thing again and again, another one pings 2 ms after each answer. 100 of the jobs have failed "
-         "ten times and have filled what is kept of their output: together 8 MiB and 1,000 dossiers.",
+         "ten times and have filled what is kept of their output: together 8 MiB, and 4 MiB of dossiers.",
 }
 
 PLOTS = [

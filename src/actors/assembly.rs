@@ -18,7 +18,7 @@ use super::health_check::http::Http;
 use super::job::JobResources;
 use super::machine::Clock;
 use super::pilot::{
-    JobFactory, Load, Pilot, Resources, configure_environment, host_name, listen, own_service,
+    JobFactory, Load, Pilot, Resources, configure_environment, host_name, listen_to_all, own_service,
 };
 use super::reaper::Reaper;
 use super::registry::{PilotAddress, Registry};
@@ -32,10 +32,9 @@ use crate::messages::bus::{Bus, Interest, Subscribe};
 use crate::messages::crashes::Dossiers;
 use crate::messages::discovery::WithdrawAll;
 use crate::messages::event::{EventCode, EventKey, Source};
-use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
-use crate::process::{Environ, Kernel, Launcher, accept_signals};
+use crate::process::{Environ, Kernel, Launcher};
 use crate::recording::Recording;
 
 /// How long the last withdrawals may take once everything else is over.
@@ -63,8 +62,7 @@ pub fn run(setup: Setup) -> io::Result<u8> {
     System::new().block_on(async {
         let listeners = Listeners::bind(&setup.spec, setup.needs_control, setup.log.logger())?;
         let program = assemble(setup, Some(listeners))?;
-        listen(&program.pilot, Signal::all().filter(|signal| signal.is_for_us()))?;
-        accept_signals()?;
+        listen_to_all(&program.pilot)?;
         let status = program.exited.await;
         if let Some(web_server) = program.web_server {
             let _ = web_server.send(Leave).await;

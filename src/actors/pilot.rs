@@ -36,7 +36,7 @@ use machine::{Action, Input, Purpose, Reply, State};
 pub use own_service::{host_name, own_service};
 use owned::JobAddress;
 pub use owned::JobFactory;
-pub use signals::{SignalArrived, listen};
+pub use signals::{SignalArrived, listen_to_all};
 
 /// Loads the configuration anew, with that environment for its templates; an error is the whole report.
 pub type Load = dyn Fn(&BTreeMap<String, String>) -> Result<Spec, String> + Send + Sync;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process;
 
 use super::environment::{JOB, SUPERVISOR};
-use super::{group, is_pid_one};
+use super::{group, is_pid_one, wait};
 use crate::messages::process::{Orphan, Pid};
 use crate::messages::signal::Signal;
 
@@ -31,6 +31,10 @@ pub(super) fn signal_all(number: Signal) -> bool {
     if is_pid_one() {
         group::send(-1, number);
         return true;
+    }
+    // Usually there are none at the end, and the kernel says so sooner than `/proc` does.
+    if !wait::has_children() {
+        return false;
     }
     let children = children_of_all_threads();
     for child in &children {

@@ -4,7 +4,7 @@
 use std::{io, mem, process, ptr};
 
 use nix::sys::prctl;
-use nix::sys::signal::SigSet;
+use nix::sys::signal::{SigSet, Signal};
 
 /// Makes orphaned descendants our children, as they are of PID 1 anyway.
 pub fn become_subreaper() -> io::Result<()> {
@@ -40,7 +40,14 @@ pub fn hold_signals() -> io::Result<()> {
     Ok(SigSet::all().thread_block()?)
 }
 
-/// Lets signals come, those that were held first, and those that a parent had blocked.
+/// Lets signals come, except real-time ones, which are still kept pending.
+pub fn accept_ordinary_signals() -> io::Result<()> {
+    let mut held = SigSet::all();
+    Signal::iterator().for_each(|signal| held.remove(signal));
+    Ok(held.thread_set_mask()?)
+}
+
+/// Lets all signals come, those that were held first, and those that a parent had blocked.
 pub fn accept_signals() -> io::Result<()> {
     Ok(SigSet::empty().thread_set_mask()?)
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::task::Poll;
+use std::time::Duration;
 
 use actix::prelude::*;
 use slog::warn;
@@ -10,14 +11,34 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Pilot;
 use crate::config::spec::Spec;
 use crate::messages::signal::Signal;
+use crate::process::{accept_ordinary_signals, accept_signals};
 
 /// A signal arrived.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct SignalArrived(pub Signal);
 
+/// How long real-time signals stay pending after the start. To handle all thirty takes a quarter of a millisecond, and the first
+/// jobs are to start before.
+const REAL_TIME_DELAY: Duration = Duration::from_millis(10);
+
+/// Handles every signal that is for us, those first that came since the start.
+pub fn listen_to_all(pilot: &Addr<Pilot>) -> io::Result<()> {
+    let signals = Signal::all().filter(|signal| signal.is_for_us());
+    let (real_time, ordinary): (Vec<Signal>, Vec<Signal>) = signals.partition(|signal| signal.is_real_time());
+    listen(pilot, ordinary.into_iter())?;
+    accept_ordinary_signals()?;
+    let pilot = pilot.clone();
+    actix_rt::spawn(async move {
+        tokio::time::sleep(REAL_TIME_DELAY).await;
+        // What cannot be handled stays pending.
+        let _ = listen(&pilot, real_time.into_iter()).and_then(|()| accept_signals());
+    });
+    Ok(())
+}
+
 /// Handles these signals from now on: hands each to the Pilot.
-pub fn listen(pilot: &Addr<Pilot>, signals: impl Iterator<Item = Signal>) -> io::Result<()> {
+fn listen(pilot: &Addr<Pilot>, signals: impl Iterator<Item = Signal>) -> io::Result<()> {
     let mut streams = Vec::new();
     for number in signals {
         match signal(SignalKind::from_raw(number.number())) {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use actix_web::http::header;
 use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::AppState;
 use super::connection::StreamGuard;
-use super::event_log::to_json;
+use super::event_log::ShownEvent;
 use super::reply::{Reply, in_turns};
 use super::status::{time, verdict_name};
 use crate::messages::control::Refusal;
@@ -49,37 +49,79 @@ fn respond(dossiers: Vec<(Arc<str>, Rc<Dossier>)>, request: &HttpRequest) -> Htt
         .streaming(chunks)
 }
 
-fn render(job: &str, dossier: &Dossier) -> Value {
-    let Dossier { failure, usage, lines, checks, events, decision, .. } = dossier;
-    let lines = String::from_utf8_lossy(lines);
-    let checks = checks.iter().map(|(name, verdict, reason)| {
-        json!({ "name": &**name, "status": verdict_name(*verdict), "reason": reason })
-    });
-    json!({
-        "job": job,
-        "time": time(dossier.time),
-        "status": failure.status,
-        "signal": failure.signal.map(|signal| signal.to_string()),
-        "coreDumped": failure.core_dumped,
-        "killedBy": failure.killed_by,
-        "reason": failure.reason,
-        "pid": failure.pid,
-        "seconds": failure.lasted.as_secs_f64(),
-        "decision": decision,
-        "rusage": usage.as_ref().map(used),
-        "checks": checks.collect::<Vec<_>>(),
-        "lines": lines.lines().collect::<Vec<_>>(),
-        "events": events.iter().flatten().map(|event| to_json(event)).collect::<Vec<_>>(),
-    })
+/// A dossier as clients read it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown<'a> {
+    job: &'a str,
+    time: String,
+    status: u8,
+    signal: Option<String>,
+    core_dumped: bool,
+    killed_by: Option<&'a str>,
+    reason: &'a str,
+    pid: Option<i32>,
+    seconds: f64,
+    decision: &'a str,
+    rusage: Option<Used>,
+    checks: Vec<Checked<'a>>,
+    lines: Vec<&'a str>,
+    events: Vec<ShownEvent<'a>>,
 }
 
-fn used(usage: &Usage) -> Value {
-    json!({
-        "userSeconds": usage.user.as_secs_f64(),
-        "systemSeconds": usage.system.as_secs_f64(),
-        "maxResidentKiB": usage.max_resident,
-        "majorFaults": usage.major_faults,
-        "blocksIn": usage.blocks_in,
-        "blocksOut": usage.blocks_out,
-    })
+#[derive(Serialize)]
+struct Checked<'a> {
+    name: &'a str,
+    status: &'static str,
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Used {
+    user_seconds: f64,
+    system_seconds: f64,
+    #[serde(rename = "maxResidentKiB")]
+    max_resident: u64,
+    major_faults: u64,
+    blocks_in: u64,
+    blocks_out: u64,
+}
+
+fn render(job: &str, dossier: &Dossier) -> String {
+    let Dossier { failure, usage, lines, checks, events, decision, .. } = dossier;
+    let lines = String::from_utf8_lossy(lines);
+    let checks = checks.iter().map(|(name, verdict, reason)| Checked {
+        name,
+        status: verdict_name(*verdict),
+        reason: reason.as_deref(),
+    });
+    let shown = Shown {
+        job,
+        time: time(dossier.time),
+        status: failure.status,
+        signal: failure.signal.map(|signal| signal.to_string()),
+        core_dumped: failure.core_dumped,
+        killed_by: failure.killed_by.as_deref(),
+        reason: &failure.reason,
+        pid: failure.pid,
+        seconds: failure.lasted.as_secs_f64(),
+        decision,
+        rusage: usage.as_ref().map(used),
+        checks: checks.collect(),
+        lines: lines.lines().collect(),
+        events: events.iter().flatten().map(|event| ShownEvent::of(event)).collect(),
+    };
+    serde_json::to_string(&shown).unwrap_or_default()
+}
+
+fn used(usage: &Usage) -> Used {
+    Used {
+        user_seconds: usage.user.as_secs_f64(),
+        system_seconds: usage.system.as_secs_f64(),
+        max_resident: usage.max_resident,
+        major_faults: usage.major_faults,
+        blocks_in: usage.blocks_in,
+        blocks_out: usage.blocks_out,
+    }
 }

@@ -158,7 +158,7 @@ impl EventStream {
         }
         let first = kept.events.partition_point(|event| event.sequence <= self.sent);
         for event in kept.events.iter().skip(first).take(PER_CHUNK) {
-            let json = serde_json::to_string(&Shown::of(event)).unwrap_or_default();
+            let json = serde_json::to_string(&ShownEvent::of(event)).unwrap_or_default();
             let _ = write!(text, "id: {}\ndata: {json}\n\n", event.sequence);
             self.sent = event.sequence;
         }
@@ -168,7 +168,7 @@ impl EventStream {
 
 /// An event as clients read it.
 #[derive(Serialize)]
-struct Shown<'a> {
+pub struct ShownEvent<'a> {
     sequence: u64,
     time: String,
     code: &'static str,
@@ -184,8 +184,9 @@ struct Shown<'a> {
     reason: Option<&'a str>,
 }
 
-impl<'a> Shown<'a> {
-    fn of(event: &'a Event) -> Self {
+impl<'a> ShownEvent<'a> {
+    /// The form of this event.
+    pub fn of(event: &'a Event) -> Self {
         let Detail { pid, status, signal, reason } = &event.detail;
         Self {
             sequence: event.sequence,
@@ -203,7 +204,7 @@ impl<'a> Shown<'a> {
 
 /// An event as a value.
 pub fn to_json(event: &Event) -> Value {
-    serde_json::to_value(Shown::of(event)).unwrap_or_default()
+    serde_json::to_value(ShownEvent::of(event)).unwrap_or_default()
 }
 
 #[cfg(test)]
