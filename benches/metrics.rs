@@ -44,7 +44,7 @@ fn program(jobs: usize) -> (Metrics, Overview) {
             metrics.event_published(&EventKey { code, source: Source::Job(Arc::clone(&name)) });
         }
         metrics.check_took(&name, &check, Duration::from_millis(3));
-        overview.jobs.insert(name, status(&check));
+        overview.jobs.insert(name, Arc::new(status(&check)));
     }
     (metrics, overview)
 }

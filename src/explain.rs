@@ -37,7 +37,7 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// The status of a job.
     pub fn job(&self, name: &str) -> Option<&'a JobStatus> {
-        self.overview.jobs.get(name)
+        self.overview.jobs.get(name).map(|job| &**job)
     }
 
     /// What was configured for a job; `None` if a reload is about to remove it.

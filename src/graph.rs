@@ -215,7 +215,9 @@ impl Graph {
     pub fn with_status(mut self, overview: &Overview) -> Self {
         for node in &mut self.nodes {
             let state = match node.kind {
-                Kind::Job | Kind::Coprocess => overview.jobs.get(node.name.as_str()).map(job_state),
+                Kind::Job | Kind::Coprocess => {
+                    overview.jobs.get(node.name.as_str()).map(|job| job_state(job))
+                }
                 Kind::Watch => {
                     let name = node.name.trim_start_matches("watch.");
                     overview.watches.get(name).map(|watch| match (watch.known, watch.instances.len()) {
@@ -241,7 +243,7 @@ impl Graph {
             }
         }
         self.path = critical::path(overview);
-        self.is_starting = overview.jobs.values().any(critical::is_starting);
+        self.is_starting = overview.jobs.values().any(|job| critical::is_starting(job));
         for pair in self.path.windows(2) {
             let [before, after] = pair else { continue };
             let (from, to) = (self.index(&before.job), self.index(&after.job));

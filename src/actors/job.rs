@@ -260,7 +260,7 @@ impl Job {
         let mut status = JobStatus { since: self.since, next_run: self.next_run(), ..machine.status() };
         status.account.until = self.until;
         status.account.gives_up = self.schedule_until.filter(|_| machine.gives_up_in_time());
-        self.resources.board.write().jobs.insert(self.name(), status);
+        self.resources.board.write().jobs.insert(self.name(), Arc::new(status));
     }
 
     fn read_clock(&mut self, ctx: &mut Context<Self>) {

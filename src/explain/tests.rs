@@ -30,7 +30,7 @@ impl World {
             spec.health.push(check_spec(check));
         }
         self.spec.jobs.push(Arc::new(spec));
-        self.overview.jobs.insert(name.into(), status);
+        self.overview.jobs.insert(name.into(), Arc::new(status));
         self
     }
 
@@ -116,7 +116,7 @@ fn check_spec(name: &str) -> CheckSpec {
 }
 
 fn unhealthy(mut world: World, name: &str) -> World {
-    let job = world.overview.jobs.get_mut(name).unwrap();
+    let job = Arc::make_mut(world.overview.jobs.get_mut(name).unwrap());
     job.health = Health::Unhealthy;
     job.checks = vec![("http".into(), Verdict::Failing)];
     let failing = FailingCheck {

@@ -27,7 +27,7 @@ pub fn path(overview: &Overview) -> Vec<Step> {
     let last = overview.jobs.iter().filter_map(|(name, job)| Some((usable(job)?, name)));
     let Some((up, name)) = last.max() else { return vec![] };
     let mut steps = Vec::new();
-    let mut next = overview.jobs.get_key_value(name).map(|(name, job)| (name, job, None, up));
+    let mut next = overview.jobs.get_key_value(name).map(|(name, job)| (name, &**job, None, up));
     while let Some((name, job, event, done)) = next {
         let started = job.account.first_run.started.unwrap_or(done);
         steps.push(Step { job: name.to_string(), started, event, done });

@@ -51,7 +51,7 @@ fn ran(phase: Phase, occasion: EventKey, times: [u64; 3]) -> JobStatus {
 
 fn running() -> Overview {
     let mut overview = Overview::default();
-    let mut add = |name: &str, status| overview.jobs.insert(name.into(), status);
+    let mut add = |name: &str, status| overview.jobs.insert(name.into(), Arc::new(status));
     add("db", ran(Phase::Running, startup(), [10, 2300, 0]));
     add("migrate", ran(Phase::Complete, key("db", EventCode::Healthy), [2310, 2310, 4000]));
     add("app", ran(Phase::Running, key("migrate", EventCode::ExitSuccess), [4010, 4200, 0]));
@@ -103,7 +103,7 @@ fn a_job_that_a_user_started_is_not_on_the_critical_path() {
     let mut overview = running();
     let mut by_hand = ran(Phase::Running, startup(), [90_000, 90_000, 0]);
     by_hand.account.first_run.occasion = None;
-    overview.jobs.insert("hook".into(), by_hand);
+    overview.jobs.insert("hook".into(), Arc::new(by_hand));
     let graph = Graph::of(&configuration()).with_status(&overview);
     assert_eq!(graph.path.last().map(|step| step.job.as_str()), Some("app"));
 }

@@ -154,8 +154,8 @@ pub struct Layout {
 pub struct Overview {
     /// The order of jobs and watches.
     pub layout: Layout,
-    /// Jobs by name.
-    pub jobs: BTreeMap<Arc<str>, JobStatus>,
+    /// Jobs by name. Shared with those who look at a copy of all this.
+    pub jobs: BTreeMap<Arc<str>, Arc<JobStatus>>,
     /// Groups, in the order of the configuration.
     pub groups: Vec<GroupStatus>,
     /// Watches by name.
@@ -177,7 +177,8 @@ pub struct Overview {
 impl Overview {
     /// Jobs in the order of the configuration; those that a reload removes come last.
     pub fn jobs_in_order(&self) -> Vec<(&Arc<str>, &JobStatus)> {
-        in_order(&self.layout.jobs, &self.jobs)
+        let ordered = in_order(&self.layout.jobs, &self.jobs).into_iter();
+        ordered.map(|(name, job)| (name, &**job)).collect()
     }
 
     /// Watches in the order of the configuration; those that a reload removes come last.

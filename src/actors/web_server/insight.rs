@@ -32,7 +32,7 @@ pub async fn ready(state: Data<AppState>, request: HttpRequest) -> Reply {
         status::not_ready(&overview, now)
     } else {
         let find = |name: &String| match overview.jobs.get_key_value(name.as_str()) {
-            Some((name, job)) => Ok((&**name, job)),
+            Some((name, job)) => Ok((&**name, &**job)),
             None => Err(Refusal::NoSuchJob(name.clone())),
         };
         let jobs = names.iter().map(find).collect::<Result<Vec<_>, Refusal>>()?;

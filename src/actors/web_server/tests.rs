@@ -181,7 +181,7 @@ impl Scenery {
             ..JobStatus::new(Phase::Running)
         };
         change(&mut status);
-        self.state.board.write().jobs.insert(Arc::from(name), status);
+        self.state.board.write().jobs.insert(Arc::from(name), Arc::new(status));
     }
 
     fn publish(&self, sequence: u64) {

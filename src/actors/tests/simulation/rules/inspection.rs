@@ -77,7 +77,7 @@ impl Rules {
         &self,
         now: Duration,
         processes: &[Process],
-        jobs: &std::collections::BTreeMap<Arc<str>, crate::messages::status::JobStatus>,
+        jobs: &std::collections::BTreeMap<Arc<str>, Arc<crate::messages::status::JobStatus>>,
     ) {
         for process in processes {
             if let (State::Zombie(_), true, Some(ended)) = (process.state, process.is_settled, process.ended)
