@@ -1,5 +1,6 @@
 //! Connections of clients, unix or TCP. Each has a task of its own on the program's one thread. Their number is limited: an
-//! idle connection is closed for a new one, which waits a little if all others are being answered. No client can delay a reload
+//! idle connection is closed for a new one, or one whose client does not read; the new one waits a little if all others are
+//! being answered. No client can delay a reload
 //! or a shutdown.
 //!
 //! actix-http speaks HTTP. Two things are written by hand: the limit on what it reads ([`Connection`]), and the list of
@@ -26,6 +27,7 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBuf, SndBuf};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Instant;
 
 use super::head_end::HeadEnd;
 
@@ -41,6 +43,8 @@ const MOST_RECEIVED: usize = 16 << 20;
 /// How long a new client waits if all others are being answered, and how often it is looked whether one is done.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// A client that has read nothing for so long may be closed for another one.
+const UNREAD_TIME: Duration = Duration::from_secs(1);
 /// How long a client may go on sending after the last response before its connection is closed.
 const DISCONNECT_TIME: Duration = Duration::from_secs(1);
 /// The size of the kernel's buffers of a connection (SO_SNDBUF, SO_RCVBUF; the kernel doubles it). By default TCP buffers
@@ -71,6 +75,8 @@ pub struct ConnectionTracker {
     received: Rc<Cell<usize>>,
     /// Bytes of its body that actix-http has not got yet.
     body_left: Rc<Cell<usize>>,
+    /// Since when the client has read nothing of what waits for it.
+    unread_since: Rc<Cell<Option<Instant>>>,
 }
 
 impl ConnectionTracker {
@@ -89,6 +95,17 @@ impl ConnectionTracker {
     /// The state.
     pub fn state(&self) -> ConnectionState {
         self.state.get()
+    }
+
+    /// Notes whether the kernel has taken something for the client.
+    fn note_written(&self, is_taken: bool) {
+        let since = self.unread_since.get().unwrap_or_else(Instant::now);
+        self.unread_since.set((!is_taken).then_some(since));
+    }
+
+    /// Whether the client has read nothing for a while.
+    fn is_unread(&self) -> bool {
+        self.unread_since.get().is_some_and(|since| since.elapsed() >= UNREAD_TIME)
     }
 
     /// Counts bytes that were received; false if a request has brought more than [`MOST_RECEIVED`].
@@ -227,7 +244,9 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.socket).poll_write(cx, bytes)
+        let written = Pin::new(&mut *self.socket).poll_write(cx, bytes);
+        self.tracker.note_written(written.is_ready());
+        written
     }
 
     /// actix-http flushes when the kernel has taken everything that it had to write.
@@ -302,33 +321,39 @@ struct Client {
 impl Connections {
     /// Waits until there is room for one more, or one that can be closed for it; not forever.
     pub async fn make_room(&self) {
-        let began = tokio::time::Instant::now();
-        while self.are_all_answering() && began.elapsed() < LONGEST_WAIT {
+        let began = Instant::now();
+        while self.is_full() && self.closable().is_none() && began.elapsed() < LONGEST_WAIT {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    fn are_all_answering(&self) -> bool {
-        let list = self.0.borrow();
-        let is_answering = |client: &Client| {
-            !client.task.is_finished() && client.tracker.state() == ConnectionState::Answering
-        };
-        list.len() >= MOST_CONNECTIONS && list.iter().all(is_answering)
-    }
-
-    /// Serves a connection. If there are too many, closes the oldest idle one, else the oldest stream of events; if all
-    /// others are answering, closes the new one.
-    pub fn add(&self, socket: Box<dyn Socket>, serve: &Serve) {
+    fn is_full(&self) -> bool {
         let mut list = self.0.borrow_mut();
         list.retain(|client| !client.task.is_finished());
-        if list.len() >= MOST_CONNECTIONS {
-            let oldest =
-                |state: ConnectionState| list.iter().position(|client| client.tracker.state() == state);
-            match oldest(ConnectionState::Idle).or_else(|| oldest(ConnectionState::Streaming)) {
-                Some(index) => list.remove(index).task.abort(),
+        list.len() >= MOST_CONNECTIONS
+    }
+
+    /// The connection to close for a new one: the oldest idle one, else the oldest whose client does not read, else the oldest
+    /// stream of events.
+    fn closable(&self) -> Option<usize> {
+        let list = self.0.borrow();
+        let oldest = |is_it: &dyn Fn(&ConnectionTracker) -> bool| {
+            list.iter().position(|client| is_it(&client.tracker))
+        };
+        oldest(&|tracker| tracker.state() == ConnectionState::Idle)
+            .or_else(|| oldest(&ConnectionTracker::is_unread))
+            .or_else(|| oldest(&|tracker| tracker.state() == ConnectionState::Streaming))
+    }
+
+    /// Serves a connection. If there are too many, another one is closed for it; if none can be, it is closed itself.
+    pub fn add(&self, socket: Box<dyn Socket>, serve: &Serve) {
+        if self.is_full() {
+            match self.closable() {
+                Some(index) => self.0.borrow_mut().remove(index).task.abort(),
                 None => return,
             }
         }
+        let mut list = self.0.borrow_mut();
         limit_buffers(&*socket);
         let tracker = ConnectionTracker::default();
         let task = actix_rt::spawn(serve(Connection::new(socket, tracker.clone())));
@@ -351,6 +376,8 @@ impl Connections {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     /// Says that it answers until it is told that it may end.
@@ -379,8 +406,8 @@ mod tests {
         let (connections, done) = (Connections::default(), Rc::new(tokio::sync::Notify::new()));
         let serve = answering(&done);
         let all: Vec<_> = (0..MOST_CONNECTIONS).map(|_| is_served(&connections, &serve)).collect();
-        assert!(connections.are_all_answering());
-        let (waiting, began) = (connections.clone(), tokio::time::Instant::now());
+        assert!(connections.is_full() && connections.closable().is_none());
+        let (waiting, began) = (connections.clone(), Instant::now());
         let room = actix_rt::spawn(async move { waiting.make_room().await });
         tokio::task::yield_now().await;
         done.notify_one();
@@ -388,5 +415,32 @@ mod tests {
         assert!(began.elapsed() < LONGEST_WAIT);
         assert!(is_served(&connections, &serve).0, "there is room");
         drop(all);
+    }
+
+    #[actix::test]
+    async fn a_client_that_does_not_read_is_closed_for_another_one() {
+        let connections = Connections::default();
+        // Writes more than the kernel keeps for a client.
+        let serve: Serve = Rc::new(move |mut connection: Connection| {
+            connection.tracker.set_state(ConnectionState::Answering);
+            Box::pin(async move {
+                let _ = connection.write_all(&vec![b'x'; 4 << 20]).await;
+            })
+        });
+        let mut all: Vec<_> = (0..MOST_CONNECTIONS).map(|_| is_served(&connections, &serve).1).collect();
+        tokio::task::yield_now().await;
+        assert_eq!(connections.closable(), None);
+        let began = Instant::now();
+        connections.make_room().await;
+        assert!(began.elapsed() < LONGEST_WAIT, "{:?}", began.elapsed());
+        all.push(is_served(&connections, &serve).1);
+        assert_eq!(connections.0.borrow().len(), MOST_CONNECTIONS);
+        let mut first = vec![];
+        let read = all.swap_remove(0).read_to_end(&mut first).await;
+        assert!(
+            read.is_ok() && first.len() < 4 << 20,
+            "the oldest was closed: {read:?}, {} bytes",
+            first.len()
+        );
     }
 }

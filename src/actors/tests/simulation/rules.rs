@@ -253,7 +253,9 @@ impl Rules {
         let facts = |kept: &Account| {
             let serves = kept.lives || kept.spec.exec.is_none();
             let healthy = (serves && kept.health == Health::Healthy).then(|| of(kept, EventCode::Healthy));
-            let ready = (serves && kept.is_ready && !kept.says_stops).then(|| of(kept, EventCode::Ready));
+            // One that its watchdog ends may still live.
+            let is_ready = serves && kept.is_ready && !kept.says_stops && !kept.was_signalled;
+            let ready = is_ready.then(|| of(kept, EventCode::Ready));
             healthy.into_iter().chain(ready).collect::<Vec<_>>()
         };
         let holding: Vec<EventKey> = kept.flat_map(facts).collect();
