@@ -43,6 +43,8 @@ const MOST_RECEIVED: usize = 16 << 20;
 /// How long a new client waits if all others are being answered, and how often it is looked whether one is done.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// A connection that has been idle for so long may be closed for another one: a new client's request may be on its way.
+const IDLE_TIME: Duration = Duration::from_millis(100);
 /// A client that has read nothing for so long may be closed for another one.
 const UNREAD_TIME: Duration = Duration::from_secs(1);
 /// How long a client may go on sending after the last response before its connection is closed.
@@ -68,15 +70,29 @@ pub enum ConnectionState {
 }
 
 /// The state of one connection, shared by the connection, the routes that answer it, and the list of connections.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ConnectionTracker {
     state: Rc<Cell<ConnectionState>>,
+    /// When it got into this state.
+    since: Rc<Cell<Instant>>,
     /// Bytes received since the last request began.
     received: Rc<Cell<usize>>,
     /// Bytes of its body that actix-http has not got yet.
     body_left: Rc<Cell<usize>>,
     /// Since when the client has read nothing of what waits for it.
     unread_since: Rc<Cell<Option<Instant>>>,
+}
+
+impl Default for ConnectionTracker {
+    fn default() -> Self {
+        Self {
+            state: Rc::default(),
+            since: Rc::new(Cell::new(Instant::now())),
+            received: Rc::default(),
+            body_left: Rc::default(),
+            unread_since: Rc::default(),
+        }
+    }
 }
 
 impl ConnectionTracker {
@@ -89,7 +105,9 @@ impl ConnectionTracker {
 
     /// Sets the state.
     pub fn set_state(&self, state: ConnectionState) {
-        self.state.set(state);
+        if self.state.replace(state) != state {
+            self.since.set(Instant::now());
+        }
     }
 
     /// The state.
@@ -101,6 +119,11 @@ impl ConnectionTracker {
     fn note_written(&self, is_taken: bool) {
         let since = self.unread_since.get().unwrap_or_else(Instant::now);
         self.unread_since.set((!is_taken).then_some(since));
+    }
+
+    /// Whether it has waited for a request for a while.
+    fn is_idle(&self) -> bool {
+        self.state() == ConnectionState::Idle && self.since.get().elapsed() >= IDLE_TIME
     }
 
     /// Whether the client has read nothing for a while.
@@ -336,19 +359,20 @@ impl Connections {
     /// The connection to close for a new one: the oldest idle one, else the oldest whose client does not read, else the oldest
     /// stream of events.
     fn closable(&self) -> Option<usize> {
-        let list = self.0.borrow();
-        let oldest = |is_it: &dyn Fn(&ConnectionTracker) -> bool| {
-            list.iter().position(|client| is_it(&client.tracker))
-        };
-        oldest(&|tracker| tracker.state() == ConnectionState::Idle)
-            .or_else(|| oldest(&ConnectionTracker::is_unread))
-            .or_else(|| oldest(&|tracker| tracker.state() == ConnectionState::Streaming))
+        self.oldest(ConnectionTracker::is_idle)
+            .or_else(|| self.oldest(ConnectionTracker::is_unread))
+            .or_else(|| self.oldest(|tracker| tracker.state() == ConnectionState::Streaming))
+    }
+
+    fn oldest(&self, is_it: impl Fn(&ConnectionTracker) -> bool) -> Option<usize> {
+        self.0.borrow().iter().position(|client| is_it(&client.tracker))
     }
 
     /// Serves a connection. If there are too many, another one is closed for it; if none can be, it is closed itself.
     pub fn add(&self, socket: Box<dyn Socket>, serve: &Serve) {
         if self.is_full() {
-            match self.closable() {
+            let idle = || self.oldest(|tracker| tracker.state() == ConnectionState::Idle);
+            match self.closable().or_else(idle) {
                 Some(index) => self.0.borrow_mut().remove(index).task.abort(),
                 None => return,
             }
@@ -415,6 +439,25 @@ mod tests {
         assert!(began.elapsed() < LONGEST_WAIT);
         assert!(is_served(&connections, &serve).0, "there is room");
         drop(all);
+    }
+
+    #[actix::test]
+    async fn a_new_client_has_time_to_send_its_request_before_it_is_closed_for_another_one() {
+        let (connections, done) = (Connections::default(), Rc::new(tokio::sync::Notify::new()));
+        let serve = answering(&done);
+        let all: Vec<_> = (1..MOST_CONNECTIONS).map(|_| is_served(&connections, &serve)).collect();
+        let silent: Serve = Rc::new(|connection| {
+            Box::pin(async move {
+                future::pending::<()>().await;
+                drop(connection);
+            })
+        });
+        let (is_open, new) = is_served(&connections, &silent);
+        assert!(is_open && connections.is_full());
+        assert_eq!(connections.closable(), None);
+        connections.make_room().await;
+        assert_eq!(connections.closable(), Some(MOST_CONNECTIONS - 1));
+        drop((all, new));
     }
 
     #[actix::test]
