@@ -46,7 +46,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// A connection that has been idle for so long may be closed for another one: a new client's request may be on its way.
 const IDLE_TIME: Duration = Duration::from_millis(100);
 /// A client that has read nothing for so long may be closed for another one.
-const UNREAD_TIME: Duration = Duration::from_secs(1);
+const UNREAD_TIME: Duration = Duration::from_secs(2);
 /// How long a client may go on sending after the last response before its connection is closed.
 const DISCONNECT_TIME: Duration = Duration::from_secs(1);
 /// The size of the kernel's buffers of a connection (SO_SNDBUF, SO_RCVBUF; the kernel doubles it). By default TCP buffers
