@@ -53,7 +53,7 @@ impl Pauses {
 /// A long text while it is written, with pauses.
 #[derive(Debug, Default)]
 pub struct Draft {
-    /// What is written.
+    /// The text so far.
     pub text: Vec<u8>,
     pauses: Pauses,
 }

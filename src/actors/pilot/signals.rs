@@ -31,7 +31,7 @@ pub fn listen_to_all(pilot: &Addr<Pilot>) -> io::Result<()> {
     let pilot = pilot.clone();
     actix_rt::spawn(async move {
         tokio::time::sleep(REAL_TIME_DELAY).await;
-        // What cannot be handled stays pending.
+        // A signal that cannot be handled stays pending.
         let _ = listen(&pilot, real_time.into_iter()).and_then(|()| accept_signals());
     });
     Ok(())
