@@ -1,12 +1,11 @@
 //! The Job actor: performs one job's life. The decisions are in [`machine`].
 
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use actix::prelude::*;
-use slog::{Logger, debug, error, o, warn};
+use slog::{Logger, debug, error, o};
 
 use super::machine::{Clock, Driver};
 use crate::config::spec::JobSpec;
@@ -17,19 +16,19 @@ use crate::messages::discovery::{DiscoveryCommand, Withdrawn};
 use crate::messages::event::{Detail, EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Phase};
-use crate::messages::moment::WallTime;
 use crate::messages::process::{ExecutionReport, GroupGone};
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
 use crate::metrics::Recorder;
-use crate::process::wall_clock::{self, WallTimer};
+use crate::process::wall_clock::WallTimer;
 use crate::process::{Kind, Launcher, Order, random_share};
 
 pub mod machine;
+mod timers;
 
-use machine::schedule::NextRun;
 use machine::trigger;
 use machine::{Action, Deadline, Input, State};
+use timers::cancel;
 
 /// How much of the output of a process that failed is in its dossier.
 const LINES_OF_A_CRASH: usize = 50;
@@ -204,21 +203,6 @@ impl Job {
         }
     }
 
-    fn start_deadline(&mut self, deadline: Deadline, wait: Duration, ctx: &mut Context<Self>) {
-        self.cancel_deadline(deadline, ctx);
-        let elapsed = move |job: &mut Self, ctx: &mut Context<Self>| {
-            job.deadlines.retain(|(kind, _)| *kind != deadline);
-            job.advance(Input::DeadlineElapsed(deadline), ctx);
-        };
-        self.deadlines.push((deadline, ctx.run_later(wait, elapsed)));
-    }
-
-    fn cancel_deadline(&mut self, deadline: Deadline, ctx: &mut Context<Self>) {
-        if let Some(place) = self.deadlines.iter().position(|(kind, _)| *kind == deadline) {
-            ctx.cancel_future(self.deadlines.swap_remove(place).1);
-        }
-    }
-
     /// Writes a dossier. Called before the board shows the end, so the results of checks there are the last ones.
     fn note_failure(&mut self, failure: Failure) {
         let name = self.name();
@@ -263,43 +247,6 @@ impl Job {
         self.resources.board.write().jobs.insert(self.name(), Arc::new(status));
     }
 
-    fn read_clock(&mut self, ctx: &mut Context<Self>) {
-        self.advance(Input::ClockRead(wall_clock::read(random_share())), ctx);
-    }
-
-    /// Reads the clock again at that time, and when somebody sets it.
-    fn start_clock(&mut self, at: WallTime, ctx: &mut Context<Self>) {
-        cancel(&mut self.clock_wait, ctx);
-        self.clock_wait = Some(match self.set_wall_timer(at) {
-            Ok(timer) => {
-                let elapsed = fut::wrap_future(async move { timer.wait().await });
-                ctx.spawn(elapsed.map(|(), job: &mut Self, ctx| job.read_clock(ctx)))
-            }
-            Err(error) => {
-                warn!(self.log, "a change of the clock will be noticed late: cannot set a timer: {error}");
-                let wait = wall_clock::system_time(at).duration_since(SystemTime::now()).unwrap_or_default();
-                ctx.run_later(wait, Self::read_clock)
-            }
-        });
-    }
-
-    fn set_wall_timer(&mut self, at: WallTime) -> io::Result<Rc<WallTimer>> {
-        let timer = match &self.wall_timer {
-            Some(timer) => Rc::clone(timer),
-            None => Rc::clone(self.wall_timer.insert(Rc::new(WallTimer::new()?))),
-        };
-        timer.set(at)?;
-        Ok(timer)
-    }
-
-    /// When the job runs next by its schedule.
-    fn next_run(&self) -> Option<SystemTime> {
-        match self.driver.machine().next_run(self.resources.clock.now())? {
-            NextRun::At(time) => Some(wall_clock::system_time(time)),
-            NextRun::In(time) => SystemTime::now().checked_add(time),
-        }
-    }
-
     fn name(&self) -> Arc<str> {
         Arc::clone(&self.driver.machine().spec().name)
     }
@@ -321,12 +268,6 @@ impl Job {
     fn publish(&self, code: EventCode, detail: Detail, hold: Option<Arc<Hold>>) -> u64 {
         let key = EventKey { code, source: Source::Job(self.name()) };
         self.resources.bus.publish_with(key, self.driver.machine().cause(), detail, hold)
-    }
-}
-
-fn cancel(handle: &mut Option<SpawnHandle>, ctx: &mut Context<Job>) {
-    if let Some(handle) = handle.take() {
-        ctx.cancel_future(handle);
     }
 }
 

@@ -173,6 +173,8 @@ impl Reaper {
             }
             Action::TellGone(gone) => {
                 if let Some(handles) = self.handles.remove(&gone.0) {
+                    // Else its pipes stay open as long as nobody reads the log.
+                    handles.output.iter().flatten().for_each(ChildStream::drain);
                     handles.owner.do_send(ExecutionReport::Gone(gone));
                 }
             }
@@ -205,7 +207,6 @@ impl Reaper {
 
     fn tell_ended(&mut self, ended: ProcessEnded) {
         let Some(handles) = self.handles.get_mut(&ended.execution) else { return };
-        handles.output = [None, None];
         if self.at_terminal == Some(ended.execution) {
             self.at_terminal = None;
             self.kernel.take_terminal_back();

@@ -2,22 +2,23 @@
 
 mod operator;
 mod value;
+mod words;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use super::argv::{self, Flag, Normalised};
+use super::argv::{self, Normalised};
 use super::request::{CheckOptions, ClientRequest, Color, Destination, Format, Maintenance, Request};
 use crate::config::spec::CommandLine;
-use crate::config::suggest::nearest;
 use crate::messages::control::{ControlJob, JobOrder, Reload};
 use crate::messages::signal::Signal;
 use operator::{GraphArguments, OrderArguments, StatusArguments, WhenArguments, WhyArguments};
 use value::{age, duration, measurement, signal, variable};
+use words::{flag, is_command, unexpected, with_leftover, without_advice};
 
 const USAGE: &str = "containerpilot [-config PATH] [-record FILE] [-- CMD [ARG]...]
        containerpilot [-config PATH] FLAG
@@ -270,63 +271,6 @@ pub fn parse(
         return Ok(request);
     }
     with_leftover(request, &rest, is_configured).ok_or_else(|| unexpected(&mut command, &rest))
-}
-
-/// The call of an image of ContainerPilot: its ENTRYPOINT names a configuration, directly or through the environment, and
-/// Docker appends its CMD, which ContainerPilot ignores. `None` for any other call, and for a misspelt command.
-fn with_leftover(request: Request, rest: &[OsString], is_configured: bool) -> Option<Request> {
-    let Request::Supervise { config, main, record, .. } = request else { return None };
-    let leftover: Vec<String> = rest.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let is_misspelt = leftover.first().is_some_and(|word| nearest_command(&definition(), word).is_some());
-    let is_image_call = !is_misspelt && (config.is_some() || is_configured);
-    is_image_call.then_some(Request::Supervise { config, main, leftover, record })
-}
-
-fn is_command(command: &clap::Command, word: &str) -> bool {
-    command.find_subcommand(word).is_some() || word == "help"
-}
-
-/// The command whose name is this word, or is so similar that the word may be a typing error.
-fn nearest_command(command: &clap::Command, word: &str) -> Option<String> {
-    let names = command.get_subcommands().map(clap::Command::get_name).chain(["help"]);
-    nearest(word, names).map(ToOwned::to_owned)
-}
-
-fn flag(command: &clap::Command, name: &str) -> Flag {
-    match command.get_arguments().find(|arg| arg.get_long() == Some(name)) {
-        Some(arg)
-            if arg.get_num_args().is_some_and(|number| number.min_values() == 0 && number.takes_values()) =>
-        {
-            Flag::TakesWords
-        }
-        Some(arg) if arg.get_action().takes_values() => Flag::TakesValue,
-        Some(_) => Flag::Switch,
-        None => {
-            let mut flags = command.get_subcommands().map(|subcommand| flag(subcommand, name));
-            flags.find(|flag| *flag != Flag::Unknown).unwrap_or(Flag::Unknown)
-        }
-    }
-}
-
-/// Removes clap's advice that a misspelt flag could be a command after `--`, which would mislead.
-fn without_advice(mut error: clap::Error) -> clap::Error {
-    if matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand) {
-        error.remove(ContextKind::Suggested);
-    }
-    error
-}
-
-/// The error for a word that is neither a flag nor a command. ContainerPilot 2 took the main command without `--`.
-fn unexpected(command: &mut clap::Command, rest: &[OsString]) -> clap::Error {
-    let word = rest.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-    let similar = nearest_command(command, &word).map(|name| format!("a similar command exists: '{name}'"));
-    let dashes = format!("to run '{word}' as a job, put two dashes before it: '-- {word}'");
-    let advice = similar.into_iter().chain([dashes]).map(Into::into).collect();
-    let mut error = clap::Error::new(ErrorKind::UnknownArgument).with_cmd(command);
-    error.insert(ContextKind::InvalidArg, ContextValue::String(word));
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(advice));
-    error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
-    error
 }
 
 fn request(parsed: Arguments) -> Result<Request, clap::Error> {

@@ -1,6 +1,7 @@
 //! What jobs write becomes the log: one record for each line, whole, in order, before the end of its process is
 //! told; and a log that nobody takes slows the jobs, never the program.
 
+use std::cell::Cell;
 use std::fs;
 use std::io::{PipeReader, Read};
 use std::process::Stdio;
@@ -253,11 +254,18 @@ fn stalled(settings: &str) -> (Bare, PipeReader) {
     let bare = Bare::start(&config, |command| {
         command.stdout(writer);
     });
-    bare.eventually("the flood stands still", || {
-        let pid = bare.text("pid").trim().parse().unwrap_or(0);
-        fs::read_to_string(format!("/proc/{pid}/wchan")).is_ok_and(|place| place.contains("pipe_write"))
-    });
+    wait_for_flood(&bare);
     (bare, reader)
+}
+
+/// Waits until the job `flood` stands still: it is about to write, and has written nothing since we last looked.
+fn wait_for_flood(bare: &Bare) {
+    let before = Cell::new(String::new());
+    bare.eventually("the flood stands still", || {
+        let of = |file| fs::read_to_string(format!("/proc/{}/{file}", bare.text("pid").trim()));
+        let (written, place) = (of("io").unwrap_or_default(), of("wchan").unwrap_or_default());
+        before.replace(written.clone()) == written && place.contains("pipe_write")
+    });
 }
 
 /// Reads all that a program writes until it ends.
@@ -342,6 +350,30 @@ fn a_job_that_ends_again_and_again_does_not_fill_the_memory_while_nobody_reads()
     assert!(is_full && resident_kib(bare.pid()) < 96 << 10, "{} KiB", resident_kib(bare.pid()));
     drop(reader);
     assert_eq!(bare.stop(), Exit::Code(0));
+}
+
+#[test]
+fn processes_that_outlive_their_job_leave_no_pipe_open_while_nobody_reads() {
+    let (reader, writer) = pipe();
+    let config = r#"{ jobs: [
+            { name: "loop", exec: ["perl", "-e", "if (!fork) { $SIG{TERM} = sub { select undef, undef, undef, 0.1; exit }; sleep 1000; exit } select undef, undef, undef, 0.05; open RUNS, '>>{dir}/runs'; print RUNS qq(run\\n)"], restarts: "unlimited", backoff: { max: "0s" } },
+            { name: "flood", exec: ["sh", "-c", "echo $$ > {dir}/pid; exec yes"] },
+        ] }"#;
+    let mut bare = Bare::start(config, |command| {
+        command.stdout(writer);
+    });
+    wait_for_flood(&bare);
+    bare.wait_for_more_lines("runs", 2);
+    let before = open_files(bare.pid());
+    bare.wait_for_more_lines("runs", 15);
+    let after = open_files(bare.pid());
+    assert!(after < before + 10, "{before} descriptors, then {after}");
+    drop(reader);
+    assert_eq!(bare.stop(), Exit::Code(0));
+}
+
+fn open_files(pid: i32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
 fn resident_kib(pid: i32) -> u64 {

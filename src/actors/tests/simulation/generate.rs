@@ -71,7 +71,7 @@ pub fn story(seed: u64) -> Story {
         manners.insert((*name).to_owned(), dice.manner());
         manners.insert(format!("check-{name}"), dice.check_manner());
     }
-    let steps = (0..dice.0.usize(0..14)).map(|_| dice.step(&program)).collect();
+    let steps = dice.steps(&program);
     let second_signal = dice.one_in(3).then(|| dice.0.u64(0..1500));
     let wall = dice.pick(&CLOCK_CHANGES) + dice.0.i64(0..1000);
     Story { seed, pids: dice.0.i32(120..400), program, wall, manners, steps, second_signal }

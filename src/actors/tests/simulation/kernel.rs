@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -16,74 +15,19 @@ use super::journal::Journal;
 use super::story::{AtTerm, Life, Manner, Place, Says};
 use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::signal::Signal;
-use crate::process::{Launch, Pipes, Progress, SpawnOutcome};
+use crate::process::{Launch, Progress, SpawnOutcome};
 
 mod notices;
+mod process;
 mod seam;
 mod starts;
 
+pub use process::{Owner, Process, State};
+
 const FIRST_PID: i32 = 100;
 
-/// One process.
-pub struct Process {
-    /// Tells it from others that had its number before.
-    pub birth: u64,
-    pub pid: Pid,
-    pub group: Pid,
-    pub owner: Owner,
-    /// The birth of the process that leads its execution.
-    pub execution: u64,
-    pub state: State,
-    /// When it was made, and when it ended.
-    pub born: Instant,
-    pub ended: Option<Duration>,
-    /// Whether the program knows that it was started.
-    pub is_settled: bool,
-    /// The birth of its parent; `None`: it is our child.
-    parent: Option<u64>,
-    is_adopted: bool,
-    becomes_at: Option<Instant>,
-    manner: Manner,
-    /// What it will do once it is continued.
-    postponed: Vec<Happening>,
-    output: Option<Rc<[OwnedFd; 2]>>,
-    start: Option<(Launch, oneshot::Sender<SpawnOutcome>, Option<Pipes>)>,
-    /// The address of its socket for systemd's protocol.
-    notify: Option<String>,
-    /// Lines that it has printed.
-    pub printed: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    Runs,
-    Stopped,
-    Zombie(ExitStatus),
-}
-
-/// What a process belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Owner {
-    Job(Arc<str>),
-    Check(Arc<str>),
-}
-
-impl Process {
-    pub fn lives(&self) -> bool {
-        !matches!(self.state, State::Zombie(_))
-    }
-
-    pub fn leads(&self) -> bool {
-        self.birth == self.execution
-    }
-
-    pub fn is_of(&self, job: &str) -> bool {
-        matches!(&self.owner, Owner::Job(name) if **name == *job)
-    }
-}
-
 /// What processes do at a time.
-enum Happening {
+pub(super) enum Happening {
     /// The search for a program is over.
     Found(Box<Search>),
     /// A process becomes its program, or has died before.
@@ -95,7 +39,7 @@ enum Happening {
     Notify(u64, Says, bool),
 }
 
-struct Search {
+pub(super) struct Search {
     launch: Launch,
     progress: Arc<Progress>,
     sender: oneshot::Sender<SpawnOutcome>,
@@ -315,6 +259,7 @@ impl SimulatedKernel {
             state: State::Runs,
             born: Instant::now(),
             ended: None,
+            asked_in_vain: None,
             is_settled: true,
             parent: (!is_daemon).then_some(parent),
             is_adopted: is_daemon,
@@ -354,6 +299,7 @@ impl SimulatedKernel {
         }
         if signal == Signal::CONT && state == State::Stopped {
             process.state = State::Runs;
+            process.asked_in_vain = None;
             let postponed = std::mem::take(&mut process.postponed);
             return postponed.into_iter().for_each(|happening| world.later(0, happening));
         }

@@ -198,6 +198,9 @@ impl Rules {
         let mut ledger = self.ledger.borrow_mut();
         for job in ledger.meant_by(target) {
             if let Some(account) = ledger.jobs.get_mut(&job) {
+                if account.orders == 0 {
+                    account.ran_when_ordered = account.lives && !account.is_stopping;
+                }
                 account.orders += 1;
             }
         }
@@ -216,10 +219,11 @@ impl Rules {
                 JobOrder::Start | JobOrder::Restart => {
                     account.by_hand += 1;
                     account.is_told = true;
+                    account.returns = order == JobOrder::Restart && account.ran_when_ordered;
                     // A job that is complete can be started by hand, and then all can come that could not.
                     given_up.retain(|given_up| given_up.counts_on(job));
                 }
-                JobOrder::Stop => account.is_told = true,
+                JobOrder::Stop => (account.is_told, account.returns) = (true, false),
                 JobOrder::Signal(_) => {}
             }
         }

@@ -8,7 +8,21 @@ use crate::messages::event::Source;
 use crate::messages::signal::Signal;
 
 impl Dice {
-    pub(super) fn step(&mut self, program: &Program) -> Step {
+    /// Who gave an order to a job often gives the next one to the same: what was stopped is started again.
+    pub(super) fn steps(&mut self, program: &Program) -> Vec<Step> {
+        let mut steps: Vec<Step> = (0..self.0.usize(0..14)).map(|_| self.step(program)).collect();
+        let mut last: Option<String> = None;
+        for step in &mut steps {
+            let Operation::Order(target, _) = &mut step.operation else { continue };
+            if let Some(last) = last.filter(|_| self.one_in(2)) {
+                *target = last;
+            }
+            last = Some(target.clone());
+        }
+        steps
+    }
+
+    fn step(&mut self, program: &Program) -> Step {
         let pause = match self.weighted(&[2, 2, 4]) {
             0 => 0,
             1 => self.0.u64(1..60),

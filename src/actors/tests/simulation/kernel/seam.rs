@@ -43,7 +43,19 @@ impl SimulatedKernel {
             if let Some(Owner::Job(job)) = owner {
                 self.observer.signalled(&job, signal);
             }
+            if signal == Signal::TERM {
+                self.ask_to_end(birth);
+            }
             self.deliver(birth, signal);
+        }
+    }
+
+    /// A process that is stopped ends only after it was continued.
+    fn ask_to_end(&self, birth: u64) {
+        let now = self.journal.awake();
+        let mut world = self.world.borrow_mut();
+        if let Some(process) = world.get(birth).filter(|process| process.state == State::Stopped) {
+            process.asked_in_vain.get_or_insert(now);
         }
     }
 }

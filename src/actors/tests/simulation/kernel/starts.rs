@@ -133,6 +133,7 @@ impl SimulatedKernel {
             state: State::Runs,
             born: Instant::now(),
             ended: None,
+            asked_in_vain: None,
             is_settled: false,
             parent: None,
             is_adopted: false,

@@ -33,9 +33,15 @@ pub struct Account {
     pub is_told: bool,
     /// Orders to it that have no reply yet.
     pub orders: u32,
+    /// It ran when the first of them was given.
+    pub ran_when_ordered: bool,
+    /// It ran when a restart was ordered, and its next process was not asked for yet.
+    pub returns: bool,
     pub starts: u32,
     /// Ends of executions that were told.
     pub ends: u32,
+    /// Processes whose end was told.
+    pub processes_ended: u32,
     pub last_start: Duration,
     /// Its trigger fired after its last start.
     pub is_due: bool,
@@ -102,8 +108,11 @@ impl Account {
             by_hand: 0,
             is_told: false,
             orders: 0,
+            ran_when_ordered: false,
+            returns: false,
             starts: 0,
             ends: 0,
+            processes_ended: 0,
             last_start: now,
             is_due: false,
             is_stopping: false,

@@ -105,6 +105,9 @@ impl Rules {
             let place = ledger.ends.iter().position(|end| *end.job == *name);
             if let Some(place) = place.filter(|_| event.detail.status.is_some()) {
                 let end = ledger.ends.remove(place);
+                if let Some(account) = ledger.jobs.get_mut(name) {
+                    account.processes_ended += 1;
+                }
                 self.check_lines(name, end.execution, &mut ledger);
             } else {
                 // One that was cancelled just when it failed has none either.
@@ -124,6 +127,9 @@ impl Rules {
             return self.break_rule("an end is told once and after it", format!("process {pid} of {name}"));
         };
         let end = ledger.ends.remove(place);
+        if let Some(account) = ledger.jobs.get_mut(name) {
+            account.processes_ended += 1;
+        }
         if event.detail.status != Some(end.status.shell_code()) {
             let told = format!("{name}: {:?} instead of {}", event.detail.status, end.status.shell_code());
             self.break_rule("no exit status is lost", told);
@@ -185,12 +191,16 @@ impl Rules {
         let now = self.journal.awake();
         let mut ledger = self.ledger.borrow_mut();
         let Some(account) = ledger.jobs.get_mut(name) else { return };
-        if account.last_start == now && account.starts > 1 {
-            // It was started anew in this very moment, and this is about the process before.
+        if account.last_start == now && account.ends + 1 < account.starts {
+            // It was started anew in this very moment, and this is about the process before, whose end is yet to be heard.
             return;
         }
         if account.is_stopping {
             self.break_rule("a job that stops has no news of its health", name);
+        }
+        let has_process = account.spec.exec.is_some() && !account.is_new;
+        if has_process && account.starts == account.processes_ended {
+            self.break_rule("a process that ended has no news of its health", name);
         }
         let health = if code == EventCode::Healthy { Health::Healthy } else { Health::Unhealthy };
         if account.health == health {
@@ -242,7 +252,12 @@ impl Rules {
         if (waits && !expired) || ran_for_each {
             let halted = phases.unwrap_or_default().into_iter().filter(|(_, phase)| *phase == Phase::Halted);
             let halted = halted.map(|(name, _)| name).collect();
-            given_up.push(GivenUp::new(account, halted, (self.journal.awake(), &moment.1)));
+            let one = GivenUp::new(account, halted, (self.journal.awake(), &moment.1));
+            if let Some(other) = jobs.values().find(|other| one.could_wait_for(other)) {
+                let how = format!("{name} does not wait for {}, which is restarted", other.spec.name);
+                self.break_rule("no job is given up whose event can come", how);
+            }
+            given_up.push(one);
         } else if !waits && !account.is_told && account.orders == 0 {
             self.check_completed(name, account);
         }

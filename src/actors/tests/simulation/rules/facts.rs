@@ -45,7 +45,7 @@ impl Observer for Rules {
         account.starts += 1;
         account.after = after;
         account.last_start = now;
-        account.is_due = false;
+        (account.is_due, account.returns) = (false, false);
         account.health = Health::Unknown;
         account.lives = true;
         account.checks.clear();

@@ -65,6 +65,20 @@ impl GivenUp {
         }
     }
 
+    /// Whether one of the events of a job that is restarted would start it.
+    pub(super) fn could_wait_for(&self, other: &Account) -> bool {
+        let repeats = |key: &EventKey| {
+            let is_of_it = matches!(&key.source, Source::Job(name) if *name == other.spec.name);
+            is_of_it && [EventCode::Ready, EventCode::Stopping].contains(&key.code)
+        };
+        let is_enough = match self.spec.when.beginning() {
+            Trigger::Once(key) | Trigger::Each(key) => repeats(&key),
+            Trigger::Any(keys) => keys.iter().any(repeats),
+            Trigger::All(_) | Trigger::Interval(_) | Trigger::Cron(_) => false,
+        };
+        is_enough && other.returns && other.spec.group.is_none() && !self.is_excused
+    }
+
     /// Jobs that wait for each other's end are given up together, and then their ends come.
     fn is_of_a_circle(&self, key: &EventKey, all: &[Self]) -> bool {
         if !matches!(key.code, EventCode::Stopping | EventCode::Stopped) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::kernel::{Process, SimulatedKernel, State};
 use super::events::RECOVERED_AFTER;
 use super::{AT_ONCE, Account, Ledger, Rules};
-use crate::config::spec::JobSpec;
+use crate::config::spec::{JobSpec, Trigger};
 use crate::messages::job::Phase;
 
 /// The rest of a group has a second between SIGTERM and SIGKILL.
@@ -85,6 +85,12 @@ impl Rules {
             {
                 self.break_rule("zombies are reaped at once", format!("process {}", process.pid));
             }
+            if process.state == State::Stopped
+                && process.asked_in_vain.is_some_and(|asked| now.saturating_sub(asked) > AT_ONCE)
+            {
+                let how = format!("process {}", process.pid);
+                self.break_rule("a stopped process that is asked to end is continued", how);
+            }
             let super::super::kernel::Owner::Job(name) = &process.owner else { continue };
             if !process.lives() || !process.leads() || !process.is_settled {
                 continue;
@@ -111,6 +117,11 @@ impl Rules {
             && ready_by.is_some_and(|by| now > by)
         {
             self.break_rule("a job that is not ready in time is killed", name);
+        }
+        let is_each = matches!(account.spec.when.trigger, Trigger::Each(_));
+        let waits = phase == Phase::Waiting && now.saturating_sub(since) > AT_ONCE;
+        if waits && is_each && account.is_due && !account.is_told {
+            self.break_rule("no trigger is lost", format!("{name} does not run again"));
         }
         let Some(limit) = longest(phase, &account.spec) else { return };
         if phase == Phase::Terminating && now <= account.needs_until + AT_ONCE {
