@@ -7,7 +7,7 @@ use std::mem::ManuallyDrop;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use containerpilot::actors::web_server::Api;
-use containerpilot::actors::web_server::connection::Connections;
+use containerpilot::actors::web_server::connections::Connections;
 use containerpilot_fuzz::memory;
 use containerpilot_fuzz::request::{Client, Reads};
 use containerpilot_fuzz::response::responses;

@@ -2,6 +2,7 @@
 //! program's one thread. It decides nothing: it passes on to the Pilot what clients ask for, and shows them the board.
 
 pub mod connection;
+pub mod connections;
 pub mod control;
 mod crashes;
 pub mod endpoints;
@@ -33,7 +34,8 @@ use actix_web::{App, Error};
 use slog::{Logger, warn};
 use tokio::time::Instant;
 
-use connection::{ConnectionState, ConnectionTracker, Connections};
+use connection::{ConnectionState, ConnectionTracker};
+use connections::Connections;
 use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
 use inquiry::Inquire;

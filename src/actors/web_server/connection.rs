@@ -1,12 +1,8 @@
-//! Connections of clients, unix or TCP. Each has a task of its own on the program's one thread. Their number is limited: an
-//! idle connection is closed for a new one, or one whose client does not read; the new one waits a little if all others are
-//! being answered. No client can delay a reload
-//! or a shutdown.
+//! A client's connection, unix or TCP. Each has a task of its own on the program's one thread.
 //!
-//! actix-http speaks HTTP. Two things are written by hand: the limit on what it reads ([`Connection`]), and the list of
-//! connections, since actix-web's `HttpServer` is not used (`listener` says why).
+//! actix-http speaks HTTP. The limit on what it reads is written by hand ([`Connection`]).
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::future;
 use std::io;
@@ -17,7 +13,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use actix_http::HttpService;
-use actix_rt::task::JoinHandle;
 use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, map_config};
 use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Extensions, ServiceRequest, ServiceResponse};
@@ -31,8 +26,6 @@ use tokio::time::Instant;
 
 use super::head_end::HeadEnd;
 
-/// The limit on the connections of one listener.
-const MOST_CONNECTIONS: usize = 128;
 /// How long the head of a request may take to arrive.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 /// How long a connection may be idle between two requests.
@@ -40,11 +33,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How many bytes one request may bring. The rest of a refused body is read up to this limit, so that its sender sees
 /// the response.
 const MOST_RECEIVED: usize = 16 << 20;
-/// How long a new client waits if all others are being answered, and how often it is looked whether one is done.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// A connection that has been idle for so long may be closed for another one: a new client's request may be on its way.
-const IDLE_TIME: Duration = Duration::from_millis(100);
+/// A connection that has been idle for so long may be closed for another one: a new client's request may be on its way, and
+/// on a busy machine that takes its time.
+const IDLE_TIME: Duration = Duration::from_secs(1);
 /// A client that has read nothing for so long may be closed for another one.
 const UNREAD_TIME: Duration = Duration::from_secs(2);
 /// How long a client may go on sending after the last response before its connection is closed.
@@ -121,14 +112,24 @@ impl ConnectionTracker {
         self.unread_since.set((!is_taken).then_some(since));
     }
 
-    /// Whether it has waited for a request for a while.
-    fn is_idle(&self) -> bool {
-        self.state() == ConnectionState::Idle && self.since.get().elapsed() >= IDLE_TIME
+    /// Since when it has waited for a request, if that is a while ago.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        self.waits_since().filter(|since| since.elapsed() >= IDLE_TIME)
     }
 
-    /// Whether the client has read nothing for a while.
-    fn is_unread(&self) -> bool {
-        self.unread_since.get().is_some_and(|since| since.elapsed() >= UNREAD_TIME)
+    /// Since when it has waited for a request.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        Some(self.since.get()).filter(|_| self.state() == ConnectionState::Idle)
+    }
+
+    /// Since when the client has read nothing, if that is a while ago.
+    pub(super) fn unread_since(&self) -> Option<Instant> {
+        self.unread_since.get().filter(|since| since.elapsed() >= UNREAD_TIME)
+    }
+
+    /// Since when it carries the stream of events.
+    pub(super) fn streaming_since(&self) -> Option<Instant> {
+        Some(self.since.get()).filter(|_| self.state() == ConnectionState::Streaming)
     }
 
     /// Counts bytes that were received; false if a request has brought more than [`MOST_RECEIVED`].
@@ -175,7 +176,7 @@ impl Socket for UnixStream {}
 impl Socket for TcpStream {}
 
 /// Limits the kernel's buffers of a connection. If the kernel refuses, they only stay larger.
-fn limit_buffers(socket: &dyn Socket) {
+pub(super) fn limit_buffers(socket: &dyn Socket) {
     let _ = setsockopt(&socket.as_fd(), SndBuf, &KERNEL_BUFFER);
     let _ = setsockopt(&socket.as_fd(), RcvBuf, &KERNEL_BUFFER);
 }
@@ -189,7 +190,7 @@ fn limit_buffers(socket: &dyn Socket) {
 #[derive(Debug)]
 pub struct Connection {
     socket: Box<dyn Socket>,
-    tracker: ConnectionTracker,
+    pub(super) tracker: ConnectionTracker,
     search: HeadEnd,
     /// Bytes that were read from the socket after the end of a head; actix-http gets them after the response.
     unread: Vec<u8>,
@@ -328,162 +329,4 @@ where
             }
         })
     }))
-}
-
-/// The connections of one listener, oldest first.
-#[derive(Debug, Clone, Default)]
-pub struct Connections(Rc<RefCell<Vec<Client>>>);
-
-/// A connection that is being served.
-#[derive(Debug)]
-struct Client {
-    tracker: ConnectionTracker,
-    task: JoinHandle<()>,
-}
-
-impl Connections {
-    /// Waits until there is room for one more, or one that can be closed for it; not forever.
-    pub async fn make_room(&self) {
-        let began = Instant::now();
-        while self.is_full() && self.closable().is_none() && began.elapsed() < LONGEST_WAIT {
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        let mut list = self.0.borrow_mut();
-        list.retain(|client| !client.task.is_finished());
-        list.len() >= MOST_CONNECTIONS
-    }
-
-    /// The connection to close for a new one: the oldest idle one, else the oldest whose client does not read, else the oldest
-    /// stream of events.
-    fn closable(&self) -> Option<usize> {
-        self.oldest(ConnectionTracker::is_idle)
-            .or_else(|| self.oldest(ConnectionTracker::is_unread))
-            .or_else(|| self.oldest(|tracker| tracker.state() == ConnectionState::Streaming))
-    }
-
-    fn oldest(&self, is_it: impl Fn(&ConnectionTracker) -> bool) -> Option<usize> {
-        self.0.borrow().iter().position(|client| is_it(&client.tracker))
-    }
-
-    /// Serves a connection. If there are too many, another one is closed for it; if none can be, it is closed itself.
-    pub fn add(&self, socket: Box<dyn Socket>, serve: &Serve) {
-        if self.is_full() {
-            let idle = || self.oldest(|tracker| tracker.state() == ConnectionState::Idle);
-            match self.closable().or_else(idle) {
-                Some(index) => self.0.borrow_mut().remove(index).task.abort(),
-                None => return,
-            }
-        }
-        let mut list = self.0.borrow_mut();
-        limit_buffers(&*socket);
-        let tracker = ConnectionTracker::default();
-        let task = actix_rt::spawn(serve(Connection::new(socket, tracker.clone())));
-        list.push(Client { tracker, task });
-    }
-
-    /// Closes the idle connections; true if others are left.
-    pub fn end_idle(&self) -> bool {
-        let mut list = self.0.borrow_mut();
-        list.retain(|Client { tracker, task }| {
-            let is_idle = tracker.state() == ConnectionState::Idle;
-            if is_idle {
-                task.abort();
-            }
-            !is_idle && !task.is_finished()
-        });
-        !list.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-
-    /// Says that it answers until it is told that it may end.
-    fn answering(done: &Rc<tokio::sync::Notify>) -> Serve {
-        let done = Rc::clone(done);
-        Rc::new(move |connection: Connection| {
-            let done = Rc::clone(&done);
-            connection.tracker.set_state(ConnectionState::Answering);
-            Box::pin(async move {
-                done.notified().await;
-                drop(connection);
-            })
-        })
-    }
-
-    fn is_served(connections: &Connections, serve: &Serve) -> (bool, UnixStream) {
-        let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
-        connections.add(Box::new(ours), serve);
-        let is_open =
-            matches!(theirs.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        (is_open, theirs)
-    }
-
-    #[actix::test]
-    async fn a_new_client_waits_until_one_of_the_others_is_answered() {
-        let (connections, done) = (Connections::default(), Rc::new(tokio::sync::Notify::new()));
-        let serve = answering(&done);
-        let all: Vec<_> = (0..MOST_CONNECTIONS).map(|_| is_served(&connections, &serve)).collect();
-        assert!(connections.is_full() && connections.closable().is_none());
-        let (waiting, began) = (connections.clone(), Instant::now());
-        let room = actix_rt::spawn(async move { waiting.make_room().await });
-        tokio::task::yield_now().await;
-        done.notify_one();
-        room.await.expect("it ends");
-        assert!(began.elapsed() < LONGEST_WAIT);
-        assert!(is_served(&connections, &serve).0, "there is room");
-        drop(all);
-    }
-
-    #[actix::test]
-    async fn a_new_client_has_time_to_send_its_request_before_it_is_closed_for_another_one() {
-        let (connections, done) = (Connections::default(), Rc::new(tokio::sync::Notify::new()));
-        let serve = answering(&done);
-        let all: Vec<_> = (1..MOST_CONNECTIONS).map(|_| is_served(&connections, &serve)).collect();
-        let silent: Serve = Rc::new(|connection| {
-            Box::pin(async move {
-                future::pending::<()>().await;
-                drop(connection);
-            })
-        });
-        let (is_open, new) = is_served(&connections, &silent);
-        assert!(is_open && connections.is_full());
-        assert_eq!(connections.closable(), None);
-        connections.make_room().await;
-        assert_eq!(connections.closable(), Some(MOST_CONNECTIONS - 1));
-        drop((all, new));
-    }
-
-    #[actix::test]
-    async fn a_client_that_does_not_read_is_closed_for_another_one() {
-        let connections = Connections::default();
-        // Writes more than the kernel keeps for a client.
-        let serve: Serve = Rc::new(move |mut connection: Connection| {
-            connection.tracker.set_state(ConnectionState::Answering);
-            Box::pin(async move {
-                let _ = connection.write_all(&vec![b'x'; 4 << 20]).await;
-            })
-        });
-        let mut all: Vec<_> = (0..MOST_CONNECTIONS).map(|_| is_served(&connections, &serve).1).collect();
-        tokio::task::yield_now().await;
-        assert_eq!(connections.closable(), None);
-        let began = Instant::now();
-        connections.make_room().await;
-        assert!(began.elapsed() < LONGEST_WAIT, "{:?}", began.elapsed());
-        all.push(is_served(&connections, &serve).1);
-        assert_eq!(connections.0.borrow().len(), MOST_CONNECTIONS);
-        let mut first = vec![];
-        let read = all.swap_remove(0).read_to_end(&mut first).await;
-        assert!(
-            read.is_ok() && first.len() < 4 << 20,
-            "the oldest was closed: {read:?}, {} bytes",
-            first.len()
-        );
-    }
 }

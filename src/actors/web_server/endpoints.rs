@@ -10,7 +10,8 @@ use actix_rt::task::JoinHandle;
 use actix_web::web::Data;
 use slog::{Logger, debug, error, info};
 
-use super::connection::{Connections, serving};
+use super::connection::serving;
+use super::connections::Connections;
 use super::listener::{Listener, SocketFile, accept_loop, bind_control, bind_telemetry};
 use super::{Api, AppState, application};
 use crate::config::spec::{ControlSpec, Spec, TelemetrySpec};

@@ -21,7 +21,8 @@ use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAdd
 use nix::sys::stat::{Mode, fchmod};
 use tokio::net::{TcpListener, UnixListener};
 
-use super::connection::{Connections, Serve, Socket};
+use super::connection::{Serve, Socket};
+use super::connections::Connections;
 use crate::config::spec::ControlSpec;
 use crate::reason::reason;
 

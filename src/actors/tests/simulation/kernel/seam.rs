@@ -50,6 +50,15 @@ impl SimulatedKernel {
         }
     }
 
+    /// Whether an orphan comes to the end of its execve(2) between our look at its environment, which is empty, and at its
+    /// arguments, which are there: every second one does so that is looked at in time.
+    fn ends_execve_while_looked_at(&self, pid: Pid) -> bool {
+        let mut world = self.world.borrow_mut();
+        let is_it = |process: &&mut Process| process.pid == pid && process.lives() && process.birth % 2 == 0;
+        let Some(process) = world.processes.iter_mut().find(is_it) else { return false };
+        process.becomes_at.take().is_some_and(|at| at > Instant::now())
+    }
+
     /// A process that is stopped ends only after it was continued.
     fn ask_to_end(&self, birth: u64) {
         let now = self.journal.awake();
@@ -123,6 +132,7 @@ impl Kernel for SimulatedKernel {
     }
 
     fn describe_orphan(&self, pid: Pid) -> Orphan {
+        let is_torn = self.ends_execve_while_looked_at(pid);
         let describe = |process: &Process| {
             let is_becoming = process.becomes_at.is_some_and(|at| at > Instant::now()) && process.lives();
             let (program, job) = match &process.owner {
@@ -132,8 +142,8 @@ impl Kernel for SimulatedKernel {
             Orphan {
                 pid,
                 group: Some(process.group),
-                program,
-                job: job.filter(|_| !is_becoming),
+                program: if is_torn { String::new() } else { program },
+                job: job.filter(|_| !is_becoming && !is_torn),
                 is_becoming,
             }
         };
