@@ -3,7 +3,11 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
 
 use crate::support::container::Container;
 use crate::support::flood::flood;
@@ -121,6 +125,28 @@ fn a_body_without_an_end_is_cut_off() {
     while stream.write_all(chunk.as_bytes()).is_ok() {
         assert!(began.elapsed() < Duration::from_secs(15), "it is still being read");
     }
+    assert_undisturbed(&pilot);
+}
+
+#[test]
+fn clients_of_a_busy_program_can_connect_without_waiting() {
+    let (pilot, _) = start();
+    pilot.signal(Signal::SIGSTOP);
+    let address = UnixAddr::new(&pilot.socket()).unwrap();
+    let connect = |_| {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let client = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+        let connected = socket::connect(client.as_raw_fd(), &address);
+        (client, connected)
+    };
+    let crowd: Vec<_> = (0..300).map(connect).collect();
+    pilot.signal(Signal::SIGCONT);
+    assert_eq!(
+        crowd.iter().position(|(_, connected)| connected.is_err()),
+        None,
+        "one of them was turned away"
+    );
+    drop(crowd);
     assert_undisturbed(&pilot);
 }
 

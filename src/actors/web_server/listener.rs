@@ -179,7 +179,8 @@ fn listening_socket(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     // The kernel gives the file the permissions that the socket has when it is bound.
     fchmod(socket.as_fd(), Mode::from_bits_truncate(mode))?;
     socket::bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-    socket::listen(&socket, Backlog::MAXCONN)?;
+    // As many as the kernel allows may wait to be accepted: who connects without blocking is refused otherwise.
+    socket::listen(&socket, Backlog::MAXALLOWABLE)?;
     Ok(socket)
 }
 
