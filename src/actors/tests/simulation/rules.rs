@@ -229,6 +229,14 @@ impl Rules {
         }
     }
 
+    /// The machine is about to sleep.
+    pub fn falls_asleep(&self) {
+        for account in self.ledger.borrow_mut().jobs.values_mut() {
+            account.sleeps += 1;
+            account.was_in_time = account.is_in_time();
+        }
+    }
+
     /// A variable is set for processes that start from now on.
     pub fn set_environ(&self, value: u32) {
         self.ledger.borrow_mut().environ = Some(value);

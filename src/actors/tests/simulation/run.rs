@@ -319,6 +319,7 @@ impl Scene {
                 let time = Duration::from_millis(milliseconds);
                 self.consul.suspended();
                 self.journal.slept(time);
+                self.rules.falls_asleep();
                 tokio::time::advance(time).await;
             }
         }

@@ -54,7 +54,8 @@ impl SimulatedKernel {
     /// arguments, which are there: every second one does so that is looked at in time.
     fn ends_execve_while_looked_at(&self, pid: Pid) -> bool {
         let mut world = self.world.borrow_mut();
-        let is_it = |process: &&mut Process| process.pid == pid && process.lives() && process.birth % 2 == 0;
+        let is_it =
+            |process: &&mut Process| process.pid == pid && process.lives() && process.birth.is_multiple_of(2);
         let Some(process) = world.processes.iter_mut().find(is_it) else { return false };
         process.becomes_at.take().is_some_and(|at| at > Instant::now())
     }

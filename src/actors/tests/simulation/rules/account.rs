@@ -7,12 +7,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{schedules, startup};
-use crate::config::spec::{JobSpec, Limit, OnUnhealthy, RestartOn, Trigger};
+use crate::config::spec::{EndOfRun, JobSpec, Limit, OnUnhealthy, RestartOn, Trigger};
 use crate::messages::event::EventKey;
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
 use crate::messages::moment::WallTime;
 use crate::messages::process::ExitStatus;
+
+/// A watchdog that elapses so much too late did so because the machine slept.
+const LATE: Duration = Duration::from_millis(150);
 
 /// What is known of one job, since it was configured.
 pub struct Account {
@@ -81,6 +84,9 @@ pub struct Account {
     pub began: Instant,
     /// When it last gave a sign of life.
     pub last_sign: Instant,
+    /// How often the machine slept since then, and whether it was in time when that began.
+    pub sleeps: u32,
+    pub was_in_time: bool,
     /// It has asked for time until then.
     pub needs_until: Duration,
     /// Until then every due time of its schedule had its turn.
@@ -137,6 +143,8 @@ impl Account {
             checking: BTreeSet::new(),
             began: Instant::now(),
             last_sign: Instant::now(),
+            sleeps: 0,
+            was_in_time: false,
             needs_until: Duration::ZERO,
             // The reply to a reload may be heard some time after it.
             scheduled: WallTime::from_milliseconds(schedules::wall().milliseconds() - 1000),
@@ -182,6 +190,12 @@ impl Account {
         self.last_sign.elapsed() + Duration::from_millis(2) < limit
     }
 
+    /// Whether the machine slept for so long that its process could give no sign of life.
+    pub fn was_kept_from_signs(&self) -> bool {
+        let limit = self.spec.watchdog.unwrap_or(Duration::MAX);
+        self.sleeps == 1 && self.was_in_time && self.last_sign.elapsed() >= limit.saturating_add(LATE)
+    }
+
     /// Whether it may be stopped and started again for other reasons than its own ends.
     pub fn is_restarted_by_others(&self) -> bool {
         self.spec.group.is_some() || self.spec.on_unhealthy == OnUnhealthy::Restart
@@ -196,8 +210,14 @@ impl Account {
     /// Whether it may be restarted after its last end; one that we brought about may count as failed or not.
     pub fn may_restart(&self) -> bool {
         let Some(status) = self.last_end.filter(|_| !self.was_signalled) else { return true };
-        let success = self.spec.success.iter().any(|end| end.is(status));
-        self.spec.restart_rule.allows(status, success)
+        let (rule, is_in) =
+            (&self.spec.restart_rule, |ends: &[EndOfRun]| ends.iter().any(|end| end.is(status)));
+        let is_wanted = match rule.on {
+            RestartOn::Always => true,
+            RestartOn::Failure => !is_in(&self.spec.success),
+            RestartOn::Success => is_in(&self.spec.success),
+        };
+        is_wanted && !is_in(&rule.except)
     }
 
     /// How often it may be executed, as long as nobody starts it by hand.

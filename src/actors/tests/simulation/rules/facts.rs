@@ -56,7 +56,7 @@ impl Observer for Rules {
         let was_last = account.starts > 1 && !is_repeated && !account.may_restart();
         account.was_signalled = false;
         (account.says_ready, account.says_stops) = (false, false);
-        (account.began, account.last_sign) = (Instant::now(), Instant::now());
+        (account.began, account.last_sign, account.sleeps) = (Instant::now(), Instant::now(), 0);
         let is_scheduled = account.is_scheduled(self.journal.is_awakening(), decided_at);
         let was_over = std::mem::take(&mut account.is_over);
         if let Some(value) = environ {
@@ -137,7 +137,9 @@ impl Observer for Rules {
                 account.needs_until = account.needs_until.max(until);
             }
             // At the last moment it may come too late.
-            Says::Lives if account.is_in_time() => account.last_sign = Instant::now(),
+            Says::Lives if account.is_in_time() => {
+                (account.last_sign, account.sleeps) = (Instant::now(), 0);
+            }
             Says::Lives => {}
             Says::Reloads | Says::Nonsense => {}
         }
@@ -177,12 +179,14 @@ impl Observer for Rules {
 impl Rules {
     /// Takes note of a signal of ours; a process that gives signs of life is not aborted.
     fn check_watchdog(&self, job: &str, signal: Signal) {
+        let is_awakening = self.journal.is_awakening();
         let mut ledger = self.ledger.borrow_mut();
         let is_known = !ledger.is_blurred && ledger.reloads == 0;
         let Some(account) = ledger.jobs.get_mut(job) else { return };
         account.was_signalled |= [Signal::TERM, Signal::KILL, Signal::ABRT].contains(&signal);
         let is_watched = account.spec.watchdog.is_some();
-        if is_watched && is_known && signal == Signal::ABRT && account.is_in_time() {
+        let is_in_time = account.is_in_time() || is_awakening && account.was_kept_from_signs();
+        if is_watched && is_known && signal == Signal::ABRT && is_in_time {
             self.break_rule("who gives signs of life is not ended", job);
         }
     }
