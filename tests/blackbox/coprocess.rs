@@ -12,7 +12,7 @@ fn started(pilot: &Pilot) -> Vec<String> {
 #[test]
 fn coprocesses_start_before_jobs_without_when() {
     let mut orders = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..20 {
         let (exit, pilot) = Pilot::run(
             r#"{
                 jobs: [{ name: "app", exec: "true" }, { name: "other", exec: "true" }],
@@ -101,11 +101,16 @@ fn a_coprocess_gets_none_of_our_signals_but_the_one_that_stops_it() {
                 command: ["sh", "-c", "trap 'echo got a signal' HUP USR1 USR2; trap 'exit 0' TERM; echo >>{dir}/ready; while :; do sleep 0.02; done"] }],
         }"#,
     );
-    pilot.wait_for_lines("ready", 1);
+    // It may run before we know of it.
+    let wait_for_start = |number| {
+        pilot.wait_for_lines("ready", number);
+        pilot.eventually("its start is known", || pilot.count("agent ready") == number);
+    };
+    wait_for_start(1);
     pilot.signal(nix::sys::signal::SIGHUP);
     // The reload stops it and starts it anew.
     pilot.wait_for_message("reloaded");
-    pilot.wait_for_lines("ready", 2);
+    wait_for_start(2);
     pilot.signal(nix::sys::signal::SIGUSR1);
     pilot.signal(nix::sys::signal::SIGUSR2);
     pilot.wait_for_event("SIGUSR2 signal");
