@@ -50,8 +50,11 @@ impl Rules {
         let mut ledger = self.ledger.borrow_mut();
         ledger.past.insert(event.key.clone());
         ledger.moment.1.push((event.sequence, event.key.clone()));
+        let now = self.journal.awake();
         for account in ledger.jobs.values_mut() {
             account.observe(&event.key);
+            // Its start may be seen before the event that led to it.
+            account.is_due &= account.starts == 0 || account.last_start != now;
         }
     }
 
@@ -172,6 +175,10 @@ impl Rules {
         let is_known = is_known && (account.last_start != now || account.starts <= 1);
         if std::mem::replace(&mut account.is_ready, true) {
             self.break_rule("an execution is ready once", name);
+        }
+        if account.spec.ready.by.is_some() || account.spec.health.is_empty() {
+            // Its watchdog begins.
+            (account.last_sign, account.sleeps) = (Instant::now(), 0);
         }
         if account.is_stopping {
             self.break_rule("a job that stops has no news of its readiness", name);
