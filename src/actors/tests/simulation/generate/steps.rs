@@ -8,7 +8,7 @@ use crate::messages::event::Source;
 use crate::messages::signal::Signal;
 
 impl Dice {
-    /// Who gave an order to a job often gives the next one to the same: what was stopped is started again.
+    /// The steps of a story. Often an order goes to the same job as the one before, so that what was stopped is started again.
     pub(super) fn steps(&mut self, program: &Program) -> Vec<Step> {
         let mut steps: Vec<Step> = (0..self.0.usize(0..14)).map(|_| self.step(program)).collect();
         let mut last: Option<String> = None;

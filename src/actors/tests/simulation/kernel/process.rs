@@ -35,7 +35,7 @@ pub struct Process {
     pub(super) is_adopted: bool,
     pub(super) becomes_at: Option<Instant>,
     pub(super) manner: Manner,
-    /// What it will do once it is continued.
+    /// The things that it does as soon as it is continued.
     pub(super) postponed: Vec<Happening>,
     pub(super) output: Option<Rc<[OwnedFd; 2]>>,
     pub(super) start: Option<(Launch, oneshot::Sender<SpawnOutcome>, Option<Pipes>)>,
@@ -52,7 +52,7 @@ pub enum State {
     Zombie(ExitStatus),
 }
 
-/// What a process belongs to.
+/// The job or the check that a process belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
     Job(Arc<str>),

@@ -367,45 +367,4 @@ impl Rules {
             }
         }
     }
-
-    /// A job that was started in the last moment had a reason.
-    fn check_suspect(&self, ledger: &Ledger, job: &Arc<str>) {
-        let Some(account) = ledger.jobs.get(job) else { return };
-        if ledger.is_blurred || ledger.reloads > 0 || account.by_hand > 0 || account.orders > 0 {
-            return;
-        }
-        let has_come = account.spec.when.keys().iter().any(|key| ledger.past.contains(key));
-        if account.is_new && has_come {
-            return;
-        }
-        if account.fired == 0 && account.spec.group.is_none() {
-            self.break_rule("a job starts after its event", format!("{job} was not triggered"));
-        }
-        if let Some(most) = account.most_starts().filter(|most| account.starts > *most) {
-            let how = format!("{job}: more than {most} starts");
-            self.break_rule("a job is restarted as often as configured", how);
-        }
-    }
-
-    /// Looks at the events of the last moment, all together: jobs that wait for each other are given up together.
-    pub(super) fn check_given_up(&self) {
-        let now = self.journal.awake();
-        let mut ledger = self.ledger.borrow_mut();
-        if ledger.moment.0 == now {
-            return;
-        }
-        let (_, events) = std::mem::replace(&mut ledger.moment, (now, vec![]));
-        for job in std::mem::take(&mut ledger.suspects) {
-            self.check_suspect(&ledger, &job);
-        }
-        let all: Vec<GivenUp> = ledger.given_up.clone();
-        for given_up in &mut ledger.given_up {
-            for (sequence, key) in &events {
-                if given_up.is_wrong_after(*sequence, key, &all) {
-                    let how = format!("{} does not wait for {key}", given_up.name());
-                    self.break_rule("no job is given up whose event can come", how);
-                }
-            }
-        }
-    }
 }
