@@ -10,7 +10,6 @@ use super::words::{awaited, clock, ending, happened, list, probe, span, times, u
 use crate::config::duration::GoDuration;
 use crate::config::spec::{JobSpec, ReadyBy, Trigger};
 use crate::messages::account::FailingCheck;
-use crate::messages::event::EventKey;
 use crate::messages::health::{Health, Verdict};
 use crate::messages::job::{Missing, Phase};
 use crate::messages::status::JobStatus;
@@ -101,8 +100,8 @@ impl Subject<'_> {
         let (name, account) = (self.name, &self.job.account);
         let told = match &account.missing {
             Missing::Nothing => self.between_runs(),
-            Missing::AnyOf(keys) => Told::new(format!("{name} waits for {}.", list(&words(keys), "or"))),
-            Missing::AllOf(keys) => Told::new(format!("{name} waits for {}.", list(&words(keys), "and"))),
+            Missing::AnyOf(keys) => Told::new(format!("{name} waits for {}.", awaited(keys, "or"))),
+            Missing::AllOf(keys) => Told::new(format!("{name} waits for {}.", awaited(keys, "and"))),
         };
         let now = self.scene.now;
         let limit = account.gives_up.map(|time| format!("It gives up waiting in {}.", until(time, now)));
@@ -394,8 +393,4 @@ impl Subject<'_> {
         (stopped && !failing.is_empty())
             .then(|| format!("It was stopped because it was unhealthy: {}.", failing.join("; ")))
     }
-}
-
-fn words(keys: &[EventKey]) -> Vec<String> {
-    keys.iter().map(awaited).collect()
 }

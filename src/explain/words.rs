@@ -68,8 +68,12 @@ pub fn ending(exit: &str) -> String {
     }
 }
 
-/// An event after "waits for".
-pub fn awaited(key: &EventKey) -> String {
+/// Events after "waits for".
+pub fn awaited(keys: &[EventKey], last: &str) -> String {
+    list(&keys.iter().map(awaited_event).collect::<Vec<_>>(), last)
+}
+
+fn awaited_event(key: &EventKey) -> String {
     let verb = match key.code {
         EventCode::Startup => "to start",
         EventCode::Shutdown => "to shut down",

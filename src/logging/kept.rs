@@ -1,4 +1,4 @@
-//! The last output of every job, in memory, for `logs` and for the dossiers of crashes. Each job has a ring of bytes
+//! The last output of every job, in memory, for `logs` and for the dossiers of crashes. Each job has a ring of pieces
 //! (`ring`), made when it first prints something. All rings together are bounded; when they exceed that, the largest ones
 //! forget their oldest lines.
 //!
@@ -155,14 +155,12 @@ impl KeptOutput {
 
 impl Store {
     fn add(&mut self, job: &Arc<str>, limit: usize, (time, pid): (u64, u32), records: &[u8]) {
-        self.newest += 1;
-        let origin = Origin { number: self.newest, time, pid };
         if !self.rings.contains_key(job) {
             self.rings.insert(Arc::clone(job), Ring::default());
         }
         let Some(ring) = self.rings.get_mut(job) else { return };
         let before = ring.size();
-        ring.push(origin, records, limit);
+        ring.push(&mut self.newest, Origin { time, pid }, records, limit);
         self.size = (self.size + ring.size()).saturating_sub(before);
         if self.size > MOST_BYTES {
             self.shrink();

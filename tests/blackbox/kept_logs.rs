@@ -128,6 +128,23 @@ fn a_client_that_does_not_read_costs_no_memory_and_is_told_what_it_missed() {
     }
 }
 
+#[test]
+fn the_output_of_many_jobs_takes_no_more_memory_than_all_of_them_may_keep() {
+    // Some lines at a time, since of a flood little is kept.
+    let job = r#"{ name: "job{number}", exec: ["perl", "-e",
+        "$| = 1; for (1..40) { print 'x' x 60, qq(\n) for 1..16; select(undef, undef, undef, 0.05) } open F, '>{dir}/done{number}'; sleep 1000"] }"#;
+    let jobs: Vec<String> = (0..120).map(|number| job.replace("{number}", &number.to_string())).collect();
+    let logging = r#"{ format: "json", output: "/dev/null" }"#;
+    let pilot = Pilot::start(&format!("{{ logging: {logging}, jobs: [{}] }}", jobs.join(", ")));
+    pilot.eventually("it serves", || told(&pilot, &["-ping"]) == "ok\n");
+    let before = memory_of(pilot.pid());
+    for number in 0..120 {
+        pilot.wait_for_file(&format!("done{number}"));
+    }
+    let grown = memory_of(pilot.pid()).saturating_sub(before);
+    assert!((4 << 10..10 << 10).contains(&grown), "grew by {grown} KiB");
+}
+
 /// The resident memory of a process in KiB.
 fn memory_of(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Subject, Told, words};
+use super::{Subject, Told};
 use crate::config::spec::{JobSpec, Limit};
-use crate::explain::words::list;
+use crate::explain::words::{awaited, list};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::{Missing, Phase};
 
@@ -106,7 +106,7 @@ impl Subject<'_> {
                 } else {
                     "which did not come in time"
                 };
-                format!(": it waited for {}, {can}", list(&words(keys), "and"))
+                format!(": it waited for {}, {can}", awaited(keys, "and"))
             }
             (Missing::Nothing, Some(reason)) => format!(": {reason}"),
             (_, None) => {

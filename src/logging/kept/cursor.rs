@@ -49,18 +49,17 @@ pub fn find(rings: &Rings, newest: u64, wanted: Wanted) -> Cursor {
     // Backwards through all rings at once, the newest piece first.
     let last = |(index, ring): (usize, &&Ring)| {
         let piece = ring.len().checked_sub(1)?;
-        Some((ring.get(piece)?.0.number, index, piece))
+        Some((ring.get(piece)?.number, index, piece))
     };
     let mut heap: BinaryHeap<_> = chosen.iter().enumerate().filter_map(last).collect();
     let (mut found, mut read, mut skip) = (0, newest, 0);
     while found < lines {
         let Some((number, index, piece)) = heap.pop() else { break };
         let Some(ring) = chosen.get(index) else { break };
-        let Some((_, part)) = ring.get(piece).filter(|(origin, _)| origin.time >= since) else { break };
-        found += count_lines(part);
+        let Some(found_piece) = ring.get(piece).filter(|piece| piece.origin.time >= since) else { break };
+        found += count_lines(&found_piece.text);
         (read, skip) = (number - 1, found.saturating_sub(lines));
-        let before =
-            piece.checked_sub(1).and_then(|before| Some((ring.get(before)?.0.number, index, before)));
+        let before = piece.checked_sub(1).and_then(|before| Some((ring.get(before)?.number, index, before)));
         heap.extend(before);
     }
     (cursor.read, cursor.skip) = (read, skip);
@@ -78,7 +77,7 @@ impl Cursor {
         let mut text = self.gaps(rings);
         let chosen: Vec<&Ring> = self.chosen(rings).map(|(_, ring)| ring).collect();
         let next = |index: usize, piece: usize| {
-            let number = chosen.get(index)?.get(piece)?.0.number;
+            let number = chosen.get(index)?.get(piece)?.number;
             (number <= self.end).then_some(Reverse((number, index, piece)))
         };
         let first = chosen.iter().enumerate().filter_map(|(index, ring)| next(index, ring.up_to(self.read)));
@@ -86,9 +85,9 @@ impl Cursor {
         let mut skip = self.skip;
         let read = loop {
             let Some(Reverse((number, index, piece))) = heap.pop() else { break newest.min(self.end) };
-            let part = chosen.get(index).and_then(|ring| ring.get(piece)).map(|(_, part)| part.concat());
-            let part = part.unwrap_or_default();
-            text.extend_from_slice(part.get(after_lines(&part, skip)..).unwrap_or_default());
+            let part = chosen.get(index).and_then(|ring| ring.get(piece));
+            let part = part.map(|piece| &*piece.text).unwrap_or_default();
+            text.extend_from_slice(part.get(after_lines(part, skip)..).unwrap_or_default());
             skip = 0;
             heap.extend(next(index, piece + 1));
             if text.len() >= limit {

@@ -1,39 +1,46 @@
-//! The last lines of one job, in a ring of bytes. Pure.
+//! The last lines of one job, as the pieces in which they came. Pure.
+//!
+//! Each piece owns its text, which is small. One buffer of bytes for each job would copy less, but has to grow: the memory
+//! that it leaves behind at each step is too small for the next one, and all together need twice of what they hold.
 
 use std::collections::VecDeque;
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter, memrchr};
 
-/// If one read brings more than a ring can hold, this part of the ring is filled. To copy 64 KiB of each read of 64 KiB would
-/// make the log slower by a tenth and more.
+/// If one read brings more than is kept, this part of it is kept. To copy 64 KiB of each read of 64 KiB would make the log
+/// slower by a tenth and more.
 const FLOOD_SHARE: usize = 4;
+/// No piece has a larger part of what is kept, unless it is a single record: whole pieces are forgotten.
+const PIECE_SHARE: usize = 8;
+/// The memory for a piece besides its text, with what the allocator needs.
+const PIECE: usize = size_of::<Piece>() + 16;
 
 /// Where a piece of output comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// Its number among the pieces of all jobs.
-    pub number: u64,
     /// When it was printed, in nanoseconds since 1970.
     pub time: u64,
     /// The process that printed it.
     pub pid: u32,
 }
 
-/// What one read of a process' output became: whole records.
+/// What one read of a process' output became, or a part of that: whole records.
 #[derive(Debug)]
-struct Piece {
-    origin: Origin,
-    /// Where it ends, in bytes since the first one of the job.
-    end: u64,
+pub struct Piece {
+    /// Its number among the pieces of all jobs.
+    pub number: u64,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The records.
+    pub text: Box<[u8]>,
 }
 
 /// The last lines of one job.
 #[derive(Debug, Default)]
 pub struct Ring {
-    text: VecDeque<u8>,
     pieces: VecDeque<Piece>,
-    /// Where the text begins, in bytes since the first one of the job.
-    start: u64,
+    /// The length of all texts.
+    length: usize,
     /// The number of the last piece of which something is forgotten.
     forgotten: u64,
 }
@@ -41,7 +48,8 @@ pub struct Ring {
 impl Ring {
     /// The memory that it occupies.
     pub fn size(&self) -> usize {
-        self.text.capacity() + self.pieces.capacity() * size_of::<Piece>()
+        let unused = self.pieces.capacity() - self.pieces.len();
+        self.used() + unused * size_of::<Piece>()
     }
 
     /// The number of the last piece of which something is forgotten.
@@ -56,63 +64,62 @@ impl Ring {
 
     /// How many pieces there are up to this number.
     pub fn up_to(&self, number: u64) -> usize {
-        self.pieces.partition_point(|piece| piece.origin.number <= number)
+        self.pieces.partition_point(|piece| piece.number <= number)
     }
 
     /// The piece at this index.
-    pub fn get(&self, index: usize) -> Option<(Origin, [&[u8]; 2])> {
-        let piece = self.pieces.get(index)?;
-        let before = index.checked_sub(1).and_then(|before| self.pieces.get(before));
-        let begin = self.place(before.map_or(self.start, |before| before.end));
-        Some((piece.origin, self.slices(begin, self.place(piece.end))))
+    pub fn get(&self, index: usize) -> Option<&Piece> {
+        self.pieces.get(index)
     }
 
-    /// Adds whole records. The oldest lines are forgotten, so that about `limit` bytes are kept; a quarter of that if the
-    /// records alone are more. A record that is longer than that is not kept at all.
-    pub fn push(&mut self, origin: Origin, records: &[u8], limit: usize) {
-        let room = limit.saturating_sub(size_of::<Piece>());
-        // Of a flood, most of which the next read would overwrite, only a part is copied.
+    /// Adds whole records; `newest` counts the pieces. The oldest ones are forgotten, so that at most `limit` bytes are kept; a
+    /// quarter of that if the records alone are more. A record that is longer than that is not kept at all.
+    pub fn push(&mut self, newest: &mut u64, origin: Origin, records: &[u8], limit: usize) {
+        let room = limit.saturating_sub(PIECE);
+        // Of a flood, most of which the next read would replace, only a part is copied.
         let wanted = if records.len() > room { room / FLOOD_SHARE } else { room };
         let cut = records.len().saturating_sub(wanted);
-        let records =
+        let mut rest =
             if cut == 0 { records } else { records.get(next_line(records, cut)..).unwrap_or_default() };
         if cut > 0 {
-            self.forgotten = origin.number;
+            *newest += 1;
+            self.forgotten = *newest;
+            if !rest.is_empty() {
+                // Between what is kept and these lines, others are missing.
+                self.pieces.clear();
+                self.length = 0;
+            }
         }
-        if records.is_empty() {
-            return;
+        while !rest.is_empty() {
+            let (text, later) = rest.split_at(first_records(rest, limit / PIECE_SHARE));
+            rest = later;
+            *newest += 1;
+            self.forget(limit.saturating_sub(text.len() + PIECE));
+            self.length += text.len();
+            self.pieces.push_back(Piece { number: *newest, origin, text: text.into() });
         }
-        if cut > 0 {
-            // Between what is kept and these lines, others are missing.
-            self.forget_all();
-        }
-        self.forget(room - records.len());
-        self.grow(records.len(), limit);
-        self.text.extend(records);
-        self.pieces.push_back(Piece { origin, end: self.start + self.text.len() as u64 });
     }
 
     /// Forgets the oldest lines, so that it occupies at most `size` bytes.
     pub fn shrink(&mut self, size: usize) {
         self.forget(size);
-        self.text.shrink_to_fit();
         self.pieces.shrink_to_fit();
     }
 
     /// The last lines of this process: at most so many, and at most so many bytes.
     pub fn last_lines(&self, pid: u32, lines: usize, bytes: usize) -> Vec<u8> {
-        let mut parts: Vec<[&[u8]; 2]> = Vec::new();
+        let mut parts: Vec<&[u8]> = Vec::new();
         let (mut found, mut length) = (0, 0);
-        for index in (0..self.pieces.len()).rev() {
-            let Some((_, part)) = self.get(index).filter(|(origin, _)| origin.pid == pid) else { continue };
-            found += count_lines(part);
-            length += part.iter().map(|slice| slice.len()).sum::<usize>();
-            parts.push(part);
+        for piece in self.pieces.iter().rev().filter(|piece| piece.origin.pid == pid) {
+            found += count_lines(&piece.text);
+            length += piece.text.len();
+            parts.push(&piece.text);
             if found >= lines || length >= bytes {
                 break;
             }
         }
-        let text: Vec<u8> = parts.into_iter().rev().flatten().flatten().copied().collect();
+        parts.reverse();
+        let text = parts.concat();
         let text = text.get(after_lines(&text, found.saturating_sub(lines))..).unwrap_or_default();
         let cut = text.len().saturating_sub(bytes);
         // Of a single line that is too long, the end is kept.
@@ -124,71 +131,39 @@ impl Ring {
         text.get(begin..).unwrap_or_default().to_vec()
     }
 
-    /// Forgets the oldest lines until text and pieces fit into `limit` bytes.
+    /// Forgets the oldest pieces until the others fit into `limit` bytes.
     fn forget(&mut self, limit: usize) {
-        loop {
-            let used = self.text.len() + self.pieces.len() * size_of::<Piece>();
-            let excess = used.saturating_sub(limit);
-            let Some(first) = self.pieces.front().filter(|_| excess > 0) else { return };
-            self.forgotten = first.origin.number;
-            let (length, end) = (self.place(first.end), first.end);
-            let cut = if excess < length { self.next_line(excess) } else { length };
-            if cut < length {
-                self.text.drain(..cut);
-                self.start += cut as u64;
-            } else {
-                self.text.drain(..length);
-                self.start = end;
-                self.pieces.pop_front();
-            }
+        while self.used() > limit
+            && let Some(first) = self.pieces.pop_front()
+        {
+            self.forgotten = first.number;
+            self.length -= first.text.len();
         }
     }
 
-    fn forget_all(&mut self) {
-        self.start += self.text.len() as u64;
-        self.text.clear();
-        self.pieces.clear();
-    }
-
-    /// Makes room for so many bytes more. A ring grows as a vector does, but not beyond its limit.
-    fn grow(&mut self, more: usize, limit: usize) {
-        let needed = self.text.len() + more;
-        if needed > self.text.capacity() {
-            let wanted = (2 * self.text.capacity()).clamp(needed, limit.max(needed));
-            self.text.reserve_exact(wanted - self.text.len());
-        }
-    }
-
-    /// The index in the text of a place in the job's output.
-    fn place(&self, at: u64) -> usize {
-        usize::try_from(at.saturating_sub(self.start)).unwrap_or(usize::MAX)
-    }
-
-    /// Where the first line begins at or after this index.
-    fn next_line(&self, at: usize) -> usize {
-        let [front, back] = self.slices(at.saturating_sub(1), self.text.len());
-        let newline = memchr(b'\n', front).or_else(|| memchr(b'\n', back).map(|found| front.len() + found));
-        newline.map_or(self.text.len(), |found| at.saturating_sub(1) + found + 1)
-    }
-
-    fn slices(&self, begin: usize, end: usize) -> [&[u8]; 2] {
-        let (front, back) = self.text.as_slices();
-        let within = |slice: &'_ [u8], at: usize| at.min(slice.len());
-        let (first, last) = (within(front, begin), within(front, end));
-        let rest = |at: usize| at.saturating_sub(front.len()).min(back.len());
-        [front.get(first..last).unwrap_or_default(), back.get(rest(begin)..rest(end)).unwrap_or_default()]
+    fn used(&self) -> usize {
+        self.length + self.pieces.len() * PIECE
     }
 }
 
 /// The number of lines in whole records.
-pub fn count_lines(part: [&[u8]; 2]) -> usize {
-    part.into_iter().map(|slice| memchr::memchr_iter(b'\n', slice).count()).sum()
+pub fn count_lines(text: &[u8]) -> usize {
+    memchr_iter(b'\n', text).count()
 }
 
 /// Where the text goes on after so many lines.
 pub fn after_lines(text: &[u8], lines: usize) -> usize {
-    let last = lines.checked_sub(1).and_then(|last| memchr::memchr_iter(b'\n', text).nth(last));
+    let last = lines.checked_sub(1).and_then(|last| memchr_iter(b'\n', text).nth(last));
     last.map_or(0, |newline| newline + 1)
+}
+
+/// The length of the first whole records, at most so many bytes of them unless the first one is longer.
+fn first_records(text: &[u8], most: usize) -> usize {
+    if text.len() <= most {
+        return text.len();
+    }
+    let last = text.get(..most).and_then(|part| memrchr(b'\n', part));
+    last.or_else(|| memchr(b'\n', text)).map_or(text.len(), |newline| newline + 1)
 }
 
 /// Where the first line begins at or after `at`, which is not 0.

@@ -98,7 +98,7 @@ fn a_follower_gets_what_comes_later_and_another_reader_does_not() {
 #[test]
 fn a_follower_that_is_too_slow_is_told_so_once() {
     let kept = KeptOutput::default();
-    let a = process(&kept, "a", Some(100), 1);
+    let a = process(&kept, "a", Some(160), 1);
     a.add(b"a1\n");
     let mut follower = kept.find(Wanted { follow: true, ..wanted(&[], 9) });
     assert_eq!(rest(&kept, &mut follower), "a1\n");
@@ -126,6 +126,20 @@ fn the_oldest_lines_are_forgotten_and_never_a_part_of_one() {
         assert!(all.ends_with(&now) && now.starts_with("line ") && now.len() <= 1000, "{now}");
         assert!(all.len() < 500 || now.len() > 200, "{}", now.len());
     }
+}
+
+#[test]
+fn one_line_more_forgets_only_the_first_part_of_a_large_read() {
+    let kept = KeptOutput::default();
+    let a = process(&kept, "a", Some(2000), 1);
+    let lines: String = (10..90).map(|number| format!("a line {number}, 0123\n")).collect();
+    a.add(lines.as_bytes());
+    let before = text(&kept, wanted(&[], usize::MAX));
+    assert!(lines.ends_with(&before) && before.len() > 1100, "{before}");
+    a.add(b"one more\n");
+    let now = text(&kept, wanted(&[], usize::MAX));
+    assert!(format!("{lines}one more\n").ends_with(&now) && now.len() > 1000, "{now}");
+    assert_eq!(text(&kept, wanted(&[], 2)), "a line 89, 0123\none more\n");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The machine as a whole, step by step.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod any_order;
+mod groups;
+
 use std::sync::Arc;
 use std::time::Duration;
-
-use proptest::prelude::*;
 
 use super::super::{Action, Input, Purpose, Reply, State, Timer};
 use super::{event, spec};
@@ -301,125 +301,4 @@ fn a_forwarded_signal_is_still_the_event_that_a_job_waits_for() {
     let mut scene = Scene::new(whole(vec![app, hook]));
     let told = Action::Tell("app".into(), JobCommand::Forward(Signal::HUP));
     assert_eq!(scene.step(Input::Signal(Signal::HUP)), [told, Action::Publish(event)]);
-}
-
-fn any_phase() -> impl Strategy<Value = Phase> {
-    proptest::sample::select(Phase::ALL.to_vec())
-}
-
-fn any_input() -> impl Strategy<Value = Input> {
-    let name = proptest::sample::select(vec!["a", "b", "c"]);
-    let configuration = proptest::sample::subsequence(vec!["a", "b", "c"], 0..=3)
-        .prop_map(|names| whole(names.into_iter().map(spec).collect()));
-    prop_oneof![
-        4 => (name, 0u64..3, any_phase())
-            .prop_map(|(name, generation, phase)| Input::Reported(changed(name, generation, phase).into())),
-        2 => Just(Input::DecisionDue),
-        1 => Just(Input::Delivered),
-        1 => (0u64..9).prop_map(|request| Input::ReloadAsked(Some(request), RELOAD)),
-        2 => configuration.prop_map(|spec| Input::Loaded(Purpose::Reload, Ok(spec))),
-        2 => any::<bool>().prop_map(|ok| Input::Prepared(if ok { Ok(()) } else { Err("no".into()) })),
-        1 => Just(Input::Signal(Signal::TERM)),
-        1 => proptest::sample::select(vec![Timer::LastCall, Timer::StopBudget, Timer::Patience])
-            .prop_map(Input::Elapsed),
-        1 => Just(Input::OrphansGone),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
-    #[test]
-    fn whatever_happens_jobs_exist_once_requests_are_answered_once_and_the_program_ends_once(
-        inputs in proptest::collection::vec(any_input(), 0..60),
-    ) {
-        let mut scene = Scene::new(whole(vec![spec("a"), spec("b")]));
-        let mut asked: BTreeMap<u64, i32> = BTreeMap::new();
-        for input in inputs {
-            if let Input::ReloadAsked(Some(request), _) = &input {
-                *asked.entry(*request).or_default() += 1;
-            }
-            scene.wait(40);
-            scene.step(input);
-        }
-        let mut alive: BTreeSet<&str> = BTreeSet::new();
-        for action in &scene.actions {
-            if let Action::StartJob(spec, _) = action {
-                prop_assert!(alive.insert(&spec.name), "{} twice", spec.name);
-            } else if let Action::EndJob(name) = action {
-                prop_assert!(alive.remove(&**name), "{name} never began");
-            } else if let Action::Tell(name, _) | Action::TellJobEvent(name, _) = action {
-                prop_assert!(alive.contains(&**name), "{name} is told and not there");
-            } else if let Action::Reply(request, _) = action {
-                *asked.entry(*request).or_default() -= 1;
-            }
-        }
-        let exits = scene.actions.iter().filter(|action| matches!(action, Action::Exit(_))).count();
-        prop_assert!(asked.values().all(|open| *open >= 0), "answered more often than asked: {asked:?}");
-        prop_assert!(exits <= 1);
-    }
-}
-
-/// A program with the group `all` of db and app, and the job `last` beside it, which waits for the end of the group.
-fn grouped() -> Scene {
-    let in_group = |name: &str, after: &[&str]| {
-        let after = after.iter().map(|name| Arc::from(*name)).collect();
-        JobSpec { group: Some(GroupPlace { group: Arc::from("all"), after }), ..spec(name) }
-    };
-    let mut last = spec("last");
-    last.when.trigger = Trigger::Once(end_of_group());
-    let jobs = vec![in_group("db", &[]), in_group("app", &["db"]), last];
-    let group = GroupSpec {
-        name: Arc::from("all"),
-        jobs: vec![Arc::from("db"), Arc::from("app")],
-        strategy: GroupStrategy::OneForOne,
-        limit: Limit::Finite(3),
-        per: Duration::from_secs(30),
-        on_exhausted: OnExhausted::Stop,
-    };
-    let jobs = jobs.into_iter().map(Arc::new).collect();
-    Scene::new(Arc::new(Spec { jobs, groups: vec![Arc::new(group)], ..Spec::default() }))
-}
-
-fn end_of_group() -> EventKey {
-    EventKey { code: EventCode::Stopped, source: Source::Group(Arc::from("all")) }
-}
-
-fn orders(actions: &[Action]) -> Vec<String> {
-    let command = |action: &Action| {
-        if let Action::Tell(name, command) = action { Some(format!("{name} {command:?}")) } else { None }
-    };
-    actions.iter().filter_map(command).collect()
-}
-
-#[test]
-fn nobody_is_given_up_before_the_end_of_its_group_is_heard() {
-    let mut scene = grouped();
-    scene.report("db", 0, Phase::Complete);
-    scene.step(Input::Reported(changed("app", 0, Phase::Complete).into()));
-    let published = Action::Publish(end_of_group());
-    assert!(scene.actions.contains(&published), "{:?}", scene.actions);
-    assert_eq!(orders(&scene.step(Input::DecisionDue)), [""; 0], "the event is on its way to those who wait");
-    scene.step(Input::Delivered);
-    let actions = scene.step(Input::DecisionDue);
-    assert!(orders(&actions).iter().all(|order| order.starts_with("last Answer(")), "{actions:?}");
-}
-
-#[test]
-fn an_order_to_a_group_means_all_its_members_and_nobody_else() {
-    let ordered = |scene: &mut Scene, target: &str, order| {
-        let control = ControlJob { name: target.to_owned(), order };
-        let actions = scene.step(Input::JobOrdered(1, control));
-        let refused = actions.iter().any(|action| matches!(action, Action::Reply(_, Reply::Order(Err(_)))));
-        (orders(&actions), refused)
-    };
-    let mut scene = grouped();
-    for name in ["db", "app", "last"] {
-        scene.report(name, 0, Phase::Running);
-    }
-    let (told, _) = ordered(&mut scene, "group.all", JobOrder::Stop);
-    assert_eq!(told, ["app Halt"], "the last one first");
-    assert_eq!(ordered(&mut scene, "group.other", JobOrder::Stop), (vec![], true));
-    assert_eq!(ordered(&mut scene, "all", JobOrder::Stop), (vec![], true));
-    assert_eq!(ordered(&mut scene, "group.all", JobOrder::Signal(Signal::HUP)), (vec![], true));
 }

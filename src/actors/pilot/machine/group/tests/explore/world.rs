@@ -1,0 +1,366 @@
+//! A group of three, everything that can happen to it next, and what must hold. The jobs are the real lifecycle; commands and
+//! reports take their time, in order for each job.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::super::{Action, Group, Place};
+use crate::actors::job::machine::lifecycle::{self, Cadence, Ended, Input, Policy, Process, State as Life};
+use crate::config::spec::{BackoffSpec, GroupSpec, Limit, OnExhausted, Strategy};
+use crate::messages::health::Health;
+use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
+use crate::messages::moment::Moment;
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// What may still happen in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Budget {
+    pub(super) ends: u8,
+    pub(super) orders: u8,
+}
+
+/// One job, with the messages that are on their way to and from it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Job {
+    life: Life,
+    ready: bool,
+    group_order: u64,
+    /// Which execution this is.
+    run: u8,
+    /// The executions of those before it that were there when it started.
+    knows: [u8; 3],
+    reported: (Phase, bool, bool),
+    inbox: VecDeque<Command>,
+    outbox: VecDeque<Seen>,
+}
+
+/// A command, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Command(Verb, u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Verb {
+    Queue,
+    Proceed,
+    Start,
+    Restart,
+    Halt,
+    Stop,
+}
+
+/// A report, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Seen {
+    phase: Phase,
+    returns: bool,
+    ready: bool,
+    is_restart: bool,
+    group_order: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct World {
+    pub(super) group: Group,
+    pub(super) jobs: [Job; 3],
+    pub(super) budget: Budget,
+    /// The rule that was broken.
+    pub(super) broken: Option<String>,
+}
+
+/// Something that can happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Move {
+    Trigger(usize),
+    Receive(usize),
+    Report(usize),
+    BecomeReady(usize),
+    End(usize),
+    Stop(usize),
+    Delay(usize),
+    Order(Hand),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hand {
+    Start(usize),
+    Stop(usize),
+    Restart(usize),
+    StartAll,
+    StopAll,
+    RestartAll,
+}
+
+pub(super) fn policy(backoff: Duration) -> Policy {
+    Policy {
+        cadence: Cadence::Once,
+        restarts: Limit::Unlimited,
+        has_window: false,
+        timeout: None,
+        has_process: true,
+        advertised: false,
+        drain: Duration::ZERO,
+        backoff: BackoffSpec { max: backoff, jitter: 0.0, ..BackoffSpec::default() },
+        triggers_itself: false,
+        in_group: true,
+    }
+}
+
+pub(super) fn spec(strategy: Strategy, limit: Limit, on_exhausted: OnExhausted) -> GroupSpec {
+    let jobs = NAMES.map(Arc::from).to_vec();
+    GroupSpec { name: Arc::from("g"), jobs, strategy, limit, per: Duration::from_secs(30), on_exhausted }
+}
+
+impl World {
+    pub(super) fn new(spec: GroupSpec, budget: Budget) -> Self {
+        let place = Place {
+            phase: Phase::Waiting,
+            ready: false,
+            health: Health::Unknown,
+            is_checked: false,
+            succeeded: false,
+            starts_at_once: true,
+            ordered: 0,
+            due: None,
+            told: None,
+        };
+        let job = || Job {
+            life: Life::new(),
+            ready: false,
+            group_order: 0,
+            run: 0,
+            knows: [0; 3],
+            reported: (Phase::Waiting, false, false),
+            inbox: VecDeque::new(),
+            outbox: VecDeque::new(),
+        };
+        Self {
+            group: Group::new(Arc::new(spec), vec![place; 3]),
+            jobs: [job(), job(), job()],
+            budget,
+            broken: None,
+        }
+    }
+
+    pub(super) fn moves(&self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        for (index, job) in self.jobs.iter().enumerate() {
+            let is_live = job.life.process == Process::Live;
+            let serves = job.life.phase == Phase::Running && is_live;
+            let can = [
+                (job.life.phase == Phase::Waiting && job.run == 0, Move::Trigger(index)),
+                (!job.inbox.is_empty(), Move::Receive(index)),
+                (!job.outbox.is_empty(), Move::Report(index)),
+                (serves && !job.ready, Move::BecomeReady(index)),
+                (serves && self.budget.ends > 0, Move::End(index)),
+                (job.life.phase.is_stopping(), Move::Stop(index)),
+                (job.life.phase == Phase::Delayed, Move::Delay(index)),
+            ];
+            moves.extend(can.into_iter().filter_map(|(can, it)| can.then_some(it)));
+        }
+        if self.budget.orders > 0 {
+            let one = (0..3).flat_map(|index| [Hand::Start(index), Hand::Stop(index), Hand::Restart(index)]);
+            let all = [Hand::StartAll, Hand::StopAll, Hand::RestartAll];
+            moves.extend(one.chain(all).map(Move::Order));
+        }
+        moves
+    }
+
+    pub(super) fn after(&self, policy: &Policy, it: Move) -> Self {
+        let mut world = self.clone();
+        match it {
+            Move::Trigger(index) => world.input(policy, index, Input::Triggered),
+            Move::Receive(index) => {
+                if let Some(command) = world.jobs[index].inbox.pop_front() {
+                    world.receive(policy, index, command);
+                }
+            }
+            Move::Report(index) => {
+                if let Some(seen) = world.jobs[index].outbox.pop_front() {
+                    let actions = world.group.note(Moment::default(), &changed(index, seen));
+                    world.perform(actions);
+                    world.go_on();
+                }
+            }
+            Move::BecomeReady(index) => {
+                world.jobs[index].ready = true;
+                world.jobs[index].report(false);
+            }
+            Move::End(index) => {
+                world.budget.ends -= 1;
+                world.end(policy, index);
+            }
+            Move::Stop(index) => {
+                world.input(policy, index, Input::HoldEnded);
+                world.end(policy, index);
+            }
+            Move::Delay(index) => world.input(policy, index, Input::DelayElapsed),
+            Move::Order(hand) => {
+                world.budget.orders -= 1;
+                match hand {
+                    Hand::Start(index) => world.group.start_by_hand(NAMES[index]),
+                    Hand::Stop(index) => {
+                        world.group.stop_by_hand(NAMES[index]);
+                        world.jobs[index].inbox.push_back(Command::from(JobCommand::Halt));
+                    }
+                    Hand::Restart(index) => world.group.restart_by_hand(NAMES[index]),
+                    Hand::StartAll => world.group.start_all(),
+                    Hand::StopAll => world.group.stop_all(),
+                    Hand::RestartAll => world.group.restart_all(),
+                }
+                world.go_on();
+            }
+        }
+        world
+    }
+
+    fn go_on(&mut self) {
+        let actions = self.group.go_on();
+        self.perform(actions);
+    }
+
+    fn perform(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            if let Action::Tell(name, command) = action {
+                let index = NAMES.iter().position(|it| **it == *name).unwrap();
+                self.jobs[index].inbox.push_back(Command::from(command));
+            }
+        }
+    }
+
+    fn receive(&mut self, policy: &Policy, index: usize, Command(command, number): Command) {
+        let input = match command {
+            Verb::Queue => Input::QueueRequested,
+            Verb::Proceed => Input::TurnCame,
+            Verb::Start => Input::StartRequested,
+            Verb::Restart => Input::RestartRequested,
+            Verb::Halt => Input::HaltRequested,
+            Verb::Stop => Input::StopRequested,
+        };
+        self.input(policy, index, input);
+        if matches!(command, Verb::Queue | Verb::Proceed) {
+            self.jobs[index].group_order = number;
+            self.jobs[index].report(true);
+        }
+    }
+
+    fn end(&mut self, policy: &Policy, index: usize) {
+        let ended = Ended { success: false, lasted: Duration::ZERO };
+        self.input(policy, index, Input::Exited(ended));
+        self.input(policy, index, Input::GroupGone);
+    }
+
+    fn input(&mut self, policy: &Policy, index: usize, input: Input) {
+        let (next, actions) = lifecycle::step(policy, self.jobs[index].life, input);
+        self.jobs[index].life = next;
+        if actions.contains(&lifecycle::Action::Spawn) {
+            self.spawned(index);
+        }
+        let job = &mut self.jobs[index];
+        job.ready &= job.life.process == Process::Live;
+        job.report(false);
+    }
+
+    /// A member starts: nobody after it may still run with its former execution.
+    fn spawned(&mut self, index: usize) {
+        let is_ordered = self.group.spec().strategy != Strategy::OneForOne;
+        if is_ordered && self.jobs[index].run > 0 {
+            let alive = self.jobs[index + 1..].iter().any(|job| job.life.process != Process::None);
+            if alive {
+                self.broken = Some(format!("{} starts while another after it runs", NAMES[index]));
+            }
+        }
+        let runs = [0, 1, 2].map(|other| self.jobs[other].run);
+        let job = &mut self.jobs[index];
+        (job.run, job.ready, job.knows) = (job.run + 1, false, runs);
+    }
+
+    /// What must be true when nothing is on its way and nobody is about to do anything.
+    pub(super) fn check_at_rest(&mut self) {
+        let is_busy = |job: &Job| {
+            let is_starting = job.life.process == Process::Live && !job.ready;
+            let is_moving = job.life.phase.is_stopping() || job.life.phase == Phase::Delayed;
+            !job.inbox.is_empty() || !job.outbox.is_empty() || is_starting || is_moving
+        };
+        let waits = self.jobs.iter().any(|job| job.life.phase == Phase::Waiting);
+        if self.jobs.iter().any(is_busy) || waits {
+            return;
+        }
+        if self.group.spec().strategy != Strategy::OneForOne {
+            for (index, job) in
+                self.jobs.iter().enumerate().filter(|(_, job)| job.life.process != Process::None)
+            {
+                for before in (0..index).filter(|before| job.knows[*before] > 0) {
+                    let now = self.jobs[before].run;
+                    if job.knows[before] != now {
+                        self.broken =
+                            Some(format!("{} has an older execution of {}", NAMES[index], NAMES[before]));
+                        return;
+                    }
+                }
+            }
+        }
+        let queued = self.jobs.iter().any(|job| job.life.phase == Phase::Queued);
+        if queued && !self.group.has_given_up {
+            self.broken = Some("somebody waits forever".to_owned());
+        }
+    }
+}
+
+impl Job {
+    fn report(&mut self, is_asked: bool) {
+        let returns =
+            self.life.phase.is_stopping() && self.life.afterwards != lifecycle::Afterwards::Complete;
+        let now = (self.life.phase, returns, self.ready);
+        if is_asked || now != self.reported {
+            self.reported = now;
+            let (is_restart, group_order) = (self.life.is_restart, self.group_order);
+            self.outbox.push_back(Seen {
+                phase: self.life.phase,
+                returns,
+                ready: self.ready,
+                is_restart,
+                group_order,
+            });
+        }
+    }
+}
+
+impl From<JobCommand> for Command {
+    fn from(command: JobCommand) -> Self {
+        match command {
+            JobCommand::Requeue(order) => Self(Verb::Queue, order.number),
+            JobCommand::Proceed(order) => Self(Verb::Proceed, order.number),
+            JobCommand::Start => Self(Verb::Start, 0),
+            JobCommand::Restart => Self(Verb::Restart, 0),
+            JobCommand::Halt => Self(Verb::Halt, 0),
+            JobCommand::Stop { .. } => Self(Verb::Stop, 0),
+            JobCommand::Answer(_)
+            | JobCommand::GiveUp { .. }
+            | JobCommand::Hurry
+            | JobCommand::Kill
+            | JobCommand::Signal(_)
+            | JobCommand::Forward(_)
+            | JobCommand::Maintain(_)
+            | JobCommand::Retire => panic!("a group does not say {command:?}"),
+        }
+    }
+}
+
+fn changed(index: usize, seen: Seen) -> JobChanged {
+    JobChanged {
+        name: Arc::from(NAMES[index]),
+        generation: 0,
+        phase: seen.phase,
+        returns: seen.returns,
+        health: Health::Unknown,
+        ready: seen.ready,
+        missing: Missing::Nothing,
+        last_status: Some(1),
+        answers: None,
+        is_restart: seen.is_restart,
+        group_order: seen.group_order,
+        cause: None,
+    }
+}

@@ -1,0 +1,67 @@
+//! Orders to groups, and the end of one.
+
+use super::*;
+
+/// A program with the group `all` of db and app, and the job `last` beside it, which waits for the end of the group.
+fn grouped() -> Scene {
+    let in_group = |name: &str, after: &[&str]| {
+        let after = after.iter().map(|name| Arc::from(*name)).collect();
+        JobSpec { group: Some(GroupPlace { group: Arc::from("all"), after }), ..spec(name) }
+    };
+    let mut last = spec("last");
+    last.when.trigger = Trigger::Once(end_of_group());
+    let jobs = vec![in_group("db", &[]), in_group("app", &["db"]), last];
+    let group = GroupSpec {
+        name: Arc::from("all"),
+        jobs: vec![Arc::from("db"), Arc::from("app")],
+        strategy: GroupStrategy::OneForOne,
+        limit: Limit::Finite(3),
+        per: Duration::from_secs(30),
+        on_exhausted: OnExhausted::Stop,
+    };
+    let jobs = jobs.into_iter().map(Arc::new).collect();
+    Scene::new(Arc::new(Spec { jobs, groups: vec![Arc::new(group)], ..Spec::default() }))
+}
+
+fn end_of_group() -> EventKey {
+    EventKey { code: EventCode::Stopped, source: Source::Group(Arc::from("all")) }
+}
+
+fn orders(actions: &[Action]) -> Vec<String> {
+    let command = |action: &Action| {
+        if let Action::Tell(name, command) = action { Some(format!("{name} {command:?}")) } else { None }
+    };
+    actions.iter().filter_map(command).collect()
+}
+
+#[test]
+fn nobody_is_given_up_before_the_end_of_its_group_is_heard() {
+    let mut scene = grouped();
+    scene.report("db", 0, Phase::Complete);
+    scene.step(Input::Reported(changed("app", 0, Phase::Complete).into()));
+    let published = Action::Publish(end_of_group());
+    assert!(scene.actions.contains(&published), "{:?}", scene.actions);
+    assert_eq!(orders(&scene.step(Input::DecisionDue)), [""; 0], "the event is on its way to those who wait");
+    scene.step(Input::Delivered);
+    let actions = scene.step(Input::DecisionDue);
+    assert!(orders(&actions).iter().all(|order| order.starts_with("last Answer(")), "{actions:?}");
+}
+
+#[test]
+fn an_order_to_a_group_means_all_its_members_and_nobody_else() {
+    let ordered = |scene: &mut Scene, target: &str, order| {
+        let control = ControlJob { name: target.to_owned(), order };
+        let actions = scene.step(Input::JobOrdered(1, control));
+        let refused = actions.iter().any(|action| matches!(action, Action::Reply(_, Reply::Order(Err(_)))));
+        (orders(&actions), refused)
+    };
+    let mut scene = grouped();
+    for name in ["db", "app", "last"] {
+        scene.report(name, 0, Phase::Running);
+    }
+    let (told, _) = ordered(&mut scene, "group.all", JobOrder::Stop);
+    assert_eq!(told, ["app Halt"], "the last one first");
+    assert_eq!(ordered(&mut scene, "group.other", JobOrder::Stop), (vec![], true));
+    assert_eq!(ordered(&mut scene, "all", JobOrder::Stop), (vec![], true));
+    assert_eq!(ordered(&mut scene, "group.all", JobOrder::Signal(Signal::HUP)), (vec![], true));
+}

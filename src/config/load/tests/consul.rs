@@ -1,0 +1,73 @@
+//! Where Consul is, from the file and from the environment.
+
+use super::*;
+
+fn consul(text: &str, variables: &[(&str, &str)]) -> Option<crate::config::spec::ConsulSpec> {
+    load_text("test.json5", text, &env(variables), &system())
+        .unwrap_or_else(|report| panic!("{report}"))
+        .spec
+        .consul
+}
+
+fn tcp(tls: bool, host: &str, port: u16) -> ConsulAddress {
+    ConsulAddress::Tcp { tls, host: host.into(), port }
+}
+
+#[test]
+fn consul_is_found_under_all_its_addresses() {
+    let address = |text: &str| consul(&format!("{{consul: {text}}}"), &[]).unwrap().address;
+    assert_eq!(address("'consul:8500'"), tcp(false, "consul", 8500));
+    assert_eq!(address("'http://consul:8500/'"), tcp(false, "consul", 8500));
+    assert_eq!(address("'https://[::1]:8501'"), tcp(true, "::1", 8501));
+    assert_eq!(address("'https://consul.example'"), tcp(true, "consul.example", 443));
+    assert_eq!(address("'unix:///run/consul.sock'"), ConsulAddress::Unix("/run/consul.sock".into()));
+    assert_eq!(address("{address: 'c:1', scheme: 'https'}"), tcp(true, "c", 1));
+    assert_eq!(address("{token: 'x'}"), tcp(false, "127.0.0.1", 8500));
+    assert_eq!(address("''"), tcp(false, "127.0.0.1", 8500));
+    assert_eq!(consul("{}", &[]), None);
+    assert_eq!(consul("{consul: null}", &[]), None);
+}
+
+#[test]
+fn the_environment_overrides_consul_but_not_its_address() {
+    let variables = [
+        ("CONSUL_HTTP_ADDR", "https://env:1"),
+        ("CONSUL_HTTP_TOKEN", "from-env"),
+        ("CONSUL_CACERT", "/ca"),
+        ("CONSUL_CAPATH", "/cas"),
+        ("CONSUL_CLIENT_CERT", "/cert"),
+        ("CONSUL_CLIENT_KEY", "/key"),
+        ("CONSUL_TLS_SERVER_NAME", "name"),
+        ("CONSUL_HTTP_SSL_VERIFY", "false"),
+    ];
+    let spec =
+        consul("{consul: {address: 'file:2', token: 'from-file', tls: {verify: true}}}", &variables).unwrap();
+    assert_eq!(spec.address, tcp(false, "file", 2));
+    assert_eq!(spec.token.unwrap().expose(), "from-env");
+    assert_eq!(spec.tls.ca_file, Some("/ca".into()));
+    assert_eq!(spec.tls.ca_path, Some("/cas".into()));
+    assert_eq!(spec.tls.client_cert, Some("/cert".into()));
+    assert_eq!(spec.tls.client_key, Some("/key".into()));
+    assert_eq!(spec.tls.server_name, Some("name".into()));
+    assert!(!spec.tls.verify);
+    assert_eq!(consul("{}", &variables).unwrap().address, tcp(true, "env", 1));
+    assert_eq!(consul("{consul: {}}", &variables).unwrap().address, tcp(true, "env", 1));
+}
+
+#[test]
+fn a_wrong_variable_of_the_environment_is_named() {
+    let report = load_text("t", "{}", &env(&[("CONSUL_HTTP_ADDR", "a:b")]), &system()).unwrap_err();
+    assert!(report.to_string().contains("environment variable CONSUL_HTTP_ADDR"), "{report}");
+    let report =
+        load_text("t", "{consul: 'a:1'}", &env(&[("CONSUL_HTTP_SSL_VERIFY", "x")]), &system()).unwrap_err();
+    assert!(report.to_string().contains("CONSUL_HTTP_SSL_VERIFY"), "{report}");
+}
+
+#[test]
+fn a_port_without_consul_needs_no_network() {
+    let text = "{jobs: [{name: 'a', exec: 'a', port: 80, health: {tcp: 'a:80'}}]}";
+    let loaded = load_text("t", text, &env(&[]), &System::default()).unwrap();
+    assert_eq!(loaded.warnings.lines().count(), 1);
+    let with_consul = text.replace("{jobs", "{consul: 'a:1', jobs");
+    assert!(load_text("t", &with_consul, &env(&[]), &System::default()).is_err());
+}
