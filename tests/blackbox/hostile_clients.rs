@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -12,7 +13,7 @@ use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
 use crate::support::container::Container;
 use crate::support::flood::flood;
 
-use crate::support::http::{Answer, answer, get_port};
+use crate::support::http::{Answer, answer, connect, get_port};
 use crate::support::ports::free_port;
 use crate::support::{DEADLINE, Exit, Pilot, alone};
 
@@ -324,6 +325,37 @@ fn a_container_of_128_mb_survives_clients_that_pipeline_requests_and_read_nothin
     assert!(took < SOON, "{took:?}");
     assert_eq!(container.state()["OOMKilled"], false);
     drop(held);
+}
+
+#[test]
+fn a_crowd_that_asks_for_long_answers_gets_them_and_makes_few_threads() {
+    let jobs: Vec<String> =
+        (0..60).map(|number| format!(r#"{{ name: "job{number}", exec: "sleep 1000" }}"#)).collect();
+    let pilot = Pilot::start(&format!("{{ jobs: [{}] }}", jobs.join(", ")));
+    pilot.wait_for_event("global startup");
+    let ask = "GET /v3/status HTTP/1.1\r\nHost: x\r\n\r\n".repeat(10);
+    let last = "GET /v3/report HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let clients: Vec<_> = (0..60)
+        .map(|_| {
+            let mut client = connect(&pilot.socket());
+            thread::spawn({
+                let requests = format!("{ask}{last}");
+                move || {
+                    client.write_all(requests.as_bytes()).unwrap();
+                    let mut answers = String::new();
+                    client.read_to_string(&mut answers).unwrap();
+                    answers.matches("HTTP/1.1 200 OK").count()
+                }
+            })
+        })
+        .collect();
+    let mut most = 0;
+    while clients.iter().any(|client| !client.is_finished()) {
+        most = most.max(fs::read_dir(format!("/proc/{}/task", pilot.pid())).unwrap().count());
+    }
+    assert!(clients.into_iter().all(|client| client.join().unwrap() == 11));
+    // The loop, the log, the one that starts processes; two that make answers, and those that are just ending.
+    assert!(most <= 8, "{most} threads");
 }
 
 #[test]

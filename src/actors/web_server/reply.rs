@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::io;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use actix_web::web::{self, Bytes, Payload};
 use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, ResponseError};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
 use super::connection::{ConnectionState, ConnectionTracker};
@@ -29,6 +31,9 @@ const FEW_JOBS: usize = 30;
 const PIECE: usize = 16 << 10;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
+/// So many responses are made at a time on other threads; the next ones wait. A crowd of clients must not use up what a
+/// container allows of processes and memory.
+static THREADS: Semaphore = Semaphore::const_new(2);
 
 /// The response of a route.
 pub type Reply = Result<HttpResponse, Failure>;
@@ -125,11 +130,22 @@ pub async fn make<T: Send + 'static>(jobs: usize, make: impl Fn() -> T + Send + 
         return make();
     }
     let make = Arc::new(make);
-    let elsewhere = Arc::clone(&make);
-    match offload::run(move || elsewhere()).await {
+    let there = Arc::clone(&make);
+    match elsewhere(move || there()).await {
         Ok(made) => made,
         Err(_) => make(),
     }
+}
+
+/// Makes something on another thread, when it is its turn. The turn ends with the thread, also if nobody waits any more.
+pub async fn elsewhere<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let turn = THREADS.acquire().await.map_err(io::Error::other)?;
+    let make = move || {
+        let made = make();
+        drop(turn);
+        made
+    };
+    offload::run(make).await
 }
 
 /// The response to a command that was carried out.

@@ -11,13 +11,13 @@ use serde::Serialize;
 
 use super::AppState;
 use super::inquiry::Inquire;
-use super::reply::{Failure, Reply, long};
+use super::reply::{Failure, Reply, elsewhere, long};
 use super::status::VERSION;
 use super::telemetry::exposition;
 use crate::config::spec::Spec;
 use crate::masking::masked;
 use crate::metrics::exposition::Format;
-use crate::offload::{self, Draft};
+use crate::offload::Draft;
 
 /// The git commit that this program was built from, or `unknown`.
 const GIT_HASH: &str = env!("CONTAINERPILOT_GIT_HASH");
@@ -59,7 +59,7 @@ pub async fn report(state: Data<AppState>) -> Reply {
     let knowledge = state.pilot.inquiry.send(Inquire(None)).await?;
     let metrics = exposition(&state, Format::Prometheus).await;
     let uptime = state.started.elapsed().as_secs_f64();
-    let text = offload::run(move || {
+    let text = elsewhere(move || {
         let report = Report {
             version: VERSION,
             git_hash: GIT_HASH,
