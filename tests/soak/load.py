@@ -10,7 +10,8 @@ import urllib.parse
 
 from configuration import KINDS, WATCHES, configuration
 
-TIME_LIMIT = 10
+# Others may take most of the processors for a while.
+TIME_LIMIT = 30
 
 
 class Failed(Exception):
