@@ -1,5 +1,5 @@
-//! Tells the program which git commit it is built from. Reads git's files rather than calling git: the
-//! program may be absent, and it refuses to answer in a directory that another user owns, as in many builds.
+//! Tells the program which git commit it is built from, and the linker how to keep it small. Reads git's files rather than
+//! calling git: the program may be absent, and it refuses to answer in a directory that another user owns, as in many builds.
 #![allow(clippy::print_stdout, reason = "a build script talks to cargo through stdout")]
 
 use std::fs;
@@ -10,6 +10,16 @@ fn main() {
     let hash = git_directory(Path::new(".git")).and_then(|git| head_commit(&git));
     let short = hash.as_deref().and_then(|hash| hash.get(..7)).unwrap_or("unknown");
     println!("cargo::rustc-env=CONTAINERPILOT_GIT_HASH={short}");
+    if is("TARGET_ENV", "musl") && is("TARGET_ARCH", "x86_64") {
+        // 180 kB less in the file and in memory. GNU ld can do this for other architectures since version 2.43 only, and glibc
+        // would refuse to start such a program where it is older than 2.36.
+        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
+}
+
+/// Whether a property of the target has this value.
+fn is(property: &str, value: &str) -> bool {
+    std::env::var(format!("CARGO_CFG_{property}")).is_ok_and(|found| found == value)
 }
 
 /// `.git` itself, or in a linked worktree the directory that it names.
