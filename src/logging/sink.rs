@@ -30,6 +30,9 @@ pub const DEFAULT_BOUND: usize = 1024 * 1024;
 const KEPT_CAPACITY: usize = 256 * 1024;
 /// A flush lasts at most this many times its `patience`.
 const LONGEST_FLUSH: u32 = 10;
+/// So often a flush looks within its `patience`. If the whole machine stands still for a while, that counts as one look, and
+/// the reader of the log still has the others.
+const PARTS: u32 = 10;
 
 /// A queue of records that a thread named `log` writes in order; clones share it.
 ///
@@ -233,8 +236,7 @@ impl LogSink {
     /// Blocks until everything queued is written. Gives up, and returns false, if the output accepts nothing for
     /// `patience`, or is not done after ten times that.
     pub fn flush(&self, patience: Duration) -> bool {
-        let end = Instant::now() + patience * LONGEST_FLUSH;
-        let mut deadline = Instant::now() + patience;
+        let (mut waits, mut waits_in_vain) = (0, 0);
         let mut written = self.shared.written();
         let mut queue = self.shared.lock();
         if queue.broken {
@@ -247,13 +249,19 @@ impl LogSink {
             }
             if written != self.shared.written() {
                 written = self.shared.written();
-                deadline = end.min(Instant::now() + patience);
+                waits_in_vain = 0;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || (queue.broken && !queue.retry_now) {
+            let is_over = waits_in_vain >= PARTS || waits >= PARTS * LONGEST_FLUSH;
+            if is_over || (queue.broken && !queue.retry_now) {
                 return false;
             }
-            queue = self.shared.progress.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            let woken = self.shared.progress.wait_timeout(queue, patience / PARTS);
+            let (locked, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+            queue = locked;
+            if timeout.timed_out() {
+                waits += 1;
+                waits_in_vain += 1;
+            }
         }
     }
 }

@@ -333,9 +333,9 @@ fn a_crowd_that_asks_for_long_answers_gets_them_and_makes_few_threads() {
         (0..60).map(|number| format!(r#"{{ name: "job{number}", exec: "sleep 1000" }}"#)).collect();
     let pilot = Pilot::start(&format!("{{ jobs: [{}] }}", jobs.join(", ")));
     pilot.wait_for_event("global startup");
-    let ask = "GET /v3/status HTTP/1.1\r\nHost: x\r\n\r\n".repeat(10);
+    let ask = "GET /v3/status HTTP/1.1\r\nHost: x\r\n\r\n".repeat(5);
     let last = "GET /v3/report HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    let clients: Vec<_> = (0..60)
+    let clients: Vec<_> = (0..120)
         .map(|_| {
             let mut client = connect(&pilot.socket());
             thread::spawn({
@@ -353,9 +353,9 @@ fn a_crowd_that_asks_for_long_answers_gets_them_and_makes_few_threads() {
     while clients.iter().any(|client| !client.is_finished()) {
         most = most.max(fs::read_dir(format!("/proc/{}/task", pilot.pid())).unwrap().count());
     }
-    assert!(clients.into_iter().all(|client| client.join().unwrap() == 11));
-    // The loop, the log, the one that starts processes; two that make answers, and those that are just ending.
-    assert!(most <= 8, "{most} threads");
+    assert!(clients.into_iter().all(|client| client.join().unwrap() == 6));
+    // The loop, the log, the one that starts processes; sixteen that make answers, and those that are just ending.
+    assert!(most <= 60, "{most} threads");
 }
 
 #[test]

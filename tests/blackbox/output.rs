@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::bare::{Bare, open_gate, pipe, seen_by};
 use crate::support::needs::can_be_pid_one;
-use crate::support::{Exit, Pilot, state};
+use crate::support::{Exit, Pilot, children, state};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -322,6 +322,26 @@ fn a_log_that_nobody_reads_does_not_keep_the_program_from_ending() {
 fn what_waits_in_the_log_is_written_if_the_reader_comes_back_while_we_end() {
     let (mut bare, reader) = stalled("");
     bare.signal(Signal::SIGTERM);
+    let log = read_all(reader);
+    assert_eq!(bare.wait_exit(), Exit::Code(0));
+    let log = log.join().unwrap();
+    assert_counts_from_one(&counted(&log));
+    assert!(String::from_utf8_lossy(&log).contains("shutdown took"));
+}
+
+#[test]
+fn what_waits_in_the_log_is_written_if_the_machine_stood_still_while_we_end() {
+    // On a busy machine, the program may end before it is stopped: then once more.
+    let (mut bare, reader) = std::iter::repeat_with(|| stalled(""))
+        .find(|(bare, _)| {
+            bare.signal(Signal::SIGTERM);
+            bare.eventually("only the log is left", || children(bare.pid()).is_empty());
+            bare.signal(Signal::SIGSTOP);
+            state(bare.pid()) == Some('T')
+        })
+        .unwrap();
+    thread::sleep(Duration::from_millis(1500)); // longer than it waits for a reader
+    bare.signal(Signal::SIGCONT);
     let log = read_all(reader);
     assert_eq!(bare.wait_exit(), Exit::Code(0));
     let log = log.join().unwrap();

@@ -97,7 +97,7 @@ fn an_unhealthy_job_is_restarted_and_becomes_healthy_again() {
 fn an_unhealthy_job_can_shut_the_program_down() {
     let pilot = Pilot::start(
         r#"{ jobs: [
-              { name: "app", exec: "sleep 1000", health: { exec: "test ! -e {dir}/ill", interval: "50ms" }, onUnhealthy: "shutdown" },
+              { name: "app", exec: "sleep 1000", health: { exec: "test ! -e {dir}/ill", interval: "50ms", timeout: "10s" }, onUnhealthy: "shutdown" },
               { name: "other", exec: "sleep 1000", restarts: "unlimited" },
           ] }"#,
     );

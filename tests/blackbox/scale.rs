@@ -62,8 +62,9 @@ fn a_thousand_jobs_start_sleep_without_waking_up_and_stop() {
     let mut bare = Bare::start(&format!(r#"{{ stopTimeout: "20s", jobs: [{}] }}"#, jobs.join(",")), |_| {});
     bare.within(LONG, "a thousand jobs run", || children(bare.pid()).len() == 1000);
     eprintln!("1000 jobs started in {:?}, {:?}", began.elapsed(), size(bare.pid()));
-    bare.eventually("the program settles", || switches_within(bare.pid(), Duration::from_millis(200)) == 0);
-    assert_eq!(switches_within(bare.pid(), Duration::from_secs(2)), 0, "wake-ups in two idle seconds");
+    // On a busy machine it takes a while until all has settled.
+    let sleeps = || switches_within(bare.pid(), Duration::from_secs(2)) == 0;
+    bare.eventually("there is no wake-up in two seconds", sleeps);
     let began = Instant::now();
     assert_eq!(bare.stop(), Exit::Code(0));
     eprintln!("stopped in {:?}", began.elapsed());

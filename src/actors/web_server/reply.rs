@@ -33,7 +33,7 @@ const PIECE: usize = 16 << 10;
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// So many responses are made at a time on other threads; the next ones wait. A crowd of clients must not use up what a
 /// container allows of processes and memory.
-static THREADS: Semaphore = Semaphore::const_new(2);
+static THREADS: Semaphore = Semaphore::const_new(16);
 
 /// The response of a route.
 pub type Reply = Result<HttpResponse, Failure>;
