@@ -51,7 +51,7 @@ fn health_follows_the_check_and_only_changes_are_events() {
 #[test]
 fn as_many_failures_in_a_row_as_configured_make_a_job_unhealthy() {
     let config = r#"{ jobs: [{ name: "app", exec: "sleep 1000",
-        health: { exec: ["sh", "-c", "test -e {dir}/up || { echo x >> {dir}/failures; exit 1; }"], interval: "100ms", failures: 4 } }] }"#;
+        health: { exec: ["sh", "-c", "test -e {dir}/up || { echo x >> {dir}/failures; exit 1; }"], interval: "100ms", timeout: "10s", failures: 4 } }] }"#;
     let pilot = Setup::new().file("up", "").config(config).start();
     pilot.wait_for_event("app healthy");
     let before = pilot.lines("failures").len();

@@ -130,9 +130,9 @@ fn a_client_that_does_not_read_costs_no_memory_and_is_told_what_it_missed() {
 
 #[test]
 fn the_output_of_many_jobs_takes_no_more_memory_than_all_of_them_may_keep() {
-    // Some lines at a time, since of a flood little is kept.
+    // A line at a time, since of a flood little is kept.
     let job = r#"{ name: "job{number}", exec: ["perl", "-e",
-        "$| = 1; for (1..40) { print 'x' x 60, qq(\n) for 1..16; select(undef, undef, undef, 0.05) } open F, '>{dir}/done{number}'; sleep 1000"] }"#;
+        "$| = 1; for (1..700) { print 'x' x 60, qq(\n); select(undef, undef, undef, 0.01) } open F, '>{dir}/done{number}'; sleep 1000"] }"#;
     let jobs: Vec<String> = (0..120).map(|number| job.replace("{number}", &number.to_string())).collect();
     let logging = r#"{ format: "json", output: "/dev/null" }"#;
     let pilot = Pilot::start(&format!("{{ logging: {logging}, jobs: [{}] }}", jobs.join(", ")));
@@ -142,7 +142,8 @@ fn the_output_of_many_jobs_takes_no_more_memory_than_all_of_them_may_keep() {
         pilot.wait_for_file(&format!("done{number}"));
     }
     let grown = memory_of(pilot.pid()).saturating_sub(before);
-    assert!((4 << 10..10 << 10).contains(&grown), "grew by {grown} KiB");
+    // 8 MiB, and what the allocator and the log itself need.
+    assert!((1 << 10..13 << 10).contains(&grown), "grew by {grown} KiB");
 }
 
 /// The resident memory of a process in KiB.

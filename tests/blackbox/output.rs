@@ -340,9 +340,9 @@ fn what_waits_in_the_log_is_written_if_the_machine_stood_still_while_we_end() {
             state(bare.pid()) == Some('T')
         })
         .unwrap();
+    let log = read_all(reader);
     thread::sleep(Duration::from_millis(1500)); // longer than it waits for a reader
     bare.signal(Signal::SIGCONT);
-    let log = read_all(reader);
     assert_eq!(bare.wait_exit(), Exit::Code(0));
     let log = log.join().unwrap();
     assert_counts_from_one(&counted(&log));
