@@ -24,7 +24,7 @@ pub struct Origin {
     pub pid: u32,
 }
 
-/// What one read of a process' output became, or a part of that: whole records.
+/// Whole records that one read from a process brought, or a part of them.
 #[derive(Debug)]
 pub struct Piece {
     /// Its number among the pieces of all jobs.

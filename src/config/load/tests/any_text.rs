@@ -1,4 +1,4 @@
-//! Whatever the text is.
+//! No text makes loading panic.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is told of mistakes.
+//! Reports about wrong configurations.
 
 use super::*;
 

@@ -14,7 +14,7 @@ use crate::messages::moment::Moment;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// What may still happen in a run.
+/// How many ends of processes and orders of users are still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Budget {
     pub(super) ends: u8,
@@ -276,7 +276,7 @@ impl World {
         (job.run, job.ready, job.knows) = (job.run + 1, false, runs);
     }
 
-    /// What must be true when nothing is on its way and nobody is about to do anything.
+    /// Checks the rules that hold when no message is on its way and no job is starting or stopping.
     pub(super) fn check_at_rest(&mut self) {
         let is_busy = |job: &Job| {
             let is_starting = job.life.process == Process::Live && !job.ready;
