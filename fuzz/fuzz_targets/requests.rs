@@ -53,7 +53,7 @@ fuzz_target!(|session: Session| {
         let sockets = session.clients.iter().map(|_| servers.connect(session.api, &connections));
         let talks: Vec<_> = session.clients.iter().zip(sockets.collect::<Vec<_>>()).collect();
         match talks.into_iter().map(|(client, socket)| talk(client, socket)).collect::<Vec<_>>() {
-            mut one if one.len() == 1 => drop(one.remove(0).await),
+            mut one if one.len() == 1 => one.remove(0).await,
             many => join_all(many).await,
         }
         assert_served(&servers, session.api).await;

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use actix::prelude::*;
 use actix_web::web::Data;
-use containerpilot::actors::web_server::connection::{Connections, Serve, serving};
+use containerpilot::actors::web_server::connection::{Serve, serving};
+use containerpilot::actors::web_server::connections::Connections;
 use containerpilot::actors::web_server::event_log::EventLog;
 use containerpilot::actors::web_server::inquiry::{Inquire, Knowledge};
 use containerpilot::actors::web_server::page::feed::Feed;
@@ -79,7 +80,7 @@ fn state() -> AppState {
     recorder.metrics().reconfigure(&spec.telemetry.as_ref().expect("telemetry").metrics);
     let pilot = Pilot(spec).start();
     let job = JobStatus { required: true, ..JobStatus::new(Phase::Waiting) };
-    board.write().jobs.insert("app".into(), job);
+    board.write().jobs.insert("app".into(), Arc::new(job));
     let stop_budget = Duration::from_secs(5);
     board.write().layout =
         Layout { jobs: vec!["app".into()], watches: Vec::new(), telemetry: None, stop_budget };

@@ -21,6 +21,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const TTL: Duration = Duration::from_secs(3);
 /// What a busy machine may need until nginx has followed Consul; usually it is a tenth of a second.
 const NOISE: Duration = Duration::from_secs(5);
+/// How long `docker stop` waits before it kills; usually a stop takes half a second, most of it the drain.
+const PATIENCE_OF_DOCKER: Duration = Duration::from_secs(10);
 /// nginx's port with failover, and the one that shows what discovery alone achieves.
 const PORTS: [u16; 2] = [80, 8080];
 
@@ -318,9 +320,8 @@ fn nobody_who_asks_notices_a_planned_change_and_an_accident_only_until_the_healt
             scene.answered_by(rest);
         });
     }
-    // A busy machine may delay one of them.
     assert!(
-        took.iter().min().unwrap() < &Duration::from_secs(1),
+        took.iter().all(|took| *took < PATIENCE_OF_DOCKER),
         "docker stop: {took:?} until the container's end"
     );
 

@@ -15,7 +15,7 @@ const TOKEN: &str = "99999999-8888-7777-6666-abcdefabcdef";
 fn config(consul: &str) -> String {
     format!(
         r#"{{ consul: {consul}, watches: [{{ name: "app", interval: "1s" }}], jobs: [{{ name: "app", exec: "sleep 1000", port: 80,
-            interfaces: "static:10.1.2.3", health: {{ exec: "true", interval: "50ms", heartbeat: "1s" }} }}] }}"#
+            interfaces: "static:10.1.2.3", health: {{ exec: "true", interval: "50ms", timeout: "10s", heartbeat: "1s" }} }}] }}"#
     )
 }
 

@@ -13,7 +13,7 @@ const TOKEN: &str = "99999999-8888-7777-6666-abcdefabcdef";
 fn job(name: &str) -> String {
     format!(
         r#"{{ name: "{name}", exec: "sleep 1000", port: 80, interfaces: "static:10.1.2.3",
-            health: {{ exec: "true", interval: "50ms", heartbeat: "1s" }} }}"#
+            health: {{ exec: "true", interval: "50ms", timeout: "10s", heartbeat: "1s" }} }}"#
     )
 }
 

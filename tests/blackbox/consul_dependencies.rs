@@ -5,8 +5,7 @@ use crate::support::consul::{Consul, program};
 use crate::support::ports::free_port;
 use crate::support::{Exit, Pilot};
 
-const APP: &str =
-    r#"name: "app", port: 80, interfaces: "static:10.1.2.3", health: { exec: "true", interval: "50ms" }"#;
+const APP: &str = r#"name: "app", port: 80, interfaces: "static:10.1.2.3", health: { exec: "true", interval: "50ms", timeout: "10s" }"#;
 
 #[test]
 fn an_application_waits_for_an_external_service() {
@@ -94,9 +93,9 @@ fn hard_quasi_hard_and_soft_dependencies_differ_in_what_waits() {
     let advertised = r#"port: 80, interfaces: "static:10.1.2.3""#;
     let config = format!(
         r#"{{ consul: "{}", watches: [{{ name: "db", interval: "1s" }}], jobs: [
-            {{ name: "hard", exec: "sleep 1000", {advertised}, health: {{ exec: "true", interval: "50ms" }}, when: {{ source: "watch.db", once: "healthy" }} }},
+            {{ name: "hard", exec: "sleep 1000", {advertised}, health: {{ exec: "true", interval: "50ms", timeout: "10s" }}, when: {{ source: "watch.db", once: "healthy" }} }},
             {{ name: "quasi-hard", exec: "sleep 1000", {advertised}, health: {{ http: {{ url: "{url}", contains: "db-1" }}, interval: "50ms" }} }},
-            {{ name: "soft", exec: "sleep 1000", {advertised}, health: {{ exec: "true", interval: "50ms" }} }},
+            {{ name: "soft", exec: "sleep 1000", {advertised}, health: {{ exec: "true", interval: "50ms", timeout: "10s" }} }},
             {{ name: "adapt-soft", exec: "true", when: {{ source: "watch.db", each: "changed" }} }} ] }}"#,
         consul.address()
     );

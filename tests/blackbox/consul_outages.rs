@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::consul::Consul;
 use crate::support::proxy::{Fault, Proxy};
-use crate::support::{Exit, Pilot};
+use crate::support::{Exit, Pilot, proc_status};
 
 const FAULTS: [Fault; 8] = [
     Fault::Refused,
@@ -27,7 +27,7 @@ fn config(consul: &str) -> String {
     format!(
         r#"{{ consul: "{consul}", watches: [{{ name: "db", interval: "1s" }}], jobs: [
             {{ name: "app", exec: "sleep 1000", port: 80, interfaces: "static:10.1.2.3",
-               health: {{ exec: "test -e {{dir}}/well", interval: "50ms", ttl: "30s", heartbeat: "2s" }} }},
+               health: {{ exec: "test -e {{dir}}/well", interval: "50ms", timeout: "10s", ttl: "30s", heartbeat: "2s" }} }},
             {{ name: "busy", exec: "true", when: {{ interval: "100ms" }} }} ] }}"#
     )
 }
@@ -118,7 +118,7 @@ fn many_jobs_in_a_chain_wait_for_a_hanging_consul_only_once() {
         };
         format!(
             r#"{{ name: "job-{number}", exec: "sleep 1000", port: 80, interfaces: "static:10.1.2.3", {when}
-                health: {{ exec: "true", interval: "50ms", heartbeat: "5s" }} }}"#
+                health: {{ exec: "true", interval: "50ms", timeout: "10s", heartbeat: "5s" }} }}"#
         )
     };
     let jobs: Vec<String> = (0..4).map(job).collect();
@@ -219,10 +219,8 @@ fn an_answer_without_end_is_not_read_to_its_end() {
     pilot.wait_for_record("the flood is told", |record| {
         record.message.contains("Consul is in trouble") && record.message.contains("longer than")
     });
-    let peak = fs::read_to_string(format!("/proc/{}/status", pilot.pid())).unwrap();
-    let peak = peak.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().to_owned();
-    println!("at most {peak} in memory");
-    let peak: u64 = peak.split(' ').next().unwrap().parse().unwrap();
+    let peak = proc_status(pilot.pid(), "VmHWM");
+    println!("at most {peak} KiB in memory");
     assert!(peak < 150_000, "{peak} KiB");
     proxy.set(Fault::None);
     pilot.wait_for_message("Consul is back");

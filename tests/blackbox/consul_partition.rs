@@ -143,7 +143,7 @@ fn a_partition_is_no_change_and_its_end_brings_the_news() {
     let config = format!(
         r#"{{ consul: "unix://{}", watches: [{{ name: "db", interval: "1s" }}], jobs: [
             {{ name: "app", exec: "sleep 1000", port: 80, interfaces: "static:10.1.2.3",
-               health: {{ exec: "test ! -e {{dir}}/ill", interval: "50ms", heartbeat: "1s" }} }}] }}"#,
+               health: {{ exec: "test ! -e {{dir}}/ill", interval: "50ms", timeout: "10s", heartbeat: "1s" }} }}] }}"#,
         socket.display()
     );
     let pilot = Pilot::start(&config);

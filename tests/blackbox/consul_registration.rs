@@ -14,7 +14,7 @@ use crate::support::{Exit, Pilot};
 fn app(consul: &str, more: &str) -> String {
     format!(
         r#"{{ consul: "{consul}", jobs: [{{ name: "app", exec: "sleep 1000", port: 8080, interfaces: "static:10.1.2.3",
-            health: {{ exec: "test -e {{dir}}/well", interval: "50ms", ttl: "10s", heartbeat: "1s" }}, {more} }}] }}"#
+            health: {{ exec: "test -e {{dir}}/well", interval: "50ms", timeout: "10s", ttl: "10s", heartbeat: "1s" }}, {more} }}] }}"#
     )
 }
 
@@ -171,7 +171,7 @@ fn a_pre_stop_job_still_sees_the_service_registered_and_the_stop_signal_comes_af
         r#"{{ consul: "{}", stopTimeout: "20s", jobs: [
             {{ name: "app", exec: ["sh", "-c", "trap 'curl -s {url} > {{dir}}/at-signal; exit' TERM; while :; do sleep 0.05; done"],
                port: 80, interfaces: "static:10.1.2.3", stopTimeout: "10s",
-               health: {{ exec: "true", interval: "50ms", heartbeat: "1s" }} }},
+               health: {{ exec: "true", interval: "50ms", timeout: "10s", heartbeat: "1s" }} }},
             {{ name: "pre-stop", exec: ["sh", "-c", "curl -s {url} > {{dir}}/at-stopping"], when: {{ source: "app", once: "stopping" }} }},
         ] }}"#,
         consul.address()
@@ -189,7 +189,7 @@ fn a_job_that_completes_is_withdrawn() {
     let config = format!(
         r#"{{ consul: "{}", jobs: [
             {{ name: "app", exec: ["sh", "-c", "while test ! -e {{dir}}/end; do sleep 0.02; done"], port: 80, interfaces: "static:10.1.2.3",
-               health: {{ exec: "true", interval: "50ms", heartbeat: "1s" }} }},
+               health: {{ exec: "true", interval: "50ms", timeout: "10s", heartbeat: "1s" }} }},
             {{ name: "other", exec: "sleep 1000" }}] }}"#,
         consul.address()
     );

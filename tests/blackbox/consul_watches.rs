@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::support::consul::Consul;
 use crate::support::proxy::{Fault, Proxy};
-use crate::support::{Exit, Pilot};
+use crate::support::{Exit, Pilot, proc_status};
 
 fn config(consul: &str, watches: &str, jobs: &str) -> String {
     format!(
@@ -328,16 +328,9 @@ fn a_watch_that_waits_costs_nothing() {
     // how often we woke up, of which that run alone needs a few.
     let runs = pilot.count("clock exitSuccess");
     pilot.wait_for_events("clock exitSuccess", runs + 1);
-    let before = wakeups(pilot.pid());
+    let before = proc_status(pilot.pid(), "voluntary_ctxt_switches");
     pilot.wait_for_events("clock exitSuccess", runs + 2);
-    let woken = wakeups(pilot.pid()) - before;
+    let woken = proc_status(pilot.pid(), "voluntary_ctxt_switches") - before;
     println!("woke up {woken} times in a second");
     assert!(woken <= 60, "woke up {woken} times in a second");
-}
-
-/// How often a process has gone to sleep, so far.
-fn wakeups(pid: i32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    line.unwrap().trim().parse().unwrap()
 }

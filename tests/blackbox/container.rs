@@ -104,7 +104,7 @@ fn a_pause_of_the_container_is_followed_by_no_burst_of_runs_and_checks() {
     let config = r#"{ jobs: [
         { name: "task", exec: ["sh", "-c", "date +%s%N >> {dir}/runs"], when: { interval: "300ms" } },
         { name: "app", exec: "sleep 1000",
-          health: { exec: ["sh", "-c", "date +%s%N >> {dir}/checks"], interval: "300ms", ttl: 60 } },
+          health: { exec: ["sh", "-c", "date +%s%N >> {dir}/checks"], interval: "300ms", timeout: "10s", ttl: 60 } },
     ] }"#;
     let Some(container) = Container::start(&[], config) else { return };
     container.wait_for_lines("runs", 2);

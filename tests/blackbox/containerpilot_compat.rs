@@ -43,8 +43,8 @@ fn an_advertised_job_without_exec_and_without_a_probe_is_passing_and_keeps_the_p
 }
 
 const CHECKED: &str = r#"{ jobs: [
-    { name: "app", exec: "sleep 1000", health: { exec: "test -e {dir}/up", interval: "50ms" } },
-    { name: "other", exec: "sleep 1000", health: { exec: "true", interval: "50ms" } },
+    { name: "app", exec: "sleep 1000", health: { exec: "test -e {dir}/up", interval: "50ms", timeout: "10s" } },
+    { name: "other", exec: "sleep 1000", health: { exec: "true", interval: "50ms", timeout: "10s" } },
 ] }"#;
 
 #[test]

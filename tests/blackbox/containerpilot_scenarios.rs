@@ -153,7 +153,7 @@ fn zombies_orphans_of_jobs_and_of_checks_are_reaped() {
     let orphans = "(sleep 0.05 &) ; (sleep 0.1 & sleep 0.15 &) ; true";
     let config = format!(
         r#"{{ jobs: [
-            {{ name: "checked", exec: "sleep 1000", health: {{ exec: ["sh", "-c", "setsid sh -c '{orphans}'"], interval: "50ms" }} }},
+            {{ name: "checked", exec: "sleep 1000", health: {{ exec: ["sh", "-c", "setsid sh -c '{orphans}'"], interval: "50ms", timeout: "10s" }} }},
             {{ name: "slow", exec: ["sh", "-c", "for i in 1 2 3 4 5; do setsid sh -c '{orphans}'; done; exec sleep 1000"] }},
         ] }}"#
     );

@@ -307,7 +307,7 @@ fn jobs_are_started_stopped_restarted_and_signalled_by_hand() {
 #[test]
 fn maintenance_is_idempotent_and_shown() {
     let pilot = Pilot::start(
-        r#"{ jobs: [{ name: "app", exec: "sleep 1000", health: { exec: "true", interval: "100ms" } },
+        r#"{ jobs: [{ name: "app", exec: "sleep 1000", health: { exec: "true", interval: "100ms", timeout: "10s" } },
                     { name: "hook", exec: "echo hooked", when: { each: "enterMaintenance" } }] }"#,
     );
     pilot.wait_for_event("app healthy");

@@ -35,7 +35,7 @@ fn coprocesses_start_once_pre_start_has_exited() {
         let (_, pilot) = Pilot::run(&format!(
             r#"{{
                 jobs: [
-                    {{ name: "app", exec: "true", health: {{ exec: "touch {{dir}}/checked", interval: "10ms" }} }},
+                    {{ name: "app", exec: "true", health: {{ exec: "touch {{dir}}/checked", interval: "10ms", timeout: "10s" }} }},
                     {{ name: "preStart", exec: ["sh", "-c", "sleep 0.2; {program}"] }},
                 ],
                 coprocesses: [{{ name: "agent", command: "sleep 1000" }}],

@@ -45,7 +45,7 @@ fn a_health_check_and_the_command_after_the_dashes_get_them_too() {
         .file("password", "open sesame\n")
         .config(
             r#"{ jobs: [{ name: "app", exec: "sleep 1000", env: { PASSWORD: { file: "{dir}/password" } },
-                  health: { exec: ["sh", "-c", "test \"$PASSWORD\" = 'open sesame'"], interval: "50ms" } }] }"#,
+                  health: { exec: ["sh", "-c", "test \"$PASSWORD\" = 'open sesame'"], interval: "50ms", timeout: "10s" } }] }"#,
         )
         .start();
     pilot.wait_for_event("app healthy");
@@ -141,7 +141,7 @@ fn a_job_of_another_user_gets_what_only_root_can_read() {
 const JOBS: &str = r#"jobs: [
     { name: "app", exec: ["sh", "-c", "test \"$TOP$A$B\" = \"$(cat {dir}/thrice)\" && touch {dir}/came; END"],
       envFile: "{dir}/good.env", env: { A: { file: "{dir}/value" } },
-      health: { exec: ["sh", "-c", "test \"$B\" = \"$(cat {dir}/value)\""], interval: "50ms" } },
+      health: { exec: ["sh", "-c", "test \"$B\" = \"$(cat {dir}/value)\""], interval: "50ms", timeout: "10s" } },
     { name: "bad", exec: "echo", envFile: "{dir}/bad.env" },
     { name: "crash", exec: ["sh", "-c", "exit 1"], envFile: "{dir}/good.env", restarts: 2, backoff: { max: "0s" } },
     { name: "missing", exec: "/no/such/program", envFile: "{dir}/good.env" },

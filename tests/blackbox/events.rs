@@ -29,7 +29,7 @@ fn assert_causes_are_listed(pilot: &Pilot) {
 fn every_cause_is_an_event_that_is_listed_also_after_a_reload() {
     let pilot = Pilot::start(
         r#"{ jobs: [
-            { name: "db", exec: "sleep 1000", health: { exec: "true", interval: "100ms" } },
+            { name: "db", exec: "sleep 1000", health: { exec: "true", interval: "100ms", timeout: "10s" } },
             { name: "app", exec: "true", when: { source: "db", once: "healthy" } },
             { name: "hook", exec: "true", when: { source: "app", each: "exitSuccess" } } ] }"#,
     );

@@ -192,7 +192,7 @@ fn a_database_stops_after_the_application_that_its_migration_started() {
             {{ name: "seed", exec: "true", when: {{ source: "migrate", once: "exitSuccess" }} }},
             {},
         ] }}"#,
-        server("db", r#"health: { exec: "true", interval: "50ms" },"#),
+        server("db", r#"health: { exec: "true", interval: "50ms", timeout: "10s" },"#),
         server("app", r#"when: { source: "seed", once: "exitSuccess" },"#),
     ));
     pilot.wait_for_line("app", "ready");

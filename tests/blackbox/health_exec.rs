@@ -115,7 +115,7 @@ fn nothing_is_checked_while_the_process_does_not_run() {
         r#"{ jobs: [
             { name: "gate", exec: ["sh", "-c", "until test -e {dir}/go; do sleep 0.01; done"] },
             { name: "app", exec: ["sh", "-c", "sleep 0.3"], when: { source: "gate", once: "exitSuccess" },
-              health: { exec: ["sh", "-c", "test -e {dir}/go || touch {dir}/early"], interval: "10ms" } },
+              health: { exec: ["sh", "-c", "test -e {dir}/go || touch {dir}/early"], interval: "10ms", timeout: "10s" } },
             { name: "ticks", exec: "true", when: { interval: "20ms" }, timeout: "10s", restarts: 10 },
         ] }"#,
     );
@@ -129,7 +129,7 @@ fn nothing_is_checked_while_the_process_does_not_run() {
 #[test]
 fn a_check_whose_program_is_missing_has_failed() {
     let pilot = Pilot::start(
-        r#"{ jobs: [{ name: "app", exec: "sleep 1000", health: { exec: "/no/such/check", interval: "50ms" } }] }"#,
+        r#"{ jobs: [{ name: "app", exec: "sleep 1000", health: { exec: "/no/such/check", interval: "50ms", timeout: "10s" } }] }"#,
     );
     pilot.wait_for_event("app unhealthy");
     pilot.wait_for_message("/no/such/check");

@@ -1,6 +1,5 @@
 //! Clients that mean no good, or are merely broken: jobs, other clients and memory do not notice them.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
@@ -15,10 +14,10 @@ use crate::support::flood::flood;
 
 use crate::support::http::{Answer, answer, connect, get_port};
 use crate::support::ports::free_port;
-use crate::support::{DEADLINE, Exit, Pilot, alone};
+use crate::support::{DEADLINE, Exit, Pilot, alone, open_files, proc_status, resident_kib};
 
 /// More than the program ever needs, less than any of these clients sends.
-const MOST_MEMORY: usize = 64 << 10;
+const MOST_MEMORY: u64 = 64 << 10;
 
 /// More than a busy machine needs to answer or to stop. A program that waits for its clients is far slower: it would use up
 /// its stopTimeout of a minute.
@@ -43,14 +42,8 @@ fn assert_undisturbed(pilot: &Pilot) {
     assert_eq!(pilot.ask("GET", "/v3/ping", "").status, 200);
     assert!(began.elapsed() < SOON, "a ping took {:?}", began.elapsed());
     assert_eq!(pilot.status_of("app")["restarts"], 0);
-    let status = fs::read_to_string(format!("/proc/{}/status", pilot.pid())).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let peak: usize = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(peak < MOST_MEMORY, "{peak} kB");
-}
-
-fn open_files(pilot: &Pilot) -> usize {
-    fs::read_dir(format!("/proc/{}/fd", pilot.pid())).unwrap().count()
+    let peak = proc_status(pilot.pid(), "VmHWM");
+    assert!(peak < MOST_MEMORY, "{peak} KiB");
 }
 
 #[test]
@@ -237,7 +230,7 @@ fn a_thousand_idle_connections_make_room_for_a_client_that_asks() {
     let idle: Vec<_> = (0..1000).map(|_| (pilot.connect(), tcp(port))).collect();
     assert_undisturbed(&pilot);
     assert_eq!(get_port(port, "/metrics", "").status, 200);
-    pilot.eventually("files are closed", || open_files(&pilot) < 320);
+    pilot.eventually("files are closed", || open_files(pilot.pid()) < 320);
     let began = Instant::now();
     assert_eq!(pilot.stop(), Exit::Code(0));
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
@@ -351,11 +344,36 @@ fn a_crowd_that_asks_for_long_answers_gets_them_and_makes_few_threads() {
         .collect();
     let mut most = 0;
     while clients.iter().any(|client| !client.is_finished()) {
-        most = most.max(fs::read_dir(format!("/proc/{}/task", pilot.pid())).unwrap().count());
+        most = most.max(proc_status(pilot.pid(), "Threads"));
     }
     assert!(clients.into_iter().all(|client| client.join().unwrap() == 6));
     // The loop, the log, the one that starts processes; sixteen that make answers, and those that are just ending.
     assert!(most <= 60, "{most} threads");
+}
+
+#[test]
+fn what_a_crowd_did_not_read_is_given_back_when_it_is_gone() {
+    let _alone = alone();
+    let name = "a-name-that-makes-the-answer-long".repeat(4);
+    let waits = r#"exec: "true", when: { source: "never", once: "healthy" }"#;
+    let jobs = (0..500).map(|number| format!(r#"{{ name: "{name}{number}", {waits} }}"#));
+    let never = r#"{ name: "never", exec: "sleep 1000", health: { exec: "false", interval: 1000 } }"#;
+    let jobs: Vec<String> = jobs.chain([never.to_owned()]).collect();
+    let pilot = Pilot::start(&format!("{{ jobs: [{}] }}", jobs.join(", ")));
+    pilot.wait_for_event("global startup");
+    let length = pilot.ask("GET", "/v3/status", "").body.len() as u64 >> 10;
+    let ask = |_| {
+        let mut client = pilot.connect();
+        client.write_all(b"GET /v3/status HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        client
+    };
+    let mut crowd: Vec<_> = (0..60).map(ask).collect();
+    // A client that can read the first byte has its answer. The rest does not fit into the buffer of the socket.
+    assert!(length > 220, "{length} KiB");
+    crowd.iter_mut().for_each(|client| client.read_exact(&mut [0]).unwrap());
+    let held = resident_kib(pilot.pid());
+    drop(crowd);
+    pilot.eventually("most of it is given back", || resident_kib(pilot.pid()) + 35 * length < held);
 }
 
 #[test]

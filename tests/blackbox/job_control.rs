@@ -10,7 +10,7 @@ const DB: &str = r#"{
     exec: ["sh", "-c", "trap 'sleep 0.3; exit 0' TERM; echo up; while :; do sleep 0.02; done"],
     restarts: "unlimited",
     backoff: { max: "0s" },
-    health: { exec: "true", interval: "50ms" },
+    health: { exec: "true", interval: "50ms", timeout: "10s" },
 }"#;
 
 /// A job that goes idle again and again while `db` stops.
@@ -40,7 +40,7 @@ fn an_essential_job_that_waits_for_a_job_outlives_its_restart() {
                     exec: ["sh", "-c", "echo >> {{dir}}/runs; trap 'sleep 0.3; exit 0' TERM; echo up; while :; do sleep 0.02; done"],
                     restarts: "unlimited",
                     backoff: {{ max: "0s" }},
-                    health: {{ exec: ["sh", "-c", "test $(wc -l < {{dir}}/runs) -gt 1"], interval: "50ms" }},
+                    health: {{ exec: ["sh", "-c", "test $(wc -l < {{dir}}/runs) -gt 1"], interval: "50ms", timeout: "10s" }},
                 }},
                 {},
                 {{ name: "gate", exec: "true" }},
@@ -95,7 +95,7 @@ fn restarting_when_unhealthy_works_as_often_as_it_is_needed() {
                 restarts: "unlimited",
                 backoff: {{ max: "0s" }},
                 essential: true,
-                health: {{ exec: "test -e {{dir}}/fine", interval: "50ms" }},
+                health: {{ exec: "test -e {{dir}}/fine", interval: "50ms", timeout: "10s" }},
             }},
             {{
                 name: "healer",
@@ -125,7 +125,7 @@ fn a_job_that_waits_for_one_that_a_reload_replaces_is_not_given_up() {
     let pilot = Pilot::start(&format!(
         r#"{{ jobs: [
             {{ name: "db", exec: ["sh", "-c", "trap 'sleep 0.3; exit 0' TERM; echo 1; while :; do sleep 0.02; done"],
-               health: {{ exec: "test -e {{dir}}/fine", interval: "50ms" }} }},
+               health: {{ exec: "test -e {{dir}}/fine", interval: "50ms", timeout: "10s" }} }},
             {},
             {IDLE},
         ] }}"#,

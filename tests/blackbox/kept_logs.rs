@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
 use crate::support::http::{Answer, connect, request};
-use crate::support::{Exit, Pilot, program};
+use crate::support::{Exit, Pilot, program, resident_kib};
 
 const TWO: &str = r#"{ logging: { format: "default" }, jobs: [
     { name: "one", exec: ["sh", "-c", "echo one 1; echo one 2 >&2; echo one 3; sleep 1000"] },
@@ -112,11 +112,11 @@ fn a_client_that_does_not_read_costs_no_memory_and_is_told_what_it_missed() {
             client
         })
         .collect();
-    let before = memory_of(pilot.pid());
+    let before = resident_kib(pilot.pid());
     fs::write(pilot.path("go"), "").unwrap();
     pilot.wait_for_file("done");
     assert_eq!(told(&pilot, &["-ping"]), "ok\n");
-    let grown = memory_of(pilot.pid()).saturating_sub(before);
+    let grown = resident_kib(pilot.pid()).saturating_sub(before);
     assert!(grown < 24 << 10, "grew by {grown} KiB");
     assert!(told(&pilot, &["logs", "-n", "1000000"]).len() <= 64 << 10);
     let mut text = vec![0; 4 << 20];
@@ -137,20 +137,13 @@ fn the_output_of_many_jobs_takes_no_more_memory_than_all_of_them_may_keep() {
     let logging = r#"{ format: "json", output: "/dev/null" }"#;
     let pilot = Pilot::start(&format!("{{ logging: {logging}, jobs: [{}] }}", jobs.join(", ")));
     pilot.eventually("it serves", || told(&pilot, &["-ping"]) == "ok\n");
-    let before = memory_of(pilot.pid());
+    let before = resident_kib(pilot.pid());
     for number in 0..120 {
         pilot.wait_for_file(&format!("done{number}"));
     }
-    let grown = memory_of(pilot.pid()).saturating_sub(before);
+    let grown = resident_kib(pilot.pid()).saturating_sub(before);
     // 8 MiB, and what the allocator and the log itself need.
     assert!((1 << 10..13 << 10).contains(&grown), "grew by {grown} KiB");
-}
-
-/// The resident memory of a process in KiB.
-fn memory_of(pid: i32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").trim().parse().unwrap()
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn a_watched_status_is_drawn_again_at_a_change() {
 fn ready_tells_whether_the_container_is_or_a_job_is() {
     let pilot = Pilot::start(
         r#"{ jobs: [
-            { name: "app", exec: "sleep 1000", essential: true, health: { exec: "test -e {dir}/fine", interval: "50ms" } },
+            { name: "app", exec: "sleep 1000", essential: true, health: { exec: "test -e {dir}/fine", interval: "50ms", timeout: "10s" } },
             { name: "side", exec: "sleep 1000" },
         ] }"#,
     );
@@ -226,7 +226,7 @@ fn the_next_runs_of_schedules_and_retries_are_shown() {
 #[test]
 fn the_graph_is_that_of_the_program_or_else_of_the_configuration() {
     let config = r#"{ jobs: [
-        { name: "db", exec: "sleep 1000", health: { exec: "true", interval: "50ms" } },
+        { name: "db", exec: "sleep 1000", health: { exec: "true", interval: "50ms", timeout: "10s" } },
         { name: "migrate", exec: "true", when: { source: "db", once: "healthy" } },
         { name: "app", exec: "sleep 1000", when: { source: "migrate", once: "exitSuccess" } },
     ] }"#;

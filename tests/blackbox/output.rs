@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::bare::{Bare, open_gate, pipe, seen_by};
 use crate::support::needs::can_be_pid_one;
-use crate::support::{Exit, Pilot, children, state};
+use crate::support::{Exit, Pilot, children, open_files, resident_kib, state};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -390,16 +390,6 @@ fn processes_that_outlive_their_job_leave_no_pipe_open_while_nobody_reads() {
     assert!(after < before + 10, "{before} descriptors, then {after}");
     drop(reader);
     assert_eq!(bare.stop(), Exit::Code(0));
-}
-
-fn open_files(pid: i32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
-}
-
-fn resident_kib(pid: i32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 /// Marks go on, a chatty job comes to its end, and so does the program.

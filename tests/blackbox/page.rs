@@ -13,7 +13,7 @@ use crate::support::browser::Browser;
 use crate::support::http::{Answer, get_port, request};
 use crate::support::needs::has_programs;
 use crate::support::ports::free_port;
-use crate::support::{DEADLINE, Exit, Pilot};
+use crate::support::{DEADLINE, Exit, Pilot, resident_kib};
 
 const TAB: &str = "\u{e004}";
 const ENTER: &str = "\u{e007}";
@@ -204,12 +204,6 @@ fn at_most_32_clients_are_served_and_one_that_goes_makes_room() {
     assert!(began.elapsed().as_secs() < 20, "clients do not hold up the end");
 }
 
-fn resident(pilot: &Pilot) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", pilot.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
 #[test]
 fn clients_that_do_not_read_cost_little() {
     let port = free_port();
@@ -230,9 +224,9 @@ fn clients_that_do_not_read_cost_little() {
             stream
         })
         .collect();
-    let (before, runs) = (resident(&pilot), seen());
+    let (before, runs) = (resident_kib(pilot.pid()), seen());
     pilot.within(DEADLINE * 3, "many runs more", || seen() > runs + 300.0);
-    let grown = resident(&pilot).saturating_sub(before);
+    let grown = resident_kib(pilot.pid()).saturating_sub(before);
     assert!(grown < 8 * 1024, "{grown} KiB more with 32 clients that read nothing");
     assert_eq!(pilot.stop(), Exit::Code(0));
 }

@@ -32,7 +32,7 @@ fn every_metric_of_the_rules_and_the_dashboard_is_exposed() {
     let port = free_port();
     let pilot = Pilot::start(&format!(
         r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
-            {{ name: "app", exec: "sleep 1000", health: {{ exec: "true", interval: "100ms" }} }},
+            {{ name: "app", exec: "sleep 1000", health: {{ exec: "true", interval: "100ms", timeout: "10s" }} }},
             {{ name: "task", exec: "true", when: {{ interval: "1h" }} }} ] }}"#
     ));
     pilot.wait_for_event("app healthy");

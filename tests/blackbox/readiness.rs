@@ -197,7 +197,7 @@ fn checks_begin_when_a_job_is_ready() {
     let script = r#"print "waits\n"; gate("gate"); tell_all("READY=1"); sleep 1000;"#;
     let config = format!(
         r#"{{ jobs: [{{ {APP}, ready: {{ notify: true }},
-            health: {{ exec: ["sh", "-c", "echo x >> {{dir}}/checks"], interval: "20ms" }} }}] }}"#
+            health: {{ exec: ["sh", "-c", "echo x >> {{dir}}/checks"], interval: "20ms", timeout: "10s" }} }}] }}"#
     );
     let pilot = perl(script).config(&config).start();
     pilot.wait_for_line("app", "waits");

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use crate::support::http::{Answer, answer, connect, get_port, request};
 use crate::support::ports::free_port;
 use crate::support::record::are_all_recorded;
-use crate::support::{Exit, Pilot, Setup};
+use crate::support::{Exit, Pilot, Setup, open_files, proc_status, resident_kib};
 use nix::sys::signal::Signal;
 
 const TWO: &str = r#"{ jobs: [
@@ -172,7 +172,7 @@ fn maintenance_survives_a_reload_and_its_end_reaches_new_jobs() {
     let port = free_port();
     let pilot = Pilot::start(&format!(
         r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
-            {{ name: "app", exec: "sleep 1000", health: {{ exec: "true", interval: "100ms" }} }},
+            {{ name: "app", exec: "sleep 1000", health: {{ exec: "true", interval: "100ms", timeout: "10s" }} }},
             {{ name: "enter", exec: "echo entered", when: {{ each: "enterMaintenance" }} }},
             // more
         ] }}"#
@@ -223,14 +223,9 @@ fn what_counts_as_changed_is_the_validated_job_and_not_its_text() {
 }
 
 /// Resident kilobytes, open files and threads.
-fn used(pilot: &Pilot) -> (usize, usize, usize) {
-    let status = fs::read_to_string(format!("/proc/{}/status", pilot.pid())).unwrap();
-    let number = |name: &str| {
-        let value = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        value.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
-    };
-    let files = fs::read_dir(format!("/proc/{}/fd", pilot.pid())).unwrap().count();
-    (number("VmRSS:"), files, number("Threads:"))
+fn used(pilot: &Pilot) -> (u64, usize, u64) {
+    let pid = pilot.pid();
+    (resident_kib(pid), open_files(pid), proc_status(pid, "Threads"))
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn replayed(pilot: &Pilot) -> String {
 const STORY: &str = r#"{ stopTimeout: "5s", jobs: [
     { name: "preStart", exec: "true" },
     { name: "db", exec: "sleep 1000", when: { source: "preStart", once: "exitSuccess" },
-      health: { exec: "test -e {dir}/up", interval: "100ms" } },
+      health: { exec: "test -e {dir}/up", interval: "100ms", timeout: "10s" } },
     { name: "app", exec: ["sh", "-c", "trap 'exit 3' USR1; echo ready; while :; do sleep 0.02; done"],
       env: { MODE: "version 1" }, restarts: "unlimited", when: { source: "db", once: "healthy" },
       health: [{ name: "open", tcp: "127.0.0.1:1", interval: "1s" }, { name: "runs", exec: "true", interval: "100ms" }] },
@@ -112,7 +112,7 @@ fn advertised_jobs_and_watches_replay_to_the_same_actions() {
     let config = r#"{ consul: "CONSUL", telemetry: { port: PORT, interfaces: "static:127.0.0.1" },
         watches: [{ name: "db", interval: "1s" }],
         jobs: [{ name: "app", exec: "sleep 1000", port: 80, interfaces: "static:127.0.0.1",
-                 health: { exec: "true", interval: "100ms", ttl: "2s" } },
+                 health: { exec: "true", interval: "100ms", timeout: "10s", ttl: "2s" } },
                { name: "react", exec: "true", when: { source: "watch.db", each: "changed" } }] }"#;
     let config = config.replace("CONSUL", &consul.address()).replace("PORT", &free_port().to_string());
     let pilot = recorded(&config);

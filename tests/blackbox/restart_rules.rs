@@ -68,7 +68,7 @@ fn an_unhealthy_job_is_restarted_and_becomes_healthy_again() {
     let pilot = Pilot::start(
         r#"{ jobs: [
               { name: "app", exec: ["sh", "-c", "echo $$ >> {dir}/runs; rm -f {dir}/ill; exec sleep 1000"], restarts: 3,
-                health: { exec: "test ! -e {dir}/ill", interval: "50ms" }, onUnhealthy: "restart" },
+                health: { exec: "test ! -e {dir}/ill", interval: "50ms", timeout: "10s" }, onUnhealthy: "restart" },
               { name: "hook", when: { source: "app", each: "stopping" }, exec: "test -e {dir}/ill" },
           ] }"#,
     );

@@ -5,25 +5,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::bare::{Bare, open_gate};
-use crate::support::{Exit, alone, children};
+use crate::support::{Exit, alone, children, open_files, proc_status, resident_kib};
 
 /// How long many processes may take on a busy machine.
 const LONG: Duration = Duration::from_secs(180);
-
-fn status(path: &str, key: &str) -> u64 {
-    let text = fs::read_to_string(path).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
-}
 
 /// How often any thread of a process has been taken from or given up its core.
 fn switches(pid: i32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     tasks
         .map(|task| {
-            let path = task.unwrap().path().join("status");
-            let path = path.to_str().unwrap();
-            status(path, "voluntary_ctxt_switches") + status(path, "nonvoluntary_ctxt_switches")
+            let thread = task.unwrap().file_name().to_str().unwrap().parse().unwrap();
+            proc_status(thread, "voluntary_ctxt_switches") + proc_status(thread, "nonvoluntary_ctxt_switches")
         })
         .sum()
 }
@@ -45,12 +38,8 @@ struct Size {
 }
 
 fn size(pid: i32) -> Size {
-    let path = format!("/proc/{pid}/status");
-    Size {
-        resident_kib: status(&path, "VmRSS"),
-        descriptors: fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
-        threads: status(&path, "Threads"),
-    }
+    let (resident_kib, descriptors) = (resident_kib(pid), open_files(pid));
+    Size { resident_kib, descriptors, threads: proc_status(pid, "Threads") }
 }
 
 #[test]

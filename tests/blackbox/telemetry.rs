@@ -16,7 +16,7 @@ fn config(port: u16) -> String {
             {{ name: "stock", help: "Pieces on stock.", type: "gauge" }},
             {{ name: "wait_seconds", help: "Time to wait.", type: "histogram" }},
             {{ name: "size_bytes", help: "Sizes.", type: "summary" }} ] }},
-          jobs: [ {{ name: "app", exec: "sleep 1000", essential: true, health: {{ exec: "true", interval: "200ms" }} }},
+          jobs: [ {{ name: "app", exec: "sleep 1000", essential: true, health: {{ exec: "true", interval: "200ms", timeout: "10s" }} }},
                   {{ name: "loop", exec: "false", restarts: 2 }} ] }}"#
     )
 }

@@ -1,6 +1,7 @@
 """The configuration of the soak: 200 jobs of mixed behaviour, coprocesses and watches, and its changes at reloads."""
 
 import json
+import shlex
 
 # How many jobs of each kind; together 200.
 KINDS = {
@@ -27,6 +28,11 @@ ORPHANS = "(sleep 2 &); (setsid sleep 3 &); exit 0"
 DEAF = "trap '' TERM; while :; do sleep 4; done"
 
 
+def talking(text):
+    """A command that prints ten lines, so that what is kept of the output of each job (64 KiB) is soon full."""
+    return ["seq", "-f", f"{text}: line %g of what it has to say each time", "10"]
+
+
 def job(kind, number, ports):
     """The job of a kind with this number, without what a reload changes."""
     name = f"{kind}-{number}"
@@ -35,11 +41,11 @@ def job(kind, number, ports):
     checked = {"name": name, **sleeper, **served}
     match kind:
         case "tick":
-            return {"name": name, "exec": ["echo", f"tick {number}"], "when": {"interval": f"{2 + number % 8}s"}}
+            return {"name": name, "exec": talking(f"tick {number}"), "when": {"interval": f"{2 + number % 8}s"}}
         case "crash":
             return {
                 "name": name,
-                "exec": ["sh", "-c", f"echo failing; exit {1 + number % 5}"],
+                "exec": ["sh", "-c", f"{shlex.join(talking('failing'))}; exit {1 + number % 5}"],
                 "restarts": "unlimited",
                 "backoff": {"max": f"{2 + number % 6}s"},
             }
@@ -65,7 +71,7 @@ def job(kind, number, ports):
                 "killTimeout": "300ms",
             }
         case "triggered":
-            return {"name": name, "exec": ["echo", "triggered"], "when": trigger(number)}
+            return {"name": name, "exec": talking("triggered"), "when": trigger(number)}
         case _:
             return {"name": name, **sleeper, "when": {"source": f"tick-{number}", "once": "exitSuccess"}}
 
@@ -106,7 +112,7 @@ def configuration(directory, ports, variant=0):
             {"name": f"added-{variant}-{number}", "exec": ["sleep", "infinity"], "restarts": "unlimited"}
             for number in range(6)
         ]
-    coprocess = ["sh", "-c", "echo beside; exec sleep 15"]
+    coprocess = ["sh", "-c", f"{shlex.join(talking('beside'))}; exec sleep 15"]
     return json.dumps(
         {
             "consul": f"127.0.0.1:{ports['consul']}",

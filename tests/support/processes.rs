@@ -72,6 +72,23 @@ pub fn zombies(pid: i32) -> Vec<i32> {
     children(pid).into_iter().filter(|child| state(*child) == Some('Z')).collect()
 }
 
+/// A number of a process that proc(5) tells in its `status`; kibibytes if it is memory.
+pub fn proc_status(pid: i32, key: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let value = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap();
+    value.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// The resident memory of a process in KiB.
+pub fn resident_kib(pid: i32) -> u64 {
+    proc_status(pid, "VmRSS")
+}
+
+/// The number of descriptors that a process has.
+pub fn open_files(pid: i32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
 /// The state of a process as one letter; `None` if there is no such process.
 pub fn state(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -15,6 +15,7 @@ use actix_web::http::{Method, StatusCode, header};
 use actix_web::web::{self, Bytes, Payload};
 use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, ResponseError};
 use futures_util::stream::{self, Stream, StreamExt};
+use memmap2::MmapMut;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
@@ -29,6 +30,8 @@ const LARGEST_BODY: usize = 1 << 20;
 const FEW_JOBS: usize = 30;
 /// The size of a piece of a long body.
 const PIECE: usize = 16 << 10;
+/// A body of this length is kept apart from the heap while the client reads it.
+const LONG: usize = 32 << 10;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// So many responses are made at a time on other threads; the next ones wait. A crowd of clients must not use up what a
@@ -108,10 +111,25 @@ pub fn json_text(status: StatusCode, text: String) -> HttpResponse {
 
 /// A body that may be long: the server copies a piece of it at a time, as the client reads it.
 pub fn long(text: impl Into<Bytes>) -> impl MessageBody {
-    let mut rest: Bytes = text.into();
+    let mut rest = apart_from_the_heap(text.into());
     let length = rest.len() as u64;
     let pieces = iter::from_fn(move || (!rest.is_empty()).then(|| rest.split_to(PIECE.min(rest.len()))));
     SizedStream::new(length, Box::pin(in_turns(pieces)))
+}
+
+/// A long text in memory of its own, which the kernel gets back when the client has read it. The allocator has one heap for
+/// everything: there, a crowd of slow clients leaves holes between small things, and each crowd makes the program larger.
+fn apart_from_the_heap(text: Bytes) -> Bytes {
+    if text.len() < LONG {
+        return text;
+    }
+    match MmapMut::map_anon(text.len()) {
+        Ok(mut memory) => {
+            memory.copy_from_slice(&text);
+            Bytes::from_owner(memory)
+        }
+        Err(_) => text,
+    }
 }
 
 /// The pieces of a response, each made when the client has read those before. Others have their turn after each.
@@ -247,7 +265,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_body_is_sent_whole_and_its_length_is_told() {
-        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7] {
+        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7, LONG - 1, LONG, LONG + 1] {
             let text: String = ('a'..='z').cycle().take(length).collect();
             let body = long(text.clone());
             assert_eq!(body.size(), BodySize::Sized(length as u64));

@@ -51,6 +51,8 @@ pub(super) struct Search {
 pub trait Observer {
     /// A process of a job is asked for, while these of it live.
     fn started(&self, job: &str, living: usize, launch: &Launch);
+    /// The main process of a job is its program now.
+    fn executed(&self, job: &str);
     /// The main process of a job has ended; `pid` is `None` if it was killed before it was its program.
     fn ended(&self, job: &str, execution: u64, pid: Option<Pid>, status: ExitStatus);
     /// A process of a check is asked for.

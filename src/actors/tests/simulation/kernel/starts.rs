@@ -155,6 +155,9 @@ impl SimulatedKernel {
         let Some((launch, sender, pipes)) = process.start.take() else { return };
         process.is_settled = true;
         let (pid, lives, manner) = (process.pid, process.lives(), process.manner.clone());
+        if let Owner::Job(job) = &process.owner {
+            self.observer.executed(job);
+        }
         launch.note_started(pid);
         if sender.send(SpawnOutcome::Started(Spawned { pid, pipes })).is_err() {
             self.journal.break_rule("every start is waited for", format!("nobody waited for process {pid}"));

@@ -86,6 +86,13 @@ impl Observer for Rules {
         ledger.suspects.push(name);
     }
 
+    fn executed(&self, job: &str) {
+        // Its watchdog begins.
+        if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job) {
+            (account.last_sign, account.sleeps) = (Instant::now(), 0);
+        }
+    }
+
     fn ended(&self, job: &str, execution: u64, pid: Option<Pid>, status: ExitStatus) {
         let at = self.journal.awake();
         let mut ledger = self.ledger.borrow_mut();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::kernel::SimulatedKernel;
-use super::{Rules, budget};
+use super::{AT_ONCE, Rules, budget};
 use crate::config::spec::{Limit, ReadyBy, Trigger};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
@@ -58,7 +58,9 @@ impl Rules {
             {
                 self.break_rule("no scheduled run is lost", &**name);
             }
-            if job.phase == Phase::Queued {
+            let is_queued =
+                account.phase.is_some_and(|(phase, _)| phase == Phase::Queued) && waited > AT_ONCE;
+            if is_queued && job.phase == Phase::Queued {
                 self.check_queue(name, &ledger);
             }
             let says_ready = account.says_ready && !account.says_stops && account.lives;
