@@ -4,6 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::{fs, io};
 
+use nix::errno::Errno;
+
 use super::Delivery;
 use crate::messages::process::Pid;
 use crate::messages::signal::Signal;
@@ -14,8 +16,7 @@ pub(super) fn signal(group: Pid, signal: Signal) -> io::Result<Delivery> {
 
 /// kill(2), where it does not matter whether the process is still there.
 pub(super) fn send(target: i32, signal: Signal) {
-    // SAFETY: takes and returns plain numbers.
-    unsafe { libc::kill(target, signal.number()) };
+    let _ = kill(target, signal.number());
 }
 
 /// The group that a process is in.
@@ -57,15 +58,17 @@ fn kill_group(group: Pid, signal: libc::c_int) -> io::Result<Delivery> {
         // To kill(2), -1 is no group but everyone.
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "process group 1 cannot be signalled"));
     }
+    match kill(-group.number(), signal) {
+        Ok(()) => Ok(Delivery::Sent),
+        Err(Errno::ESRCH) => Ok(Delivery::NoSuchGroup),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// kill(2). Not that of nix, which does not know real-time signals.
+fn kill(target: i32, signal: libc::c_int) -> Result<(), Errno> {
     // SAFETY: takes and returns plain numbers.
-    if unsafe { libc::kill(-group.number(), signal) } == 0 {
-        return Ok(Delivery::Sent);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::ESRCH) => Ok(Delivery::NoSuchGroup),
-        Some(_) | None => Err(error),
-    }
+    Errno::result(unsafe { libc::kill(target, signal) }).map(drop)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

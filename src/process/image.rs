@@ -2,11 +2,11 @@
 //! execve refuses a file of unknown format instead of giving it to a shell.
 #![allow(unsafe_code)]
 
-use std::cell::UnsafeCell;
+use std::cell::Cell;
 use std::ffi::{CString, NulError, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::{iter, ptr};
+use std::{iter, process, ptr};
 
 use nix::errno::Errno;
 
@@ -53,9 +53,8 @@ impl Image {
 
     /// Completes the variables that have the number of this process. Safe after a fork: one system call, no allocation.
     pub(super) fn tell_own_number(&self) {
-        // SAFETY: takes nothing and returns a number. Not `getpid`, whose answer a C library may keep from before.
-        let number = unsafe { libc::syscall(libc::SYS_getpid) };
-        self.own_numbers.iter().for_each(|variable| variable.complete(number.unsigned_abs()));
+        let number = u64::from(process::id());
+        self.own_numbers.iter().for_each(|variable| variable.complete(number));
     }
 
     /// Becomes the program; returns only if that fails. One system call, safe after a fork.
@@ -68,7 +67,7 @@ impl Image {
 
 /// `NAME=` with room for a process number and the null that ends it.
 struct OwnNumber {
-    text: Box<[UnsafeCell<u8>]>,
+    text: Box<[Cell<u8>]>,
     /// Where the number begins.
     start: usize,
 }
@@ -79,7 +78,7 @@ impl OwnNumber {
 
     fn new(name: &str) -> Self {
         let bytes = name.bytes().chain([b'=']).chain([0; Self::DIGITS + 1]);
-        Self { text: bytes.map(UnsafeCell::new).collect(), start: name.len() + 1 }
+        Self { text: bytes.map(Cell::new).collect(), start: name.len() + 1 }
     }
 
     fn as_ptr(&self) -> *const c_char {
@@ -92,8 +91,7 @@ impl OwnNumber {
         let mut rest = number;
         for place in (self.start..self.start + length).rev() {
             if let Some(cell) = self.text.get(place) {
-                // SAFETY: the cell is ours alone, as said above; the last byte of the text stays zero.
-                unsafe { *cell.get() = b'0' + (rest % 10) as u8 };
+                cell.set(b'0' + (rest % 10) as u8);
             }
             rest /= 10;
         }
@@ -110,8 +108,8 @@ mod tests {
         for number in [0, 7, 10, 4_194_304, u64::MAX] {
             let variable = OwnNumber::new("LISTEN_PID");
             variable.complete(number);
-            // SAFETY: a null-ended text that lives as long as `variable`.
-            let text = unsafe { CStr::from_ptr(variable.as_ptr()) };
+            let text: Vec<u8> = variable.text.iter().map(Cell::get).collect();
+            let text = CStr::from_bytes_until_nul(&text).unwrap();
             assert_eq!(text.to_str().unwrap(), format!("LISTEN_PID={number}"));
         }
     }

@@ -3,6 +3,7 @@
 
 use std::{io, mem, process, ptr};
 
+use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 
@@ -25,11 +26,7 @@ const LEFT_ALONE: [libc::c_int; 6] =
 pub fn reset_signals() -> io::Result<()> {
     for signal in (1..=libc::SIGSYS).filter(|signal| !LEFT_ALONE.contains(signal)) {
         if is_ignored(signal)? {
-            // SAFETY: the default action runs no code of ours.
-            let previous = unsafe { libc::signal(signal, libc::SIG_DFL) };
-            if previous == libc::SIG_ERR {
-                return Err(io::Error::last_os_error());
-            }
+            set_action(signal, SignalAction::Default)?;
         }
     }
     Ok(())
@@ -60,6 +57,26 @@ pub(super) fn acquire_terminal() -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// What a signal does without a handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SignalAction {
+    Default,
+    Ignore,
+}
+
+/// Sets the action of a signal; whether it was ignored before. Safe after a fork: one system call.
+pub(super) fn set_action(signal: libc::c_int, action: SignalAction) -> Result<bool, Errno> {
+    let action = match action {
+        SignalAction::Default => libc::SIG_DFL,
+        SignalAction::Ignore => libc::SIG_IGN,
+    };
+    // SAFETY: neither action runs code of ours.
+    match unsafe { libc::signal(signal, action) } {
+        libc::SIG_ERR => Err(Errno::last()),
+        previous => Ok(previous == libc::SIG_IGN),
+    }
 }
 
 fn is_ignored(signal: libc::c_int) -> io::Result<bool> {

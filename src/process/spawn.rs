@@ -21,11 +21,13 @@ use std::{mem, ptr};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::SigSet;
 use nix::unistd::{Gid, Uid, chdir, fchown, getpid, setpgid, tcsetpgrp};
 
 use super::error::SpawnError;
 use super::execution::{Steps, login_environment};
 use super::image::Image;
+use super::init::{SignalAction, set_action};
 use super::spawner::Progress;
 use super::{Launch, Output, Passed, Pipes, SpawnOutcome, Spawned, diagnosis, memory, resolve, terminal};
 use crate::config::spec::ExecutionSpec;
@@ -201,17 +203,11 @@ impl Child {
             // Allowed from the background, since SIGTTOU is blocked here like all signals.
             tcsetpgrp(terminal, getpid()).map_err(|errno| Stage::Terminal.failed(errno))?;
         }
-        for (target, source) in (0..).zip(self.stdio) {
-            if let Some(source) = source {
-                // SAFETY: takes numbers; `source` is open and, like all descriptors of ours, none of the first three, or
-                // it is the terminal at our stdin.
-                let duplicated = unsafe { libc::dup2(source, target) };
-                Errno::result(duplicated).map_err(|errno| Stage::Creation.failed(errno))?;
-            }
-        }
-        for (source, target) in &self.passed {
-            // SAFETY: takes numbers; no `source` is a `target`, nor is the pipe of the report.
-            let duplicated = unsafe { libc::dup2(*source, *target) };
+        let stdio = self.stdio.into_iter().zip(0..).filter_map(|(source, target)| Some((source?, target)));
+        for (source, target) in stdio.chain(self.passed.iter().copied()) {
+            // SAFETY: takes numbers. Each `source` is open; it is no `target` and none of the first three, but for the
+            // terminal at our stdin. The pipe of the report is no `target`, either.
+            let duplicated = unsafe { libc::dup2(source, target) };
             Errno::result(duplicated).map_err(|errno| Stage::Creation.failed(errno))?;
         }
         self.image.tell_own_number();
@@ -236,22 +232,13 @@ extern "C" fn run(child: *mut c_void) -> c_int {
 /// Gives every signal its default action, then unblocks all: no handler of ours may run here.
 fn reset_signals(is_at_terminal: bool) -> Result<(), Errno> {
     for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: the default action runs no code of ours. Refused for SIGKILL, SIGSTOP and those that the C library
-        // keeps for itself.
-        let previous = unsafe { libc::signal(signal, libc::SIG_DFL) };
-        if previous == libc::SIG_IGN && LEFT_ALONE.contains(&signal) && !is_at_terminal {
-            // SAFETY: nothing runs when a signal is ignored.
-            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        // Refused for SIGKILL, SIGSTOP and those that the C library keeps for itself.
+        let was_ignored = set_action(signal, SignalAction::Default) == Ok(true);
+        if was_ignored && LEFT_ALONE.contains(&signal) && !is_at_terminal {
+            set_action(signal, SignalAction::Ignore)?;
         }
     }
-    // SAFETY: all zeroes is a valid `sigset_t`, which `sigemptyset` then fills in.
-    let mut none: libc::sigset_t = unsafe { mem::zeroed() };
-    // SAFETY: `none` is valid for reads and writes.
-    let unblocked = unsafe {
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut())
-    };
-    Errno::result(unblocked).map(drop)
+    SigSet::empty().thread_set_mask()
 }
 
 /// Why a child did not become its program.
@@ -363,19 +350,17 @@ type Lifted = (Vec<OwnedFd>, Vec<(RawFd, RawFd)>);
 fn lift(passed: &Passed, report: &mut PipeWriter) -> io::Result<Lifted> {
     let (mut sources, mut numbers) = (Vec::new(), Vec::new());
     let Some(highest) = passed.highest() else { return Ok((sources, numbers)) };
-    let above = |source: &dyn AsRawFd| -> io::Result<OwnedFd> {
-        // SAFETY: takes numbers, and returns a new descriptor that nobody else knows.
-        let copy = unsafe { libc::fcntl(source.as_raw_fd(), libc::F_DUPFD_CLOEXEC, highest + 1) };
-        Errno::result(copy)?;
-        // SAFETY: the kernel has just made it.
+    let above = |source: BorrowedFd<'_>| -> io::Result<OwnedFd> {
+        let copy = fcntl(source, FcntlArg::F_DUPFD_CLOEXEC(highest + 1))?;
+        // SAFETY: the kernel has just made it, and nobody else knows it.
         Ok(unsafe { OwnedFd::from_raw_fd(copy) })
     };
     for (source, number) in &passed.descriptors {
-        let copy = above(&**source)?;
+        let copy = above(source.as_fd())?;
         numbers.push((copy.as_raw_fd(), *number));
         sources.push(copy);
     }
-    *report = above(report)?.into();
+    *report = above(report.as_fd())?.into();
     Ok((sources, numbers))
 }
 
