@@ -4,9 +4,11 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use nix::sys::socket::{Shutdown, shutdown};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -78,7 +80,13 @@ impl SimulatedConsul {
     pub async fn serve(self, listener: UnixListener) {
         while let Ok((stream, _)) = listener.accept().await {
             let consul = self.clone();
-            actix_rt::spawn(async move { consul.converse(stream).await });
+            actix_rt::spawn(async move {
+                let mut stream = stream;
+                consul.converse(&mut stream).await;
+                // A process that another test starts just now may have the socket, too, until it executes its program:
+                // closed by us alone, it would stay open for that long.
+                let _ = shutdown(stream.as_raw_fd(), Shutdown::Both);
+            });
         }
     }
 
@@ -142,9 +150,9 @@ impl SimulatedConsul {
         (catalogue.instances.into(), usize::from(catalogue.key.is_some()))
     }
 
-    async fn converse(&self, mut stream: UnixStream) {
+    async fn converse(&self, stream: &mut UnixStream) {
         let mut buffer = Vec::new();
-        while let Some(request) = read(&mut stream, &mut buffer).await {
+        while let Some(request) = read(stream, &mut buffer).await {
             let (mood, changed) = {
                 let catalogue = self.catalogue.borrow();
                 (catalogue.mood, Rc::clone(&catalogue.changed))
