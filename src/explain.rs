@@ -28,7 +28,7 @@ pub struct Scene<'a> {
     pub spec: &'a Spec,
     /// What the Pilot says of the events that jobs wait for.
     pub awaited: &'a BTreeMap<Arc<str>, Vec<Awaited>>,
-    /// Whoever reads the log does not keep up: jobs wait until they can print.
+    /// The reader of the log does not keep up, and jobs wait until they can print.
     pub is_log_full: bool,
     /// The time.
     pub now: SystemTime,
@@ -40,7 +40,7 @@ impl<'a> Scene<'a> {
         self.overview.jobs.get(name).map(|job| &**job)
     }
 
-    /// What was configured for a job; `None` if a reload is about to remove it.
+    /// The configuration of a job; `None` if a reload is about to remove it.
     pub fn spec_of(&self, name: &str) -> Option<&'a Arc<JobSpec>> {
         self.spec.jobs.iter().find(|job| &*job.name == name)
     }

@@ -1,5 +1,5 @@
-//! What waits for what: the jobs and watches of a configuration, the events between them, and, if the program runs, their
-//! states and what its start took so long for. Pure: from a configuration and the board to text.
+//! The graph of dependencies: the jobs and watches of a configuration, the events between them, and, if the program runs, their
+//! states and the critical path of its start. Pure: from a configuration and the board to text.
 
 mod critical;
 mod diagram;
@@ -136,14 +136,14 @@ pub struct Edge {
     pub is_critical: bool,
 }
 
-/// What waits for what.
+/// The graph of dependencies.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Graph {
     /// Jobs in the order of the configuration, then watches, then groups, then what is outside.
     pub nodes: Vec<Node>,
     /// Each event that a job waits for.
     pub edges: Vec<Edge>,
-    /// What the start took so long for, first step first; empty if the program does not run.
+    /// The critical path of the start, first step first; empty if the program does not run.
     pub path: Vec<Step>,
     /// Some job has not been started, or cannot be used yet, though it is to be from the start on.
     pub is_starting: bool,

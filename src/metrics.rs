@@ -45,11 +45,11 @@ pub struct Scene<'a> {
     pub process: Option<ProcessUse>,
     /// The time of the scrape.
     pub now: Instant,
-    /// What became of the log.
+    /// Counters of the log.
     pub log: Option<LogUse>,
 }
 
-/// What became of the log.
+/// Counters of the log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogUse {
     /// Bytes that were written.

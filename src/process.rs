@@ -103,7 +103,7 @@ pub trait Kernel {
     /// Processes that became our children when their parent ended; others may be among them.
     fn orphans(&self) -> Vec<Pid>;
 
-    /// What can be known of an orphan.
+    /// Describes an orphan, as far as the kernel tells.
     fn describe_orphan(&self, orphan: Pid) -> Orphan;
 
     /// Sends a signal to all our children, whoever started them; false if it cannot be told who they are.
@@ -159,7 +159,7 @@ pub struct Launch {
     pub variable: Option<OsString>,
     /// Where stdout and stderr go.
     pub output: Output,
-    /// What it gets beside them.
+    /// Further descriptors that it gets.
     pub passed: Passed,
 }
 
@@ -185,11 +185,11 @@ impl Launch {
 pub struct Spawning {
     /// How far it is; there it can be cancelled.
     pub progress: Arc<Progress>,
-    /// What becomes of it.
+    /// Receives the outcome.
     pub outcome: oneshot::Receiver<SpawnOutcome>,
 }
 
-/// What became of a start.
+/// The outcome of a start.
 #[derive(Debug)]
 pub enum SpawnOutcome {
     /// The program is being executed.
@@ -243,7 +243,7 @@ pub struct Exited {
     pub status: ExitStatus,
 }
 
-/// What became of a signal to a group.
+/// The outcome of a signal to a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// At least one process, perhaps a zombie, got it.

@@ -181,7 +181,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// What the driver of a new machine notes its steps with.
+    /// For the driver of a new machine, to note its steps.
     pub fn track(&self) -> Track {
         let number = self.0.machines.get() + 1;
         self.0.machines.set(number);

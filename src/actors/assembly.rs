@@ -39,7 +39,7 @@ use crate::recording::Recording;
 
 /// How long the last withdrawals may take once everything else is over.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
-/// What the program is made from.
+/// The parts that the program is assembled from.
 pub struct Setup {
     /// The first configuration.
     pub spec: Spec,
@@ -49,9 +49,9 @@ pub struct Setup {
     pub load: Arc<Load>,
     /// Where everything is logged.
     pub log: Log,
-    /// What starts and waits for processes.
+    /// Starts processes and waits for them.
     pub kernel: Box<dyn Kernel>,
-    /// What processes start with.
+    /// The environment that processes start with.
     pub environ: Environ,
     /// Where the inputs of all machines are written down, if they are.
     pub recording: Option<Recording>,
@@ -67,7 +67,7 @@ pub fn run(setup: Setup) -> io::Result<u8> {
         if let Some(web_server) = program.web_server {
             let _ = web_server.send(Leave).await;
         }
-        // Who was killed did not wait for its withdrawal; a well Consul needs but a moment.
+        // A job that was killed did not wait until it was deregistered. A healthy Consul does that in a moment.
         let _ = tokio::time::timeout(FAREWELL_LIMIT, program.consul.send(WithdrawAll)).await;
         status.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
     })
@@ -81,9 +81,9 @@ pub struct Program {
     pub registry: Addr<Registry>,
     /// The one who talks to Consul.
     pub consul: Addr<ConsulAgent>,
-    /// What there is to see.
+    /// The state of jobs and watches, for display.
     pub board: Board,
-    /// What serves the control socket and telemetry.
+    /// Serves the control socket and telemetry.
     pub web_server: Option<Addr<WebServer>>,
     /// Tells the status to exit with.
     pub exited: oneshot::Receiver<u8>,

@@ -54,7 +54,7 @@ pub struct JobResources {
     pub sink: LogSink,
     /// The last of that output.
     pub kept: KeptOutput,
-    /// What is known of failures.
+    /// The last failures of each job.
     pub dossiers: Dossiers,
     /// Counts crashes.
     pub recorder: Recorder,
@@ -83,7 +83,7 @@ pub struct Job {
     offered: Option<Arc<Hold>>,
     /// The time at which the phase began.
     since: SystemTime,
-    /// What the process that ended last has used.
+    /// The resources used by the process that ended last.
     usage: Option<Box<Usage>>,
     /// Its last failure has a dossier that does not say yet what follows.
     is_undecided: bool,

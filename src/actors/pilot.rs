@@ -41,7 +41,7 @@ pub use signals::{SignalArrived, listen_to_all};
 /// Loads the configuration anew, with that environment for its templates; an error is the whole report.
 pub type Load = dyn Fn(&BTreeMap<String, String>) -> Result<Spec, String> + Send + Sync;
 
-/// What the Pilot works with.
+/// The other parts of the program that the Pilot uses.
 pub struct Resources {
     /// Where it logs.
     pub log: Log,
@@ -49,11 +49,11 @@ pub struct Resources {
     pub clock: Clock,
     /// Loads the configuration anew.
     pub load: Arc<Load>,
-    /// What processes start with.
+    /// The environment that processes start with.
     pub environ: Rc<RefCell<Environ>>,
     /// Where it publishes.
     pub bus: Bus,
-    /// What there is to see.
+    /// The state of jobs and watches, for display.
     pub board: Board,
     /// Creates jobs.
     pub jobs: JobFactory,
@@ -85,7 +85,7 @@ pub struct Pilot {
     resources: Resources,
     jobs: HashMap<Arc<str>, JobAddress>,
     watches: HashMap<Arc<str>, Addr<Watch>>,
-    /// Who waits for a reply, by the number of the request.
+    /// Clients that wait for a reply, by the number of the request.
     replies: HashMap<u64, oneshot::Sender<Reply>>,
     last_request: u64,
     /// The log of the configuration that is being prepared.

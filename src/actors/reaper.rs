@@ -44,7 +44,7 @@ pub struct Reaper {
     kept: KeptOutput,
     /// Made for the first child that is piped.
     output: Option<ChildOutput>,
-    /// What belongs to an execution and is no plain data.
+    /// The handles of an execution, which are no plain data.
     handles: HashMap<ExecutionId, Box<Handles>>,
     /// Descriptors that jobs have stored.
     stores: Stores,
@@ -52,14 +52,14 @@ pub struct Reaper {
     starts: HashMap<ExecutionId, Arc<Progress>>,
     /// Orphans, as far as they are known; until they are reaped their numbers are their own.
     orphans: HashMap<Pid, Orphan>,
-    /// Those that seemed to be nobody's at the first look.
+    /// Orphans that seemed to belong to no job at the first look.
     strangers: HashSet<Pid>,
     /// Told when no orphan is left at the end of the program.
     orphans_gone: Recipient<OrphansGone>,
     /// The execution that has our terminal.
     at_terminal: Option<ExecutionId>,
     deaths: Option<Deaths>,
-    /// What is left to reap is reaped in the next turn.
+    /// Whether the next turn of the event loop goes on reaping.
     is_reaping: bool,
     /// A child ended before its start was settled, and is reaped after that.
     is_start_awaited: bool,
@@ -67,7 +67,7 @@ pub struct Reaper {
     orphans_in_a_row: usize,
 }
 
-/// What belongs to an execution and is no plain data.
+/// The handles of an execution, which are no plain data.
 struct Handles {
     owner: Recipient<ExecutionReport>,
     /// The name that its output is logged under.
@@ -76,15 +76,15 @@ struct Handles {
     variable: Option<OsString>,
     /// How much of its output is kept.
     keep: Keep,
-    /// What to start, until that begins.
+    /// The order to start it, until that begins.
     order: Option<Order>,
-    /// What its process writes, until that is forwarded.
+    /// The pipes of its output, until they are forwarded.
     pipes: Option<Pipes>,
     /// By what its process can tell us something.
     ways: Ways,
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
-    /// What its process has used, once it is reaped.
+    /// The resources that its process used, once it is reaped.
     usage: Option<Box<Usage>>,
 }
 

@@ -39,7 +39,7 @@ pub struct Registry {
     depth: Rc<Cell<usize>>,
 }
 
-/// What waits for its turn, in the order in which it came.
+/// Messages that wait for their turn, in the order in which they came.
 enum Queued {
     Notice(Notice),
     Report(Report),
@@ -48,7 +48,7 @@ enum Queued {
 
 /// Where reports about jobs go.
 pub struct PilotAddress {
-    /// What jobs and watches report.
+    /// Takes the reports of jobs and watches.
     pub reports: Recipient<Report>,
     /// That everything up to a mark is delivered.
     pub barriers: Recipient<BarrierReached>,

@@ -68,7 +68,7 @@ pub struct PilotLink {
     pub maintenance: Recipient<SetMaintenance>,
     /// Change the environment.
     pub environment: Recipient<ChangeEnvironment>,
-    /// What only it knows.
+    /// Questions that only the Pilot can answer.
     pub inquiry: Recipient<Inquire>,
 }
 
@@ -84,13 +84,13 @@ pub struct AppState {
     pub events: EventLog,
     /// The last output of jobs.
     pub kept: KeptOutput,
-    /// What is known of the last failures of jobs.
+    /// The last failures of each job.
     pub dossiers: Dossiers,
     /// How many events wait for their delivery.
     pub queued: Rc<Cell<usize>>,
     /// When the program started.
     pub started: Instant,
-    /// What pages show.
+    /// The content of pages.
     pub feed: Feed,
     /// The log, whose use is measured.
     pub sink: Option<LogSink>,
@@ -151,9 +151,9 @@ pub fn application(
 /// The web server.
 pub struct WebServer {
     state: Data<AppState>,
-    /// What is served now.
+    /// The endpoints that are served now.
     endpoints: Endpoints,
-    /// What a reload has prepared: its configuration, and the endpoints that are new in it.
+    /// Prepared by a reload: its configuration, and the endpoints that are new in it.
     prepared: Option<(Arc<Spec>, Endpoints)>,
     log: Logger,
 }

@@ -147,7 +147,7 @@ pub enum ClientRequest {
         /// Only these jobs, if there are any.
         jobs: Vec<String>,
     },
-    /// What waits for what.
+    /// Shows the graph of dependencies.
     Graph {
         /// As text or as a picture.
         format: GraphFormat,
@@ -170,7 +170,7 @@ pub enum ClientRequest {
         /// Nothing older than this duration.
         since: Option<String>,
     },
-    /// What is known of the last failures.
+    /// Shows the last failures.
     Crashes {
         /// Of this job; of all if there is none.
         job: Option<String>,
@@ -188,7 +188,7 @@ pub enum ClientRequest {
     Orders {
         /// Their names.
         names: Vec<String>,
-        /// What to do to each.
+        /// The order for each job.
         order: JobOrder,
         /// How long to wait until it is done; `None` does not wait.
         wait: Option<Duration>,

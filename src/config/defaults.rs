@@ -1,4 +1,4 @@
-//! What holds when a configuration says nothing, and the job that a command line adds.
+//! The defaults of all settings, and the job that a command line adds.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where: one [`Problem`] per finding, collected into a
+//! Problems of a configuration and their places: one [`Problem`] per finding, collected into a
 //! [`Report`] that is printed for people or written as JSON for editors and CI.
 
 mod render;
@@ -63,7 +63,7 @@ pub struct Problem {
     pub label: Option<String>,
     /// Other places that belong to it.
     pub related: Vec<(Span, String)>,
-    /// What would be right.
+    /// A suggestion.
     pub help: Option<String>,
     /// Further facts.
     pub notes: Vec<String>,

@@ -23,7 +23,7 @@ pub struct ExecLimits {
 }
 
 impl Default for ExecLimits {
-    /// Those of most machines: pages of 4 KiB and a stack of 8 MiB.
+    /// The limits of most machines: pages of 4 KiB and a stack of 8 MiB.
     fn default() -> Self {
         Self { page: 4096, stack: Some(8 << 20) }
     }

@@ -59,7 +59,7 @@ pub struct Network {
     prefix: u8,
 }
 
-/// What is used when `interfaces` is absent: IPv4 of `eth0`, else any IPv4.
+/// The default of `interfaces`: IPv4 of `eth0`, else any IPv4.
 pub fn default_selectors() -> Vec<Selector> {
     vec![Selector::Interface { name: "eth0".to_owned(), family: Family::Inet }, Selector::Any(Family::Inet)]
 }

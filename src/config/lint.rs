@@ -1,5 +1,5 @@
-//! What is allowed but likely not meant. Lints judge a valid [`Spec`]; those that look at this machine's
-//! files are for `check` only, because files may still be made by the time a job starts.
+//! Warnings about settings that are allowed but likely not meant. Lints judge a valid [`Spec`]; those that look at
+//! this machine's files are for `check` only, because files may still be made by the time a job starts.
 
 mod daemon;
 mod groups;

@@ -28,7 +28,7 @@ const LARGEST_FILE: u64 = 16 << 20;
 pub struct Loaded {
     /// The configuration.
     pub spec: Spec,
-    /// What its author may want to know.
+    /// Warnings for its author.
     pub warnings: Report,
 }
 

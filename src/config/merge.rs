@@ -16,9 +16,9 @@ use super::words;
 /// A configuration made of any number of files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Merged {
-    /// What is left of all of them.
+    /// The merged configuration.
     pub config: RawConfig,
-    /// What a later file replaced.
+    /// The parts that a later file replaced.
     pub shadowed: Vec<Shadowed>,
 }
 

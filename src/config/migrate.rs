@@ -17,14 +17,14 @@ use convert::Converter;
 use mask::{MaskError, Masked};
 use old::Old;
 
-/// What came of a migration.
+/// The result of a migration.
 #[derive(Debug)]
 pub enum Migration {
     /// A configuration of ours.
     Migrated {
         /// The new configuration.
         text: String,
-        /// What its reader should look at, in the order of the text.
+        /// Remarks for its reader, in the order of the text.
         remarks: Vec<Remark>,
     },
     /// The file has the keys of ContainerPilot 3, which are ours.

@@ -59,7 +59,7 @@ pub(super) fn without_credentials(text: &str) -> String {
     result
 }
 
-/// What stands before the `@` of `scheme://user:password@host`, or of `user:password@host`.
+/// The part before the `@` of `scheme://user:password@host`, or of `user:password@host`.
 fn credentials(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for (scheme, _) in text.match_indices("://") {

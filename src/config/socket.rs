@@ -10,7 +10,7 @@ use super::load;
 use super::locator;
 use super::template;
 
-/// What `control.socket` says; `None` if nothing does. Of a directory, the last file decides.
+/// The value of `control.socket`, if there is one. Of a directory, the last file decides.
 pub fn control_socket(path: &Path, env: &BTreeMap<String, String>) -> Option<PathBuf> {
     let texts = load::readable_texts(path);
     texts.iter().rev().find_map(|text| configured(text, env))

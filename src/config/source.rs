@@ -39,9 +39,9 @@ impl Span {
 pub struct SourceFile {
     /// The name to print.
     pub name: String,
-    /// What the user wrote, without a byte order mark.
+    /// The text as the user wrote it, without a byte order mark.
     pub written: String,
-    /// What the template made of it; `None` until it succeeded.
+    /// The text after the template was rendered; `None` until that succeeded.
     pub rendered: Option<Rendered>,
     /// Ranges of the rendered text that no message may show.
     pub secrets: Vec<Range<usize>>,
@@ -52,11 +52,11 @@ pub struct SourceFile {
 pub struct Origin {
     /// Bytes of the unrendered text.
     pub range: Range<usize>,
-    /// What the template put there, where that differs from what was written.
+    /// The output of the template at this place, where it differs from what was written.
     pub rendered: Option<Output>,
 }
 
-/// What an action of the template became.
+/// The output of an action of the template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     /// This text, shortened.

@@ -180,7 +180,7 @@ impl When {
         if self.after.is_empty() { self.trigger.keys() } else { &self.after }
     }
 
-    /// What begins it: for what the clock starts, the events that start the clock.
+    /// The events that begin it. For a job that a timer starts, they start the timer.
     pub fn beginning(&self) -> Trigger {
         if self.after.is_empty() { self.trigger.clone() } else { Trigger::All(self.after.clone()) }
     }
@@ -218,7 +218,7 @@ impl Trigger {
         }
     }
 
-    /// What has to come before it starts its job, as long as nothing has.
+    /// The events that are missing at first.
     pub fn first_missing(&self) -> Missing {
         match self {
             Self::Once(key) | Self::Each(key) => Missing::AnyOf(vec![key.clone()]),

@@ -1,4 +1,4 @@
-//! What a configuration takes from the machine it runs on, in one place so that tests can choose it.
+//! Properties of the machine that a configuration depends on, in one place so that tests can choose them.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -15,14 +15,14 @@ pub struct System {
     pub addresses: Addresses,
     /// Its users and groups.
     pub accounts: Accounts,
-    /// What its kernel takes of variables and arguments.
+    /// The limits of its kernel for variables and arguments.
     pub exec_limits: ExecLimits,
 }
 
 /// Addresses of network interfaces.
 #[derive(Debug, Clone)]
 pub enum Addresses {
-    /// Those of this machine, once somebody has asked: most configurations need none.
+    /// The addresses of this machine, read when they are first needed: most configurations need none.
     Host(OnceCell<Vec<InterfaceAddress>>),
     /// Only these.
     Listed(Vec<InterfaceAddress>),
@@ -37,7 +37,7 @@ impl Default for Addresses {
 /// Users and groups.
 #[derive(Debug, Clone, Default)]
 pub enum Accounts {
-    /// Those of this machine's files.
+    /// The accounts in this machine's files.
     #[default]
     Host,
     /// Only these.

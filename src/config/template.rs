@@ -36,7 +36,7 @@ use value::Environment;
 
 pub use source_map::{Hole, Origin, SourceMap};
 
-/// What a template became, and where each part of it came from.
+/// The output of a template, and where each part of it came from.
 #[derive(Debug, Clone)]
 pub struct Rendered {
     /// The rendered text.

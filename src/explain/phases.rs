@@ -14,7 +14,7 @@ use crate::messages::health::{Health, Verdict};
 use crate::messages::job::{Missing, Phase};
 use crate::messages::status::JobStatus;
 
-/// What is told of one job.
+/// The explanation of one job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Told {
     /// Whole sentences.
@@ -203,7 +203,7 @@ impl Subject<'_> {
         }
     }
 
-    /// What it prints goes through a log that is full.
+    /// It waits because the log is full.
     fn held_up_by_log(&self) -> Option<Told> {
         let prints = self.spec.is_some_and(|spec| spec.exec.is_some() && !spec.raw_output && !spec.tty);
         let pid = self.job.pid.filter(|_| self.scene.is_log_full && prints)?;

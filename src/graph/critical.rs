@@ -1,4 +1,4 @@
-//! What the start of the program took so long for: from the job that could be used last, back through the events that
+//! The critical path of the start: from the job that could be used last, back through the events that
 //! started each, to the job that startup began.
 
 use std::collections::BTreeSet;

@@ -15,7 +15,7 @@ pub fn render(graph: &Graph) -> String {
     let waiting: BTreeSet<usize> = graph.edges.iter().map(|edge| edge.to).collect();
     let roots = (0..graph.nodes.len()).filter(|node| !waiting.contains(node));
     roots.for_each(|root| tree.root(root));
-    // What is left waits for itself through a circle.
+    // The remaining nodes are in circles.
     (0..graph.nodes.len()).for_each(|node| tree.root(node));
     tree.text.push_str(&critical_path(graph));
     tree.text

@@ -1,4 +1,4 @@
-//! What a job can say about why it is where it is: for `status`, `why` and `graph`. No decision depends on it.
+//! Why a job is in its present phase: for `status`, `why` and `graph`. No decision depends on it.
 
 use std::time::{Duration, SystemTime};
 

@@ -73,7 +73,7 @@ fn is_over(pid: i32) -> bool {
     is_dead && threads.is_none_or(|threads| threads <= 1)
 }
 
-/// What can be known of an orphan.
+/// Describes an orphan, as far as /proc tells.
 pub(super) fn describe(pid: Pid) -> Orphan {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     let program = String::from_utf8_lossy(&name).trim_end().to_owned();

@@ -31,7 +31,7 @@ pub struct Request<'a> {
     pub own: &'a [(String, Option<String>)],
     /// The event that started it.
     pub occasion: Option<&'a EventKey>,
-    /// What it is told of the descriptors that it gets.
+    /// Variables about the descriptors that it gets.
     pub told: &'a [(String, Option<String>)],
 }
 
@@ -48,7 +48,7 @@ pub struct Environ {
     common: Variables,
     /// The changes of the whole configuration.
     configured: Environment,
-    /// Those of them that come from files.
+    /// The variables whose values come from files.
     variable_files: Vec<VariableFile>,
 }
 

@@ -34,7 +34,7 @@ pub fn login_environment(user: &UserSpec) -> Vec<(&'static str, OsString)> {
     vec![("HOME", home), ("USER", name.clone()), ("LOGNAME", name)]
 }
 
-/// What the new process sets, in this order.
+/// The settings that the new process makes, in this order.
 #[derive(Default)]
 pub(super) struct Steps(Vec<Step>);
 
@@ -51,7 +51,7 @@ enum Step {
 }
 
 impl Steps {
-    /// What needs privileges comes before they are given up, the group before the user, and the umask last,
+    /// Settings that need privileges come before those are given up, the group before the user, and the umask last,
     /// since nothing is created here.
     pub(super) fn plan(execution: &ExecutionSpec) -> Self {
         let mut steps = Vec::new();

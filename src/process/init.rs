@@ -1,4 +1,4 @@
-//! What makes this process fit to supervise others; once, at the start, before any other thread.
+//! Prepares this process to supervise others; once, at the start, before any other thread.
 #![allow(unsafe_code)]
 
 use std::{io, mem, process, ptr};

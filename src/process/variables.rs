@@ -24,12 +24,12 @@ impl Variable {
         Some(Self { text: text.into(), name: name.len() })
     }
 
-    /// What is before the `=`.
+    /// The part before the `=`.
     pub fn name(&self) -> &OsStr {
         OsStr::from_bytes(self.text.to_bytes().get(..self.name).unwrap_or_default())
     }
 
-    /// What is after it.
+    /// The part after it.
     pub fn value(&self) -> &OsStr {
         OsStr::from_bytes(self.text.to_bytes().get(self.name + 1..).unwrap_or_default())
     }
@@ -103,12 +103,12 @@ fn is_process_name(name: &OsStr) -> bool {
 pub struct Layered<'a> {
     common: &'a Variables,
     own: Variables,
-    /// Those of `common` that do not show.
+    /// The variables of `common` that are hidden by others.
     hidden: Vec<&'a Variable>,
 }
 
 impl<'a> Layered<'a> {
-    /// Those that all have, and none of its own so far.
+    /// The common variables, and none of its own so far.
     pub fn over(common: &'a Variables) -> Self {
         Self { common, own: Variables::default(), hidden: Vec::new() }
     }

@@ -71,7 +71,7 @@ pub struct State {
     readiness: Readiness,
     /// How long the last execution that became ready took for that.
     ready_after: Option<Duration>,
-    /// What the process has told by systemd's protocol.
+    /// The messages of the process by systemd's notify protocol.
     told: Told,
     /// Executions that were silent for too long.
     watchdog_kills: u64,

@@ -1,4 +1,4 @@
-//! What the control plane asks of the Pilot.
+//! Requests of the control plane to the Pilot.
 
 use std::sync::Arc;
 

@@ -78,7 +78,7 @@ enum Stage {
     Gone,
 }
 
-/// What is known of a watch.
+/// The state of a watch, as the Pilot knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Watched {
     generation: u64,
@@ -103,7 +103,7 @@ pub enum Input {
     ReloadAsked(Option<u64>, Reload),
     /// A configuration was loaded, or could not be: then the report says why.
     Loaded(Purpose, Result<Arc<Spec>, String>),
-    /// What the new configuration needs was got hold of, or could not be.
+    /// The listeners, log and Consul client of the new configuration are ready for use, or could not be made.
     Prepared(Result<(), String>),
     /// The event that tells of the shutdown has this number.
     ShutdownPublished(u64),
@@ -117,7 +117,7 @@ pub enum Input {
     MaintenanceSet(u64, bool),
 }
 
-/// What a configuration is loaded for.
+/// The purpose of loading a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
     /// To be put into force.
@@ -173,7 +173,7 @@ pub enum Action {
     DecideSoon,
     /// Load the configuration, then report [`Input::Loaded`].
     Load(Purpose),
-    /// Get hold of all that can fail of this configuration, then report [`Input::Prepared`].
+    /// Make the listeners, log and Consul client of this configuration, which can fail, then report [`Input::Prepared`].
     Prepare(Arc<Spec>),
     /// Put to use what was prepared for this configuration.
     Adopt(Arc<Spec>),
@@ -299,7 +299,7 @@ impl State {
         if let Some(told) = job.told.filter(|_| completed) {
             self.note_completed(&name, now.since(told));
         }
-        // What waits again may wait for what can no longer come.
+        // A job that waits again may wait for an event that can no longer come.
         let is_idle = matches!(phase, Phase::Complete | Phase::Halted | Phase::Waiting);
         let was_ordered = self.has_ordered_group();
         let mut actions = copy.map(|change| self.note_in_group(now, &change)).unwrap_or_default();

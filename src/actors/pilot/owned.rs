@@ -18,11 +18,11 @@ use crate::messages::event::EventKey;
 use crate::messages::job::JobCommand;
 use crate::process::has_terminal;
 
-/// What jobs and their checks are created with.
+/// Creates jobs and their checks.
 pub struct JobFactory {
-    /// What jobs work with.
+    /// The other parts of the program that jobs use.
     pub jobs: Rc<JobResources>,
-    /// What checks work with.
+    /// The other parts of the program that checks use.
     pub checks: Rc<CheckResources>,
     /// Where they listen for events.
     pub registry: Addr<Registry>,

@@ -109,7 +109,7 @@ impl Reaper {
         self.advance(Input::Looked(survey), ctx);
     }
 
-    /// What the machine must know of the kernel now.
+    /// The state of the kernel's processes, as the machine needs it.
     pub(super) fn survey(&mut self, with_members: impl Fn(&dyn Kernel, &[Pid]) -> BTreeSet<Pid>) -> Survey {
         let machine = self.driver.machine();
         let memory_kills = if machine.wants_memory_kills() { self.kernel.memory_kills() } else { None };

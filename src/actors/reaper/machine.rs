@@ -33,7 +33,7 @@ pub use starts::{SLOW_AFTER, TELL_AFTER};
 pub struct State {
     /// Executions whose main process has not ended.
     executions: BTreeMap<ExecutionId, Execution>,
-    /// Those of them whose start has not begun, in the order of the requests.
+    /// The executions whose start has not begun, in the order of the requests.
     queue: VecDeque<ExecutionId>,
     /// Starts under way, cancelled ones included: their threads hang on.
     starts: BTreeMap<ExecutionId, Start>,
@@ -133,7 +133,7 @@ pub struct Failure {
     pub status: u8,
 }
 
-/// What became of a start.
+/// The outcome of a start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
     /// The program is being executed.
@@ -149,10 +149,10 @@ pub enum Settlement {
     Cancelled,
 }
 
-/// What the kernel tells, all at one moment.
+/// The state of the kernel's processes at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survey {
-    /// Those of [`State::groups`] that have a member.
+    /// The groups of [`State::groups`] that have a member.
     pub groups: BTreeSet<Pid>,
     /// The processes that the kernel gave us, if [`State::wants_orphans`].
     pub orphans: Vec<Orphan>,
@@ -221,7 +221,7 @@ pub enum Action {
         execution: ExecutionId,
         /// The group, which the leader has given its number.
         group: Pid,
-        /// What to send.
+        /// The signal to send.
         signal: Signal,
         /// Whether the leader is not reaped.
         leader_lives: bool,

@@ -1,4 +1,4 @@
-//! What clients want to know and only the Pilot knows: the configuration in force, and which events can still come.
+//! Questions of clients that only the Pilot can answer: the configuration in force, and which events can still come.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -121,7 +121,7 @@ fn last_failure(state: &AppState, job: &str) -> Option<Value> {
     }))
 }
 
-/// What waits for what, in the format that the query names.
+/// The graph of dependencies, in the format that the query names.
 pub async fn graph(state: Data<AppState>, request: HttpRequest) -> Reply {
     let mut format = Format::Text;
     for pair in request.query_string().split('&').filter(|pair| !pair.is_empty()) {

@@ -83,7 +83,7 @@ async fn why(state: Data<AppState>, request: HttpRequest, name: Path<String>) ->
     }
 }
 
-/// What a job printed last: the lines that are kept, as they stand in the log. It cannot be followed here, so that the number
+/// The last lines of a job, as they stand in the log. It cannot be followed here, so that the number
 /// of streams stays limited.
 async fn logs(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
     match refused(&state, &request, PageSpec::Full).await {

@@ -1,5 +1,5 @@
-//! What all routes share: their methods, how they read a body, and how they respond. Every error is `{"error": "…"}` with a
-//! message that its reader can act on.
+//! The common parts of all routes: methods, reading a body, responding. Every error is `{"error": "…"}` with a message
+//! that its reader can act on.
 
 use std::convert::Infallible;
 use std::fmt;

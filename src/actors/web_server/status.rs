@@ -146,7 +146,7 @@ pub fn not_ready(overview: &Overview, now: SystemTime) -> Vec<Value> {
     overview.jobs_in_order().into_iter().filter_map(|(name, job)| not_ready_entry(name, job, now)).collect()
 }
 
-/// Those of these jobs that are not ready, whether the container needs them or not.
+/// The jobs of this list that are not ready, whether the container needs them or not.
 pub fn not_ready_of(jobs: &[(&str, &JobStatus)], now: SystemTime) -> Vec<Value> {
     let required = |job: &JobStatus| JobStatus { required: true, ..job.clone() };
     jobs.iter().filter_map(|(name, job)| not_ready_entry(name, &required(job), now)).collect()

@@ -78,7 +78,7 @@ pub fn why(answer: &Value, width: Option<usize>) -> String {
     text
 }
 
-/// Who ended the run that failed, and what it printed last.
+/// The cause of the end of the run that failed, and its last output.
 fn last_failure(failure: &Value) -> String {
     let mut text = String::new();
     let job = table::word(&failure["job"]);

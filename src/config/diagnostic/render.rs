@@ -180,7 +180,7 @@ fn line_around(text: &str, range: &Range<usize>) -> Range<usize> {
 fn part_of_line<'a>(file: &'a SourceFile, text: &str, mark: &Mark) -> Vec<Element<'a>> {
     let line = line_around(text, &mark.range);
     let start = text.floor_char_boundary(mark.range.start.saturating_sub(LONG_LINE_PART)).max(line.start);
-    // What is marked may itself be long: an object with all that is in it.
+    // The marked part may be long, such as a whole object.
     let marked_end = text.floor_char_boundary(mark.range.end.min(mark.range.start + LONG_LINE_PART));
     let end = text.ceil_char_boundary(marked_end + LONG_LINE_PART).min(line.end);
     let ellipsis = |is_cut: bool| if is_cut { "…" } else { "" };

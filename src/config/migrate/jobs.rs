@@ -14,7 +14,7 @@ pub(super) struct Backend<'n> {
     is_alias: bool,
 }
 
-/// What takes the place of a main application that nobody named: it says so and ends.
+/// Stands for a main application that nobody named: it says so and ends.
 const PLACEHOLDER: &str =
     r#"["sh", "-c", "echo 'put the main application here: see DECIDE in the configuration' >&2; exit 1"]"#;
 

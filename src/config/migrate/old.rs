@@ -13,7 +13,7 @@ pub struct Old<'a> {
     text: &'a str,
     masked: &'a Masked,
     problems: RefCell<&'a mut Problems>,
-    /// What was copied as a whole, and the headers and ends of blocks that were carried over.
+    /// The parts that were copied as a whole, and the headers and ends of blocks that were carried over.
     carried: RefCell<Vec<Range<usize>>>,
 }
 
@@ -148,7 +148,7 @@ fn surrounds(block: &Block, node: &Node) -> bool {
         && block.headers.iter().all(|header| header.end <= span.start || span.end <= header.start)
 }
 
-/// What is between the quotes.
+/// The text between the quotes.
 fn unquoted(source: &str) -> &str {
     match source.as_bytes() {
         [b'"' | b'\'', .., b'"' | b'\''] => source.get(1..source.len() - 1).unwrap_or_default(),

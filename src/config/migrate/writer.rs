@@ -68,7 +68,7 @@ impl Writer {
 
 /// A JSON5 string, in double quotes.
 pub fn quoted(text: &str) -> String {
-    // What looks like a template action is one, wherever it stands.
+    // Anything that looks like a template action would be executed as one, wherever it stands.
     serde_json::Value::from(text).to_string().replace("{{", "{\\u007b")
 }
 

@@ -399,8 +399,8 @@ pub enum RawRlimit {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawRlimitPair {
-    /// What the process meets first. Default the hard limit.
+    /// The limit in force. Default the hard limit.
     pub soft: Opt<LimitValue>,
-    /// What it may raise the soft limit to. Default the soft limit.
+    /// The highest value to which the process may raise the soft limit. Default the soft limit.
     pub hard: Opt<LimitValue>,
 }

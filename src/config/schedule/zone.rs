@@ -27,7 +27,7 @@ pub struct Zone {
     first: i32,
     /// Changes that follow no rule: from this moment on, the offset is that.
     changes: Vec<(i64, i32)>,
-    /// What holds after the last of them.
+    /// The rule for times after the last of them.
     rule: Rule,
 }
 

@@ -123,7 +123,7 @@ pub struct WatchSpec {
     pub interval: Duration,
     /// Datacentre to ask.
     pub datacentre: Option<String>,
-    /// What it begins at: startup, or the end of the job that coprocesses wait for.
+    /// The event at which it begins: startup, or the end of the job that coprocesses wait for.
     pub begins: Trigger,
 }
 

@@ -60,9 +60,9 @@ pub struct UserSpec {
 pub struct ResourceLimit {
     /// Which resource.
     pub resource: Resource,
-    /// What the process meets first.
+    /// The limit in force.
     pub soft: Option<u64>,
-    /// What it may raise the soft limit to.
+    /// The highest value to which the process may raise the soft limit.
     pub hard: Option<u64>,
 }
 

@@ -49,7 +49,7 @@ pub struct LoggingSpec {
 
 /// The most that all jobs together keep of their output, in bytes.
 pub const MOST_KEPT: u32 = 8 << 20;
-/// What each job keeps of its output by default, in bytes.
+/// How much of its output each job keeps by default, in bytes.
 const DEFAULT_KEPT: u32 = 64 << 10;
 
 impl Default for LoggingSpec {

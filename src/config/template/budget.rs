@@ -1,4 +1,4 @@
-//! What one rendering may cost. Every loop, allocation and write is paid for here, so that a template cannot
+//! The limits of one rendering. Every loop, allocation and write is paid for here, so that a template cannot
 //! run forever or fill the memory, whatever it says.
 
 use std::rc::Rc;

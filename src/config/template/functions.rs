@@ -33,7 +33,7 @@ pub(super) enum Body {
     ShortCircuit(bool),
 }
 
-/// What a call yields.
+/// The result of a call.
 pub(super) type Outcome = Result<Value>;
 
 const fn fixed(name: &'static str, count: usize, body: fn(&mut Call<'_>) -> Outcome) -> Function {
@@ -89,14 +89,14 @@ pub(super) fn not_defined(name: &str) -> String {
         .filter(|(distance, candidate)| *distance <= 2 && *distance < candidate.len().min(name.len()));
     let hint = match nearest {
         Some((_, candidate)) => format!("; did you mean \"{candidate}\"?"),
-        // Whoever forgets the dot of a variable gets here.
+        // The dot of a variable was forgotten.
         None if name.starts_with(char::is_uppercase) => format!("; did you mean \".{name}\"?"),
         None => String::new(),
     };
     format!("function \"{name}\" is not defined{hint}")
 }
 
-/// What calls share during one rendering.
+/// State that calls share during one rendering.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) budget: Budget,

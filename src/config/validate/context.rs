@@ -1,4 +1,4 @@
-//! What every part of validation needs at hand.
+//! The context of every part of validation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Display, Write};
@@ -26,7 +26,7 @@ pub(super) struct Context<'a> {
     pub(super) places: Places,
     /// Problems added here are not about the part at `path`.
     pub(super) problems: &'a mut Problems,
-    /// What messages call the part that is validated, such as `jobs[2] ("app").health`.
+    /// The name of the part that is validated in messages, such as `jobs[2] ("app").health`.
     pub(super) path: String,
     /// Where keys were not understood, in order.
     unknown_keys: Vec<(FileId, u32)>,

@@ -75,7 +75,7 @@ fn readable(context: &mut Context<'_>, path: &str, span: Span, text: &str) -> Op
     }
     let file = PathBuf::from(text);
     if !file.is_absolute() {
-        // What stands there may be meant as the value itself, and so is not shown.
+        // The text may be meant as the value itself, which may be secret, and so is not shown.
         let message = format!("{path}: expected an absolute path");
         return context.refuse("relative-path", span, message);
     }

@@ -22,7 +22,7 @@ pub(super) struct Health {
     pub(super) heartbeat: Option<Duration>,
     /// The shortest time-to-live that a check asks for.
     pub(super) ttl: Option<Duration>,
-    /// What decides the time-to-live.
+    /// The setting that decides the time-to-live.
     pub(super) ttl_span: Option<Span>,
     /// The commands of the checks, for the lints.
     pub(super) commands: Vec<Option<Span>>,

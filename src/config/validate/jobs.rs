@@ -35,12 +35,12 @@ pub(super) fn validate(context: &mut Context<'_>, config: &RawConfig) -> Vec<Arc
     specs
 }
 
-/// What messages call an entry: `jobs[2] ("app")`.
+/// The name of an entry in messages: `jobs[2] ("app")`.
 pub(super) fn label(list: &str, index: usize, name: Option<&str>) -> String {
     name.map_or_else(|| format!("{list}[{index}]"), |name| format!("{list}[{index}] ({name:?})"))
 }
 
-/// What things without a `when` wait for instead of startup.
+/// The event that jobs without a `when` wait for instead of startup.
 pub(super) struct After {
     coprocess: Option<Trigger>,
     /// Jobs and watches.
@@ -64,7 +64,7 @@ impl After {
         self.other.clone().filter(|_| !is_before).unwrap_or_else(|| Trigger::Once(startup()))
     }
 
-    /// What a watch begins at.
+    /// The event at which a watch begins.
     pub(super) fn watch(&self, name: &str) -> Trigger {
         let qualified = format!("watch.{name}");
         self.job(Some(if self.before.contains(&qualified) { &qualified } else { name }))

@@ -12,7 +12,7 @@ use crate::config::raw::{List, Opt, RawConfig};
 use crate::config::source::Span;
 use crate::config::suggest::nearest;
 
-/// Who can be the source of an event.
+/// The possible sources of events.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     jobs: HashMap<Arc<str>, Use>,
@@ -86,7 +86,7 @@ impl Names {
         self.jobs.keys().map(|name| &**name)
     }
 
-    /// What to say of a source that nothing defines: the one that may be meant, or all that there are.
+    /// Advice about a source that is not defined: the one that may be meant, or all that there are.
     pub(super) fn advice(&self, text: &str) -> String {
         let sources = self.sources();
         let asked = self.asked.get();

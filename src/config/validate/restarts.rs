@@ -79,7 +79,7 @@ fn endings(field: &Opt<OneOrMany<Ending>>) -> Vec<EndOfRun> {
     endings
 }
 
-/// What ill health leads to.
+/// Validates `onUnhealthy`.
 pub(super) fn on_unhealthy(
     context: &mut Context<'_>,
     raw: &RawJob,

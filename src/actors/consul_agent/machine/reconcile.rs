@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::messages::discovery::ServiceStatus;
 
-/// What Consul should have of a service.
+/// The state that a service should have in Consul.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// Nothing.
@@ -14,7 +14,7 @@ pub enum Wanted {
     Present(u64, ServiceStatus),
 }
 
-/// What Consul has of a service, as far as we know.
+/// The state of a service in Consul, as far as we know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Known {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What a job can say about why it is where it is.
+//! Why a job is in its present phase, in the terms of its machine.
 
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@ use crate::config::spec::{AdvertiseSpec, InitialStatus, JobSpec};
 use crate::messages::discovery::{Registration, ServiceStatus};
 use crate::messages::health::Health;
 
-/// What Consul is told of a job.
+/// Decides what Consul is told about a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advertisement {
     registration: Arc<Registration>,
@@ -17,7 +17,7 @@ pub struct Advertisement {
     standing: Standing,
 }
 
-/// What was told last.
+/// The last thing that Consul was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Standing {
     /// Nothing: it has not served yet.
@@ -30,7 +30,7 @@ enum Standing {
     Withdrawn,
 }
 
-/// What the job's health makes of its standing.
+/// The standing after a change of the job's health.
 fn follow(standing: Standing, health: Health) -> Standing {
     match (standing, health) {
         (Standing::Withdrawn, _) => Standing::Withdrawn,
@@ -101,7 +101,7 @@ impl State {
         self.advertisement.as_ref().map(|advertisement| &advertisement.registration.id)
     }
 
-    /// What its health means to Consul: without checks, that its process is ready is all that is known.
+    /// The health that Consul is told. A job without checks is healthy while its process is ready.
     fn service_health(&self) -> Health {
         if self.spec.health.is_empty() && self.is_ready() {
             return Health::Healthy;

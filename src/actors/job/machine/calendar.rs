@@ -18,7 +18,7 @@ const MOST_COUNTED: u64 = 1000;
 /// Where a schedule is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Calendar {
-    /// What the clocks said last.
+    /// The last reading of the clocks.
     last: ClockReading,
     /// Every due time until this one had its turn: none has a second one when the clock is set back.
     done: WallTime,
@@ -26,7 +26,7 @@ pub(super) struct Calendar {
     next: Option<(WallTime, WallTime)>,
 }
 
-/// What follows from the time.
+/// The consequences of a reading of the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Turn {
     /// The job is to run now.

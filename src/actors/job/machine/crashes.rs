@@ -49,7 +49,8 @@ impl State {
         is_asked && was_asked_to_stop && !is_violent
     }
 
-    /// Who ended the process. waitid(2) tells the signal, not its sender: what we did not send came from elsewhere.
+    /// The sender of the signal that ended the process. waitid(2) tells only the signal; if we did not send it, somebody
+    /// else did.
     fn killed_by(&self, ended: &ProcessEnded, phase: Phase) -> Option<String> {
         if ended.for_memory {
             return Some("the kernel, for lack of memory".to_owned());
@@ -76,7 +77,7 @@ impl State {
         Some(rule.map_or_else(elsewhere, ours))
     }
 
-    /// What becomes of the job after a failure, and whether that is final.
+    /// The consequence of a failure for the job, and whether it is final.
     pub fn decision(&self) -> (String, bool) {
         let stop = || self.stop_reason.map_or("it will not run again", StopReason::text);
         match self.life.phase {

@@ -16,7 +16,7 @@ mod phases;
 #[cfg(test)]
 mod tests;
 
-/// What of a job's configuration decides its life.
+/// The part of a job's configuration that its life cycle depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// How often its trigger may start it.
@@ -80,7 +80,7 @@ impl From<&JobSpec> for Policy {
     }
 }
 
-/// What exists of the job's current execution.
+/// The processes of the current execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Process {
     /// Nothing.
@@ -91,7 +91,7 @@ pub enum Process {
     Leftover,
 }
 
-/// What follows once a stopping job is gone.
+/// The next step after a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Afterwards {
     /// It is over for good.
@@ -109,9 +109,9 @@ pub enum Afterwards {
 /// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct State {
-    /// What it is doing.
+    /// Its phase.
     pub phase: Phase,
-    /// What exists of its execution.
+    /// Its process.
     pub process: Process,
     /// Restarts since the last trigger, or within `restarts.per`; for an interval, runs after the first.
     pub restarts: u32,
@@ -119,7 +119,7 @@ pub struct State {
     pub early_ends: u32,
     /// A trigger came while it could not run: it runs once more when it can.
     pub pending: bool,
-    /// What follows a stop.
+    /// The next step after a stop.
     pub afterwards: Afterwards,
     /// Deregistration is over, or was not needed.
     pub withdrawn: bool,
@@ -223,7 +223,7 @@ pub enum Timer {
     KillTimeout,
 }
 
-/// What is to be done, in order.
+/// An action for the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Execute the program.

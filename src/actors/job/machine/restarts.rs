@@ -59,7 +59,7 @@ pub(super) fn judge(spec: &JobSpec, status: ExitStatus, has_failed: bool) -> Jud
 }
 
 impl State {
-    /// What decides the next step of its life.
+    /// The settings that decide what follows the end of a process.
     pub(super) fn policy(&self) -> Policy {
         let mut policy = Policy::from(&*self.spec);
         if self.is_last_run {

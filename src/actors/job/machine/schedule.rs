@@ -13,7 +13,7 @@ use crate::config::spec::Trigger;
 use crate::messages::job::Phase;
 use crate::messages::moment::{ClockReading, Moment, WallTime};
 
-/// What the timer of `when` is for.
+/// The purpose of the timer of `when`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Schedule {
     /// The next tick, a multiple of the interval after this moment.

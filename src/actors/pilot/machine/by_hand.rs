@@ -1,4 +1,4 @@
-//! What people order by hand: to start, stop, restart or signal a job, and maintenance.
+//! Orders of users: to start, stop, restart or signal a job, and maintenance.
 
 use super::member::Member;
 use super::{Action, Reply, Stage, State, global};
@@ -40,7 +40,7 @@ impl State {
     fn allows(&self, order: JobOrder) -> Result<(), Refusal> {
         match &self.stage {
             Stage::Running => Ok(()),
-            // Who waits for a stubborn process may want to end it.
+            // A user who waits for a stubborn process may want to end it.
             Stage::Reloading(_) | Stage::ShuttingDown(_) if matches!(order, JobOrder::Signal(_)) => Ok(()),
             Stage::Reloading(_) => Err(Refusal::NotNow("a reload is under way".into())),
             Stage::ShuttingDown(_) | Stage::EndingOrphans { .. } | Stage::Gone => {

@@ -1,4 +1,4 @@
-//! What has happened before a job came that a reload brought: the events that still hold. A new job that waits for
+//! Events that happened before a reload added a job, and still hold. A new job that waits for
 //! the health of a job which is healthy already, or for the end of one that is over, need not wait.
 
 use std::collections::{BTreeMap, BTreeSet};

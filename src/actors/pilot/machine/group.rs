@@ -33,14 +33,14 @@ pub struct Group {
     has_given_up: bool,
     /// The event that led to the last restart.
     cause: Option<u64>,
-    /// What was published last.
+    /// The state of the group that was published last.
     facts: Facts,
 }
 
 /// What a group knows of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
-    /// What it is doing, or is about to do by our last order.
+    /// Its phase, or the one that our last order leads to.
     pub phase: Phase,
     /// Its current execution is ready.
     pub ready: bool,
@@ -60,7 +60,7 @@ pub struct Place {
     pub told: Option<Order>,
 }
 
-/// What a member is told before it, and others, may start.
+/// An order to a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
     /// To stop, and to run again when it is its turn.
@@ -86,7 +86,7 @@ pub struct End {
     pub status: Option<u8>,
 }
 
-/// What is to be done.
+/// An action for the Pilot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Command a member.
@@ -128,7 +128,8 @@ impl Place {
         matches!(self.phase, Phase::Halted | Phase::Complete)
     }
 
-    /// Those after it need not wait for it. Who waits for an event may wait forever; who stops may be on its way to a restart.
+    /// Whether the members after it may start. They do not wait for one that waits for an event, which may never come,
+    /// but for one that stops, which may be about to restart.
     fn lets_pass(&self) -> bool {
         (self.ready && !self.phase.is_stopping())
             || self.is_over()
@@ -148,7 +149,7 @@ impl Group {
         Self { spec, places, ends: VecDeque::new(), restarts: 0, has_given_up: false, cause: None, facts }
     }
 
-    /// What was configured.
+    /// The configuration.
     pub const fn spec(&self) -> &Arc<GroupSpec> {
         &self.spec
     }

@@ -20,7 +20,7 @@ use crate::messages::status::GroupStatus;
 const PREFIX: &str = "group.";
 
 impl Place {
-    /// What a new group knows of a job.
+    /// The place of a job in a new group.
     fn of(member: &Member) -> Self {
         let startup = |key: &EventKey| key.code == EventCode::Startup;
         Self {

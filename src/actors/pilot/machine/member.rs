@@ -13,11 +13,11 @@ use crate::messages::moment::Moment;
 /// One job of the program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// What was configured.
+    /// The configuration.
     pub spec: Arc<JobSpec>,
     /// Tells it from others that had this name before.
     pub generation: u64,
-    /// What it is doing.
+    /// Its phase.
     pub phase: Phase,
     /// Whether it stops only to run again, or until it is started by hand.
     pub returns: bool,
@@ -25,7 +25,7 @@ pub struct Member {
     pub health: Health,
     /// Whether its current execution is ready.
     pub ready: bool,
-    /// What it still waits for while it waits.
+    /// The events that it still waits for.
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.
     pub last_status: Option<u8>,

@@ -38,7 +38,7 @@ impl Members {
         self.index.get(name).and_then(|index| self.list.get(*index))
     }
 
-    /// What was configured.
+    /// The configurations of all jobs.
     pub fn specs(&self) -> Vec<Arc<JobSpec>> {
         self.list.iter().map(|job| Arc::clone(&job.spec)).collect()
     }

@@ -44,7 +44,7 @@ impl<'a> Names<'a> {
             |name: &Arc<str>| ends.iter().any(|code| job.awaits(*code).any(|other| other == name));
         let before = job.spec.group.iter().flat_map(|place| &place.after);
         let used = job.awaits_service().chain(before).chain(members);
-        // What a job waits for the end of cannot outlive it.
+        // A job that waits for the end of another does not need it while it runs.
         used.filter(|name| !awaits_end(name)).collect()
     }
 }

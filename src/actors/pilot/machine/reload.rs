@@ -97,7 +97,7 @@ impl State {
         actions
     }
 
-    /// What the new configuration needs is there, or not.
+    /// The listeners, log and Consul client of the new configuration are ready for use, or could not be made.
     pub(super) fn prepared(&mut self, now: Moment, outcome: Result<(), String>) -> Vec<Action> {
         let spec = self.reloads.spec.take();
         if let Err(report) = outcome {

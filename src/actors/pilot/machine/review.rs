@@ -23,7 +23,7 @@ pub enum Reason {
     Completed,
 }
 
-/// What is to be done while the program runs normally.
+/// The consequences of a change while the program runs normally.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Review {
     /// Jobs whose events can no longer come.
@@ -32,7 +32,7 @@ pub struct Review {
     pub end: Option<Reason>,
 }
 
-/// What to do now that some job changed, outside of a shutdown.
+/// The consequences of a change of some job, outside of a shutdown.
 pub fn review(jobs: &[Member]) -> Review {
     if let Some(job) = jobs.iter().find(|job| job.spec.essential && job.is_complete()) {
         return Review { lost: vec![], end: Some(Reason::Essential(job.name().clone(), job.last_status)) };
@@ -62,7 +62,7 @@ pub fn exit_status(jobs: &[Member], reason: &Reason) -> u8 {
     match reason {
         Reason::Signal => 0,
         Reason::Essential(_, Some(status)) => *status,
-        // What it needed did not come: that is no success.
+        // The events that it waited for did not come: that is no success.
         Reason::Essential(_, None) => first_failure(jobs).unwrap_or(1),
         Reason::Unhealthy(_) => 1,
         Reason::Group(_, _, status) => status.unwrap_or(1),

@@ -20,7 +20,7 @@ use crate::messages::signal::Signal;
 const LAST_CALL: f64 = 0.8;
 /// How long after the budget we leave with processes that even SIGKILL does not end.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Whoever stops us may signal us twice in one go, itself and through our group; later, it means it.
+/// A signal that is repeated sooner than this does not count: a shell may signal both us and our process group at once.
 const REPEAT_AFTER: Duration = Duration::from_millis(250);
 /// How long processes that jobs left behind have to end.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub struct Shutdown {
     is_announced: bool,
     /// Whether everything is killed that is left.
     kills: bool,
-    /// Who took longest to stop, and how long.
+    /// The job that took longest to stop, and its time.
     slowest: Option<(Arc<str>, Duration)>,
 }
 
@@ -57,7 +57,7 @@ impl Shutdown {
     }
 }
 
-/// Who hears what during a shutdown.
+/// The orders to jobs during a shutdown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Orders {
     /// To be told to stop.

@@ -6,7 +6,7 @@ use super::member::Member;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::{Missing, Phase};
 
-/// What may still come from outside the jobs.
+/// The events that may still come from outside the jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outside {
     /// `shutdown` is still to be published.
@@ -199,7 +199,7 @@ pub fn lost(jobs: &[Member], outside: Outside) -> Vec<usize> {
     if first.is_empty() { in_circles(jobs, &lost) } else { first }
 }
 
-/// Those of the lost jobs that wait only for jobs which, through any chain, wait for them.
+/// The lost jobs that wait only for jobs which wait for them in turn, directly or through others.
 fn in_circles(jobs: &[Member], lost: &[usize]) -> Vec<usize> {
     let by_name: BTreeMap<&str, usize> =
         lost.iter().filter_map(|index| Some((&**jobs.get(*index)?.name(), *index))).collect();

@@ -1,4 +1,4 @@
-//! What keeps pages up to date: server-sent events with all that the page shows, and then with what changes.
+//! Keeps pages up to date: server-sent events with everything that the page shows, and then with every change.
 //!
 //! The texts are made once for all clients, and only while there are clients. A client has only two numbers here, of the last
 //! change and of the last event that it was sent, and is sent more when it has read that: one that reads nothing costs the same.
@@ -37,7 +37,7 @@ const CHUNK: usize = 32 << 10;
 /// How often a client hears something, so that one that is gone is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// What pages show; clones share it.
+/// The content of pages; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Feed(Rc<Inner>);
 
@@ -182,7 +182,7 @@ impl Feed {
     }
 }
 
-/// What one client is sent.
+/// The stream of one client.
 #[derive(Debug)]
 pub struct FeedStream {
     feed: Feed,

@@ -1,4 +1,4 @@
-//! What waits for what, as the page draws it. Pure: from the configuration to JSON.
+//! The graph of dependencies, as the page draws it. Pure: from the configuration to JSON.
 
 use serde_json::{Value, json};
 

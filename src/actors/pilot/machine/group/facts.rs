@@ -1,4 +1,4 @@
-//! What is true of a whole group, and the events that tell when it becomes true.
+//! The state of a whole group, and the events that are published when it changes.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::messages::event::EventCode;
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
 
-/// What is true of a group.
+/// The state of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Facts {
     /// All members are ready; one that is complete and succeeded needs not be.
@@ -19,7 +19,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What is true of a group of such members.
+    /// The state of a group whose members are these.
     pub fn of(places: &[Place]) -> Self {
         let is_done = |place: &Place| place.phase == Phase::Complete && place.succeeded;
         let ready = places.iter().all(|place| place.ready || is_done(place));
