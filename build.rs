@@ -1,13 +1,17 @@
 //! Tells the program which git commit it is built from, and the linker how to keep it small. Reads git's files rather than
 //! calling git: the program may be absent, and it refuses to answer in a directory that another user owns, as in many builds.
+//! CONTAINERPILOT_GIT_HASH in the environment takes precedence, for builds without git's files and for tests that need not
+//! be compiled again after each commit.
 #![allow(clippy::print_stdout, reason = "a build script talks to cargo through stdout")]
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let hash = git_directory(Path::new(".git")).and_then(|git| head_commit(&git));
+    println!("cargo::rerun-if-env-changed=CONTAINERPILOT_GIT_HASH");
+    let hash = env::var("CONTAINERPILOT_GIT_HASH").ok();
+    let hash = hash.or_else(|| git_directory(Path::new(".git")).and_then(|git| head_commit(&git)));
     let short = hash.as_deref().and_then(|hash| hash.get(..7)).unwrap_or("unknown");
     println!("cargo::rustc-env=CONTAINERPILOT_GIT_HASH={short}");
     if is("TARGET_ENV", "musl") && is("TARGET_ARCH", "x86_64") {
@@ -19,7 +23,7 @@ fn main() {
 
 /// Whether a property of the target has this value.
 fn is(property: &str, value: &str) -> bool {
-    std::env::var(format!("CARGO_CFG_{property}")).is_ok_and(|found| found == value)
+    env::var(format!("CARGO_CFG_{property}")).is_ok_and(|found| found == value)
 }
 
 /// `.git` itself, or in a linked worktree the directory that it names.

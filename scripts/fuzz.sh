@@ -15,7 +15,9 @@ logs=fuzz/target/logs
 # Targets with connections look for leaks themselves: actix-web never frees some bytes of each application that is made, and
 # that is no finding.
 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-export ASAN_OPTIONS
+# Compiled once for all commits.
+CONTAINERPILOT_GIT_HASH=fuzzing
+export ASAN_OPTIONS CONTAINERPILOT_GIT_HASH
 
 say() { echo "fuzz: $*" >&2; }
 
