@@ -54,6 +54,8 @@ fn body<'a>(headers: &[httparse::Header<'_>], bytes: &'a [u8]) -> (Vec<u8>, &'a 
             let (body, rest) = bytes.split_at_checked(length).expect("a whole body");
             (body.to_vec(), rest)
         }
+        // It ends with the connection: for HTTP/1.0, and for clients that offer another protocol.
+        (None, None) => (bytes.to_vec(), &[]),
         (encoding, length) => panic!("a body of length {length:?} in {encoding:?}"),
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::support::http::{connect, request};
+use crate::support::http::{answer, connect, request};
 use crate::support::ports::free_port;
 use crate::support::{Exit, Pilot, Setup, program};
 
@@ -338,6 +338,32 @@ fn events_are_replayed_and_followed_to_the_very_end() {
     assert!(follower.wait().unwrap().success());
     for event in ["global shutdown", "app stopping", "app stopped", "two stopped"] {
         assert!(rest.iter().any(|line| line.contains(event)), "{event} in {rest:?}");
+    }
+}
+
+#[test]
+fn streams_are_in_chunks_only_for_clients_that_know_chunks() {
+    let pilot = Pilot::start(TWO);
+    pilot.wait_for_event("two ready");
+    let offers = "Connection: upgrade\r\nUpgrade: websocket\r\n";
+    let requests = [("1.0", "", false), ("1.0", offers, false), ("1.1", offers, false)];
+    for (path, first) in [("/v3/events?since=0&wait=0", "id: 1\n"), ("/v3/crashes", r#"{"crashes":["#)] {
+        for (version, headers, is_chunked) in
+            requests.into_iter().chain([("1.1", "Connection: close\r\n", true)])
+        {
+            let mut stream = pilot.connect();
+            let request = format!("GET {path} HTTP/{version}\r\nHost: x\r\n{headers}\r\n");
+            stream.write_all(request.as_bytes()).unwrap();
+            let answer = answer(stream);
+            assert_eq!(answer.status, 200, "{request}");
+            assert_eq!(
+                answer.head.contains("transfer-encoding: chunked"),
+                is_chunked,
+                "{request}{}",
+                answer.head
+            );
+            assert_eq!(answer.body.starts_with(first), !is_chunked, "{request}{}", answer.body);
+        }
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use actix_web::http::{Method, StatusCode, header};
+use actix_web::http::{Method, StatusCode};
 use actix_web::web::{Data, Path, Payload, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 
-use super::reply::{Failure, Reply, done, json, json_text, kind, make, object, resource};
+use super::reply::{Failure, Reply, done, json, json_text, kind, make, object, resource, streamed};
 use super::{AppState, crashes, insight, logs, report, status};
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
 use crate::messages::signal::Signal;
@@ -81,10 +81,8 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
     // A browser that connects again sends the id of the last event that it has received.
     let resumed = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let since = since.or(resumed).or(if follow { None } else { Some(0) });
-    Ok(HttpResponse::Ok()
-        .content_type("text/event-stream")
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .streaming(state.events.stream(since, follow).over(request.conn_data()).chunks()))
+    let chunks = state.events.stream(since, follow).over(request.conn_data()).chunks();
+    Ok(streamed(&request, HttpResponse::Ok().content_type("text/event-stream"), chunks))
 }
 
 async fn change_environment(state: Data<AppState>, request: HttpRequest, payload: Payload) -> Reply {

@@ -4,7 +4,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix_web::http::header;
 use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
@@ -12,7 +11,7 @@ use serde::Serialize;
 use super::AppState;
 use super::connection::StreamGuard;
 use super::event_log::ShownEvent;
-use super::reply::{Reply, in_turns};
+use super::reply::{Reply, in_turns, streamed};
 use super::status::{time, verdict_name};
 use crate::messages::control::Refusal;
 use crate::messages::crashes::{Dossier, Usage};
@@ -43,10 +42,7 @@ fn respond(dossiers: Vec<(Arc<str>, Rc<Dossier>)>, request: &HttpRequest) -> Htt
         let _ = &guard;
         Bytes::from(text)
     }));
-    HttpResponse::Ok()
-        .content_type("application/json")
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .streaming(chunks)
+    streamed(request, HttpResponse::Ok().content_type("application/json"), chunks)
 }
 
 /// A dossier as clients read it.

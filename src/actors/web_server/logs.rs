@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::time::SystemTime;
 
-use actix_web::http::{StatusCode, header};
+use actix_web::http::StatusCode;
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse};
 use futures_util::stream::{self, Stream};
@@ -13,7 +13,7 @@ use tokio::task::yield_now;
 
 use super::AppState;
 use super::connection::{ConnectionTracker, StreamGuard};
-use super::reply::{Failure, Reply};
+use super::reply::{Failure, Reply, streamed};
 use crate::config::duration::GoDuration;
 use crate::logging::{Cursor, KeptOutput, Wanted};
 use crate::messages::control::Refusal;
@@ -24,17 +24,23 @@ const DEFAULT_LINES: usize = 100;
 const CHUNK: usize = 64 << 10;
 
 /// Answers with the last output of one job, for the page.
-pub fn of_one(state: &AppState, job: String) -> Reply {
-    respond(state, Wanted { jobs: vec![job], lines: DEFAULT_LINES, since: None, follow: false }, None)
+pub fn of_one(state: &AppState, request: &HttpRequest, job: String) -> Reply {
+    let wanted = Wanted { jobs: vec![job], lines: DEFAULT_LINES, since: None, follow: false };
+    respond(state, request, wanted, None)
 }
 
 /// Answers with the last output of jobs.
 pub async fn logs(state: Data<AppState>, request: HttpRequest) -> Reply {
     let wanted = wanted(request.query_string(), SystemTime::now()).map_err(Failure::bad_value)?;
-    respond(&state, wanted, request.conn_data::<ConnectionTracker>())
+    respond(&state, &request, wanted, request.conn_data::<ConnectionTracker>())
 }
 
-fn respond(state: &AppState, wanted: Wanted, tracker: Option<&ConnectionTracker>) -> Reply {
+fn respond(
+    state: &AppState,
+    request: &HttpRequest,
+    wanted: Wanted,
+    tracker: Option<&ConnectionTracker>,
+) -> Reply {
     for job in &wanted.jobs {
         if !state.board.read().jobs.contains_key(job.as_str()) {
             return Err(Refusal::NoSuchJob(job.clone()).into());
@@ -47,10 +53,7 @@ fn respond(state: &AppState, wanted: Wanted, tracker: Option<&ConnectionTracker>
     let guard = StreamGuard::new(tracker);
     let (kept, follow) = (state.kept.clone(), wanted.follow);
     let stream = LogStream { cursor: kept.find(wanted), kept, follow, _guard: guard };
-    Ok(HttpResponse::Ok()
-        .content_type("text/plain; charset=utf-8")
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .streaming(stream.chunks()))
+    Ok(streamed(request, HttpResponse::Ok().content_type("text/plain; charset=utf-8"), stream.chunks()))
 }
 
 /// Reads `job=NAME&n=NUMBER&since=DURATION&follow=1`; an error says what was expected.

@@ -10,7 +10,7 @@ use actix_web::http::{Method, StatusCode, header};
 use actix_web::web::{self, Data, Path, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 
-use super::reply::{Failure, Reply, not_found, wrong_method};
+use super::reply::{Failure, Reply, not_found, streamed, wrong_method};
 use super::{AppState, crashes, insight, logs};
 use crate::config::spec::PageSpec;
 
@@ -69,11 +69,9 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
         let message = format!("{} clients look at the page already", feed::MOST_CLIENTS);
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, message));
     };
-    Ok(HttpResponse::Ok()
-        .content_type("text/event-stream")
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .streaming(stream.over(request.conn_data()).chunks()))
+    let mut response = HttpResponse::Ok();
+    response.content_type("text/event-stream").insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
+    Ok(streamed(&request, &mut response, stream.over(request.conn_data()).chunks()))
 }
 
 async fn why(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
@@ -88,7 +86,7 @@ async fn why(state: Data<AppState>, request: HttpRequest, name: Path<String>) ->
 async fn logs(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
     match refused(&state, &request, PageSpec::Full).await {
         Some(refusal) => refusal,
-        None => logs::of_one(&state, name.into_inner()),
+        None => logs::of_one(&state, &request, name.into_inner()),
     }
 }
 

@@ -11,9 +11,11 @@ use std::time::Duration;
 use actix::MailboxError;
 use actix_web::body::{MessageBody, SizedStream};
 use actix_web::guard::fn_guard;
-use actix_web::http::{Method, StatusCode, header};
+use actix_web::http::{ConnectionType, Method, StatusCode, Version, header};
 use actix_web::web::{self, Bytes, Payload};
-use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, ResponseError};
+use actix_web::{
+    FromRequest, Handler, HttpRequest, HttpResponse, HttpResponseBuilder, Resource, Responder, ResponseError,
+};
 use futures_util::stream::{self, Stream, StreamExt};
 use memmap2::MmapMut;
 use serde_json::{Map, Value, json};
@@ -115,6 +117,24 @@ pub fn long(text: impl Into<Bytes>) -> impl MessageBody {
     let length = rest.len() as u64;
     let pieces = iter::from_fn(move || (!rest.is_empty()).then(|| rest.split_to(PIECE.min(rest.len()))));
     SizedStream::new(length, Box::pin(in_turns(pieces)))
+}
+
+/// A response whose length is not known; it is not to be cached.
+///
+/// A client of HTTP/1.0 does not know chunks: the end of its body is the end of the connection. So it is for a client that
+/// offers to change the protocol, which we never do: for a WebSocket, actix-web would announce chunks and send none.
+pub fn streamed(
+    request: &HttpRequest,
+    response: &mut HttpResponseBuilder,
+    chunks: impl Stream<Item = Result<Bytes, Infallible>> + 'static,
+) -> HttpResponse {
+    let mut response = response.insert_header((header::CACHE_CONTROL, "no-store")).streaming(chunks);
+    if request.version() < Version::HTTP_11 || request.headers().contains_key(header::UPGRADE) {
+        let head = response.head_mut();
+        head.no_chunking(true);
+        head.set_connection_type(ConnectionType::Close);
+    }
+    response
 }
 
 /// A long text in memory of its own, which the kernel gets back when the client has read it. The allocator has one heap for
