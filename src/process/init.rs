@@ -59,7 +59,7 @@ pub(super) fn acquire_terminal() -> io::Result<()> {
     Ok(())
 }
 
-/// What a signal does without a handler.
+/// The action of a signal that has no handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalAction {
     Default,
