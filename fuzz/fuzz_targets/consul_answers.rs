@@ -11,10 +11,9 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Result, Unstructured};
 use containerpilot::actors::machine::{Clock, Driver};
 use containerpilot::actors::watch::machine::{Action, Input as WatchInput, State};
-use containerpilot::config::spec::{ConsulAddress, ConsulSpec, Secret, TlsSpec, Trigger, WatchSpec, WatchTarget};
+use containerpilot::config::spec::{ConsulAddress, ConsulSpec, Secret, TlsSpec, WatchSpec, WatchTarget};
 use containerpilot::consul::{CallError, Client, Scope};
 use containerpilot::messages::discovery::{QueryFailure, QueryReply, Registration, ServiceStatus};
-use containerpilot::messages::event::{EventCode, EventKey, Source};
 use containerpilot_fuzz::answer::Answer;
 use containerpilot_fuzz::delivery::Cuts;
 use containerpilot_fuzz::memory;
@@ -229,18 +228,26 @@ async fn watch(client: &Client, target: u8, queries: usize) {
         1 => WatchTarget::Key("k".to_owned()),
         _ => WatchTarget::Prefix("k/".to_owned()),
     };
-    let startup = Trigger::Once(EventKey { code: EventCode::Startup, source: Source::Global });
-    let spec =
-        WatchSpec { name: "a".into(), target, interval: INTERVAL, datacentre: None, begins: startup };
+    let spec = WatchSpec {
+        name: "a".into(),
+        target,
+        interval: INTERVAL,
+        datacentre: None,
+        after_coprocesses: false,
+    };
     let mut machine = Driver::new(State::new(spec, 0), &Clock::start(None));
     let (mut input, mut asked) = (WatchInput::Begun, 0);
     while asked < queries {
         let next = machine.step(input);
         input = match next.last() {
             Some(Action::Ask(query)) => {
-                assert!(query.newer_than.is_none_or(|(index, wait)| index > 0 && !wait.is_zero()), "{query:?}");
+                assert!(
+                    query.newer_than.is_none_or(|(index, wait)| index > 0 && !wait.is_zero()),
+                    "{query:?}"
+                );
                 asked += 1;
-                let (began, patience) = (Instant::now(), query.newer_than.map_or(Duration::ZERO, |(_, wait)| 2 * wait));
+                let (began, patience) =
+                    (Instant::now(), query.newer_than.map_or(Duration::ZERO, |(_, wait)| 2 * wait));
                 let reply = client.query(query, LIMIT).await;
                 assert!(began.elapsed() <= LIMIT + patience, "{:?} for {query:?}", began.elapsed());
                 let result = reply.clone().map_err(|_| QueryFailure::Failed);

@@ -144,7 +144,7 @@ impl Pilot {
             Action::TellJobEvent(name, key) => self.tell_job_event(&name, key),
             Action::StartWatch(spec, generation) => self.start_watch(spec, generation),
             Action::EndWatch(name) => self.end_watch(&name),
-            Action::TellWatchEvent(name, key) => self.tell_watch_event(&name, key),
+            Action::BeginWatch(name) => self.begin_watch(&name),
             Action::Reconnect(consul) => self.resources.consul.do_send(Reconnect(consul)),
             Action::AdvertiseTelemetry(telemetry) => {
                 self.resources.consul.do_send(SetOwnService(telemetry.as_ref().map(own_service)));

@@ -5,7 +5,7 @@ use actix::prelude::*;
 use slog::{Logger, debug, o};
 
 use super::machine::{Clock, Driver};
-use crate::messages::bus::{Bus, Notice};
+use crate::messages::bus::Bus;
 use crate::messages::discovery::{Query, RemoveWatch, WatchChanged};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::status::{Board, WatchStatus};
@@ -13,6 +13,11 @@ use crate::messages::status::{Board, WatchStatus};
 pub mod machine;
 
 use machine::{Action, Input, State};
+
+/// Command: ask Consul from now on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Begin;
 
 /// Command: the watch was removed from the configuration.
 #[derive(Message)]
@@ -37,7 +42,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch that begins at the first event that it is told of.
+    /// A watch that asks nothing before [`Begin`].
     pub fn new(state: State, bus: Bus, board: Board, agent: Agent, (clock, log): (&Clock, &Logger)) -> Self {
         let log = log.new(o!("job" => machine::caller(state.name()).to_string()));
         let watch = Self { driver: Driver::new(state, clock), bus, board, agent, log };
@@ -96,11 +101,10 @@ impl Actor for Watch {
     type Context = Context<Self>;
 }
 
-impl Handler<Notice> for Watch {
+impl Handler<Begin> for Watch {
     type Result = ();
 
-    /// A watch subscribes only to the events at which it begins.
-    fn handle(&mut self, _: Notice, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: Begin, ctx: &mut Context<Self>) {
         self.advance(Input::Begun, ctx);
     }
 }

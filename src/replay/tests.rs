@@ -2,9 +2,8 @@ use std::io;
 
 use super::*;
 use crate::actors::machine::{Clock, Driver};
-use crate::config::spec::{Trigger, WatchSpec, WatchTarget};
+use crate::config::spec::{WatchSpec, WatchTarget};
 use crate::messages::discovery::{Found, QueryReply};
-use crate::messages::event::{EventCode, EventKey, Source};
 use crate::recording::Recording;
 use watch::machine::{Input, State};
 
@@ -14,7 +13,7 @@ fn watch() -> State {
         target: WatchTarget::Key("k".into()),
         interval: Duration::from_secs(1),
         datacentre: None,
-        begins: Trigger::Once(EventKey { code: EventCode::Startup, source: Source::Global }),
+        after_coprocesses: false,
     };
     State::new(spec, 0)
 }

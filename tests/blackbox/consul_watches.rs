@@ -274,7 +274,7 @@ fn more_keys_than_connections_are_watched_in_turn() {
 }
 
 #[test]
-fn watches_begin_when_coprocesses_may_start() {
+fn watches_begin_when_coprocesses_have_started() {
     let consul = Consul::start();
     let proxy = Proxy::new(consul.port());
     let config = format!(
@@ -286,13 +286,31 @@ fn watches_begin_when_coprocesses_may_start() {
     );
     let pilot = Pilot::start(&config);
     pilot.wait_for_event("ticks stopped");
-    assert_eq!(proxy.connections(), 0, "nothing is asked before coprocesses may start");
+    assert_eq!(proxy.connections(), 0, "nothing is asked before coprocesses have started");
     std::fs::write(pilot.path("go"), "").unwrap();
     pilot.wait_for_event("watch.db unhealthy");
     pilot.assert_order(&["preStart exitSuccess", "watch.db unhealthy"]);
+    let records = pilot.log().records();
+    let started = records.iter().position(|record| record.job == "agent" && record.message == "started");
+    let asked = records.iter().position(|record| record.event() == Some("watch.db unhealthy"));
+    assert!(started.unwrap() < asked.unwrap());
     pilot.edit(r#"{ name: "db", interval: "1s" }"#, r#"{ name: "other", interval: "1s" }"#);
     pilot.tell(&["-reload"]);
     pilot.wait_for_event("watch.other unhealthy"); // what it waits for has happened
+}
+
+#[test]
+fn watches_begin_when_coprocesses_could_not_be_started() {
+    let consul = Consul::start();
+    let config = format!(
+        r#"{{ consul: "{}", watches: [{{ name: "db", interval: "1s" }}],
+            coprocesses: [{{ name: "agent", command: "{{dir}}/missing" }}],
+            jobs: [{{ name: "app", exec: "sleep 1000" }}] }}"#,
+        consul.address()
+    );
+    let pilot = Pilot::start(&config);
+    pilot.wait_for_event("watch.db unhealthy");
+    pilot.assert_order(&["agent exitFailed", "watch.db unhealthy"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use nix::sys::signal::Signal;
@@ -70,6 +71,15 @@ fn a_run_with_starts_restarts_health_signals_a_reload_and_a_stop_replays_to_the_
     let steps: u32 = said.split(' ').next().unwrap().parse().unwrap();
     assert!(steps > 200, "{said}");
     assert_eq!(fs::metadata(pilot.path("record")).unwrap().permissions().mode() & 0o7777, 0o600);
+}
+
+/// The fuzz target `records` changes this record. When the machines have changed, it is recorded anew: run
+/// `containerpilot -config fuzz/records/config.json5 -record FILE`, and stop it when `after` is ready.
+#[test]
+fn the_record_that_fuzzing_begins_with_is_of_this_program() {
+    let output = replay(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/records/base.jsonl"));
+    let (said, problem) = texts(&output);
+    assert!(output.status.success() && said.contains(": the same actions\n"), "{said}{problem}");
 }
 
 #[test]

@@ -82,6 +82,8 @@ enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Watched {
     generation: u64,
+    /// Whether it was told to begin.
+    has_begun: bool,
     /// Whether there are instances, once Consul has answered.
     found: Option<bool>,
 }
@@ -153,12 +155,12 @@ pub enum Action {
     Tell(Arc<str>, JobCommand),
     /// Tell one job of an event that happened before it was there.
     TellJobEvent(Arc<str>, EventKey),
-    /// Create a watch, of that generation, and subscribe it to the events that it begins at.
+    /// Create a watch, of that generation.
     StartWatch(WatchSpec, u64),
     /// End a watch.
     EndWatch(Arc<str>),
-    /// Tell one watch of an event that happened before it was there.
-    TellWatchEvent(Arc<str>, EventKey),
+    /// Let a watch ask Consul from now on.
+    BeginWatch(Arc<str>),
     /// Reach Consul like this from now on.
     Reconnect(Option<ConsulSpec>),
     /// Advertise our own telemetry like this from now on.
@@ -255,6 +257,7 @@ impl State {
         self.change_groups(&BTreeSet::new());
         actions.extend(watches_of(&spec).iter().map(|watch| self.start_watch(watch)));
         actions.extend([Action::Publish(global(EventCode::Startup)), self.barrier()]);
+        actions.extend(self.begin_watches());
         actions
     }
 
@@ -274,8 +277,22 @@ impl State {
     }
 
     fn start_watch(&mut self, watch: &WatchSpec) -> Action {
-        self.watches.insert(watch.name.clone(), Watched { generation: self.generation, found: None });
+        let watched = Watched { generation: self.generation, has_begun: false, found: None };
+        self.watches.insert(watch.name.clone(), watched);
         Action::StartWatch(watch.clone(), self.generation)
+    }
+
+    /// Lets those watches begin that have not and may: most wait until every coprocess has been started.
+    fn begin_watches(&mut self) -> Vec<Action> {
+        let are_started = self.members.list().iter().all(|job| job.is_ordinary() || job.was_started());
+        let mut actions = vec![];
+        for watch in watches_of(&self.spec).iter().filter(|watch| are_started || !watch.after_coprocesses) {
+            if let Some(watched) = self.watches.get_mut(&watch.name).filter(|watched| !watched.has_begun) {
+                watched.has_begun = true;
+                actions.push(Action::BeginWatch(watch.name.clone()));
+            }
+        }
+        actions
     }
 
     fn reported(&mut self, now: Moment, report: Report) -> Vec<Action> {
@@ -295,7 +312,7 @@ impl State {
         let (phase, is_answer, name) = (change.phase, change.answers.is_some(), change.name.clone());
         let copy = (!self.groups.is_empty()).then(|| change.clone());
         let Some((completed, job)) = self.members.note(change) else { return vec![] };
-        let is_reason_to_end = job.is_too_ill();
+        let (is_reason_to_end, is_ordinary) = (job.is_too_ill(), job.is_ordinary());
         if let Some(told) = job.told.filter(|_| completed) {
             self.note_completed(&name, now.since(told));
         }
@@ -303,6 +320,9 @@ impl State {
         let is_idle = matches!(phase, Phase::Complete | Phase::Halted | Phase::Waiting);
         let was_ordered = self.has_ordered_group();
         let mut actions = copy.map(|change| self.note_in_group(now, &change)).unwrap_or_default();
+        if !is_ordinary && matches!(self.stage, Stage::Running) {
+            actions.extend(self.begin_watches());
+        }
         let is_done = was_ordered && !self.has_ordered_group();
         if is_idle || is_answer || is_done || is_reason_to_end || !matches!(self.stage, Stage::Running) {
             actions.extend(self.decide_soon());

@@ -11,7 +11,7 @@ use crate::actors::health_check::{CheckResources, HealthCheck};
 use crate::actors::job::{Job, JobResources};
 use crate::actors::registry::Registry;
 use crate::actors::watch::machine::State;
-use crate::actors::watch::{Agent, Retire, Watch};
+use crate::actors::watch::{Agent, Begin, Retire, Watch};
 use crate::config::spec::{CheckSpec, JobSpec, WatchSpec};
 use crate::messages::bus::{Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::event::EventKey;
@@ -89,28 +89,23 @@ impl Pilot {
             queries: self.resources.consul.clone().recipient(),
             removals: self.resources.consul.clone().recipient(),
         };
-        let interest = Interest::Keys(spec.begins.keys().to_vec());
         let name = spec.name.clone();
         let clock = &self.resources.clock;
         let watch =
             Watch::new(State::new(spec, generation), bus, board, agent, (clock, self.resources.log.logger()));
-        let watch = watch.start();
-        let recipient = watch.clone().recipient();
-        self.resources.jobs.registry.do_send(Subscribe { interest, recipient });
-        self.watches.insert(name, watch);
+        self.watches.insert(name, watch.start());
     }
 
     pub(super) fn end_watch(&mut self, name: &Arc<str>) {
         if let Some(watch) = self.watches.remove(name) {
-            self.resources.jobs.registry.do_send(Unsubscribe(watch.clone().recipient()));
             watch.do_send(Retire);
         }
         self.resources.board.write().watches.remove(name);
     }
 
-    pub(super) fn tell_watch_event(&self, name: &str, key: EventKey) {
+    pub(super) fn begin_watch(&self, name: &str) {
         if let Some(watch) = self.watches.get(name) {
-            watch.do_send(self.resources.bus.private(key));
+            watch.do_send(Begin);
         }
     }
 }

@@ -219,9 +219,9 @@ fn consul_agent_lines() -> Vec<Value> {
 fn watch_lines() -> Vec<Value> {
     use crate::actors::watch::machine::{Input, State};
     let second = Duration::from_secs(1);
-    let begins = Trigger::Once(EventKey { code: EventCode::Startup, source: Source::Global });
     let target = WatchTarget::Service { service: "db".into(), tag: None };
-    let spec = WatchSpec { name: "db".into(), target, interval: second, datacentre: None, begins };
+    let spec =
+        WatchSpec { name: "db".into(), target, interval: second, datacentre: None, after_coprocesses: false };
     let found = |port| Found::Instance { id: "db-1".into(), address: "10.0.0.1".into(), port };
     let replied = |found, index| Input::Replied(Ok(QueryReply { found, index }));
     let mut inputs = vec![Input::Begun];

@@ -35,7 +35,7 @@ pub struct State {
 /// The step of its work that a watch is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Phase {
-    /// Its first event has not happened yet.
+    /// It was not told to begin yet.
     Waiting,
     /// A query is open.
     Asking {
@@ -51,7 +51,7 @@ enum Phase {
 /// Something that happened to a watch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
-    /// An event at which the watch begins was published.
+    /// The watch was told to begin.
     Begun,
     /// The open query is over.
     Replied(Result<QueryReply, QueryFailure>),
@@ -79,7 +79,7 @@ pub enum Action {
 }
 
 impl State {
-    /// A watch that begins at the first event that it is told of.
+    /// A watch that asks nothing before [`Input::Begun`].
     pub const fn new(spec: WatchSpec, generation: u64) -> Self {
         Self { spec, generation, phase: Phase::Waiting, cursor: Cursor::new(), found: None }
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Trigger;
 use crate::masking;
 
 /// A job's registration in Consul.
@@ -123,14 +122,14 @@ pub struct WatchSpec {
     pub interval: Duration,
     /// Datacentre to ask.
     pub datacentre: Option<String>,
-    /// The event at which it begins: startup, or the end of the job that coprocesses wait for.
-    pub begins: Trigger,
+    /// Whether it begins when every coprocess has been started, instead of at startup.
+    pub after_coprocesses: bool,
 }
 
 impl WatchSpec {
     /// Whether both observe the same thing in the same way, whenever they began.
     pub fn observes_like(&self, other: &Self) -> bool {
-        let Self { name, target, interval, datacentre, begins: _ } = self;
+        let Self { name, target, interval, datacentre, after_coprocesses: _ } = self;
         (name, target, interval, datacentre)
             == (&other.name, &other.target, &other.interval, &other.datacentre)
     }

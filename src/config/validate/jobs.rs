@@ -40,11 +40,11 @@ pub(super) fn label(list: &str, index: usize, name: Option<&str>) -> String {
     name.map_or_else(|| format!("{list}[{index}]"), |name| format!("{list}[{index}] ({name:?})"))
 }
 
-/// The event that jobs without a `when` wait for instead of startup.
+/// The event that jobs without a `when` wait for instead of startup, and the watches that wait for coprocesses.
 pub(super) struct After {
     coprocess: Option<Trigger>,
-    /// Jobs and watches.
-    other: Option<Trigger>,
+    job: Option<Trigger>,
+    has_coprocesses: bool,
     /// Jobs and watches that begin at startup regardless, because `preStart` waits for them.
     before: HashSet<String>,
 }
@@ -54,20 +54,20 @@ impl After {
         let has_pre_start =
             entries(&config.jobs).any(|(_, job)| job.identity().as_deref() == Some(PRE_START));
         let coprocess = if has_pre_start { names.job(PRE_START).map(|name| after(&name)) } else { None };
-        let other = coprocess.clone().filter(|_| entries(&config.coprocesses).next().is_some());
-        let before = if other.is_some() { before_pre_start(config) } else { HashSet::new() };
-        Self { coprocess, other, before }
+        let has_coprocesses = entries(&config.coprocesses).next().is_some();
+        let job = coprocess.clone().filter(|_| has_coprocesses);
+        let before = if job.is_some() { before_pre_start(config) } else { HashSet::new() };
+        Self { coprocess, job, has_coprocesses, before }
     }
 
     fn job(&self, name: Option<&str>) -> Trigger {
         let is_before = name.is_some_and(|name| self.before.contains(name));
-        self.other.clone().filter(|_| !is_before).unwrap_or_else(|| Trigger::Once(startup()))
+        self.job.clone().filter(|_| !is_before).unwrap_or_else(|| Trigger::Once(startup()))
     }
 
-    /// The event at which a watch begins.
-    pub(super) fn watch(&self, name: &str) -> Trigger {
-        let qualified = format!("watch.{name}");
-        self.job(Some(if self.before.contains(&qualified) { &qualified } else { name }))
+    pub(super) fn is_watch_after_coprocesses(&self, name: &str) -> bool {
+        let is_before = self.before.contains(name) || self.before.contains(&format!("watch.{name}"));
+        self.has_coprocesses && !is_before
     }
 }
 

@@ -35,7 +35,7 @@ fn watch(context: &mut Context<'_>, entry: &Field<RawWatch>, raw: &RawWatch) -> 
     let interval = context.at_least_1ms("interval", &raw.interval);
     let name = raw.identity()?;
     Some(WatchSpec {
-        begins: context.after.watch(&name),
+        after_coprocesses: context.after.is_watch_after_coprocesses(&name),
         name: name.into(),
         target: target?,
         interval: interval.unwrap_or(DEFAULT_INTERVAL),

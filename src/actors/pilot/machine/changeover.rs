@@ -32,8 +32,7 @@ impl State {
         self.change_groups(&started);
         actions.extend(new.iter().flat_map(|job| self.welcome(job, &facts)));
         actions.extend(self.go_on_with_groups(now));
-        // After the jobs: watches begin when coprocesses have started.
-        actions.extend(self.change_discovery(&old, &spec, &facts));
+        actions.extend(self.change_discovery(&old, &spec));
         let summary = summary(&plan);
         let line = LogLine::new(Severity::Info, "reloaded")
             .about("started", summary.started.join(" "))
@@ -62,8 +61,8 @@ impl State {
         maintain.into_iter().chain(events.map(|key| Action::TellJobEvent(job.name.clone(), key))).collect()
     }
 
-    /// Changes what changed of Consul, our own service and the watches; `facts` have happened already.
-    fn change_discovery(&mut self, old: &Spec, new: &Spec, facts: &BTreeSet<EventKey>) -> Vec<Action> {
+    /// Changes what changed of Consul, our own service and the watches.
+    fn change_discovery(&mut self, old: &Spec, new: &Spec) -> Vec<Action> {
         let mut actions = Vec::new();
         if old.consul != new.consul {
             actions.push(Action::Reconnect(new.consul.clone()));
@@ -77,12 +76,10 @@ impl State {
             self.watches.remove(&watch.name);
             actions.push(Action::EndWatch(watch.name.clone()));
         }
-        let startup = global(EventCode::Startup);
         for watch in after.iter().filter(|watch| !is_in(watch, before)) {
             actions.push(self.start_watch(watch));
-            let begun = watch.begins.keys().iter().find(|key| **key == startup || facts.contains(key));
-            actions.extend(begun.map(|key| Action::TellWatchEvent(watch.name.clone(), key.clone())));
         }
+        actions.extend(self.begin_watches());
         actions
     }
 }

@@ -99,6 +99,12 @@ impl Member {
         self.spec.kind == JobKind::Job
     }
 
+    /// Whether it was started or could not be, or is not to be.
+    pub fn was_started(&self) -> bool {
+        let is_not_to_be = matches!(self.phase, Phase::Halted | Phase::Complete);
+        self.ready || self.last_status.is_some() || is_not_to_be
+    }
+
     /// Whether it is unhealthy, and the program is to end then.
     pub fn is_too_ill(&self) -> bool {
         self.spec.on_unhealthy == OnUnhealthy::Shutdown

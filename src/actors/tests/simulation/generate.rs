@@ -109,13 +109,13 @@ impl Dice {
     }
 
     fn watches(&mut self) -> Vec<WatchSpec> {
-        let startup = Trigger::Once(global(EventCode::Startup));
+        let after_coprocesses = self.one_in(2);
         let watch = |name: &str, target, interval| WatchSpec {
             name: Arc::from(name),
             target,
             interval,
             datacentre: None,
-            begins: startup.clone(),
+            after_coprocesses,
         };
         let service = WatchTarget::Service { service: SERVICE.to_owned(), tag: None };
         let interval = self.ms(300..2000);

@@ -1,6 +1,4 @@
 use super::*;
-use crate::config::spec::Trigger;
-use crate::messages::event::{EventKey, Source};
 use EventCode::{Changed, Healthy, Unhealthy};
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -11,7 +9,7 @@ fn spec() -> WatchSpec {
         target: WatchTarget::Service { service: "db".to_owned(), tag: None },
         interval: INTERVAL,
         datacentre: None,
-        begins: Trigger::Once(EventKey { code: EventCode::Startup, source: Source::Global }),
+        after_coprocesses: false,
     }
 }
 
@@ -80,7 +78,7 @@ fn query(actions: &[Action]) -> &Query {
 }
 
 #[test]
-fn a_watch_asks_nothing_before_its_first_event_and_then_for_an_immediate_reply() {
+fn a_watch_asks_nothing_before_it_is_told_to_begin_and_then_for_an_immediate_reply() {
     let mut state = State::new(spec(), 3);
     for input in [Input::PauseElapsed, reply(&["a"], Some(7))] {
         assert_eq!(state.step(second(0), input), []);
@@ -90,7 +88,7 @@ fn a_watch_asks_nothing_before_its_first_event_and_then_for_an_immediate_reply()
 }
 
 #[test]
-fn a_second_event_at_which_it_begins_starts_no_second_query() {
+fn a_watch_that_is_told_to_begin_again_starts_no_second_query() {
     for mut state in [asking(), pausing()] {
         assert_eq!(state.step(second(2), Input::Begun), []);
     }

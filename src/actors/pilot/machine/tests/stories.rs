@@ -2,6 +2,7 @@
 
 mod any_order;
 mod groups;
+mod watches;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::super::kernel::{Process, SimulatedKernel};
 use super::given_up::GivenUp;
 use super::{Account, Ledger, Rules, needs};
-use crate::config::spec::{Limit, OnUnhealthy, ReadyBy, StopBudget, Trigger};
+use crate::config::spec::{JobKind, Limit, OnUnhealthy, ReadyBy, StopBudget, Trigger};
 use crate::messages::event::{Event, EventCode, Source};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
@@ -42,10 +42,8 @@ impl Rules {
                 self.ledger.borrow_mut().maintenance_since = None;
                 self.forget_health();
             }
-            (
-                Source::Global | Source::Watch(_) | Source::Check(_) | Source::Group(_) | Source::Signal(_),
-                _,
-            ) => {}
+            (Source::Watch(name), _) => self.check_watch(name),
+            (Source::Global | Source::Check(_) | Source::Group(_) | Source::Signal(_), _) => {}
         }
         let mut ledger = self.ledger.borrow_mut();
         ledger.past.insert(event.key.clone());
@@ -64,6 +62,27 @@ impl Rules {
             self.break_rule("events are delivered in the order of their numbers", event.key.to_string());
         }
         ledger.last_sequence = event.sequence;
+    }
+
+    /// A watch begins when coprocesses have been started.
+    fn check_watch(&self, name: &Arc<str>) {
+        let ledger = self.ledger.borrow();
+        let waits = ledger.program.watches.iter().any(|watch| watch.name == *name && watch.after_coprocesses);
+        let was_heard =
+            ledger.past.iter().any(|key| matches!(&key.source, Source::Watch(known) if known == name));
+        let is_unchanged = !ledger.is_blurred && ledger.reloads == 0 && ledger.reloaded.is_zero();
+        if !waits || was_heard || !is_unchanged {
+            return;
+        }
+        let is_open = |account: &&Account| {
+            let was_started = account.starts > 0 || account.ends > 0 || account.is_over;
+            // By hand, it may have been stopped before that.
+            account.spec.kind == JobKind::Coprocess && !was_started && !account.is_told && account.orders == 0
+        };
+        if let Some(account) = ledger.jobs.values().find(is_open) {
+            let how = format!("{name} asked before {} was started", account.spec.name);
+            self.break_rule("a watch asks when coprocesses have been started", how);
+        }
     }
 
     fn forget_health(&self) {

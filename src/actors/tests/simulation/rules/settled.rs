@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::super::kernel::SimulatedKernel;
-use super::{AT_ONCE, Rules, budget};
-use crate::config::spec::{Limit, ReadyBy, Trigger};
+use super::{AT_ONCE, Account, Rules, budget};
+use crate::config::spec::{JobKind, Limit, ReadyBy, Trigger};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
+use crate::messages::status::JobStatus;
 
 /// What a shutdown takes beyond its budget: the rest of a group has a second after its leader was killed.
 const AFTER_BUDGET: Duration = Duration::from_millis(1600);
@@ -103,7 +104,19 @@ impl Rules {
         }
         let found = |name: &str| board.watches.get(name).map(|watch| watch.instances.len());
         let (service, key) = self.consul.observed();
-        if ledger.program.has_consul && (found("service"), found("key")) != (Some(service), Some(key)) {
+        // A coprocess that is never started, or never ready, keeps those watches waiting that begin after it.
+        let is_open = |account: &Account| {
+            let shown = board.jobs.get(&account.spec.name);
+            let is_over = |job: &JobStatus| matches!(job.phase, Phase::Complete | Phase::Halted);
+            let was_started = account.ends > 0 || shown.is_none_or(|job| job.ready || is_over(job));
+            account.spec.kind == JobKind::Coprocess && !was_started
+        };
+        let waits = ledger.program.watches.iter().any(|watch| watch.after_coprocesses)
+            && ledger.jobs.values().any(is_open);
+        if ledger.program.has_consul
+            && !waits
+            && (found("service"), found("key")) != (Some(service), Some(key))
+        {
             self.break_rule("a watch finds what is there", format!("{:?}", board.watches));
         }
         let _ = kernel;
