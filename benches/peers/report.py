@@ -145,6 +145,21 @@ def draw(figures, out):
     return drawn
 
 
+def repeated(figures):
+    """Which figures are of another run than the rest."""
+    works = []
+    for letter, cases in sorted(figures.get("repeated", {}).items()):
+        runs = {}
+        for case, run in cases.items():
+            measured = figures["samples"].get(letter, {}).get(case, {})
+            peers = "" if set(measured) <= set(run["peers"]) else f" of {', '.join(run['peers'])}"
+            runs.setdefault((run["date"], peers), []).append(case)
+        for (date, peers), found in runs.items():
+            names = "" if len(found) == len(figures["samples"].get(letter, {})) else " " + ", ".join(found)
+            works.append(f"({letter}){names}{peers} on {date}")
+    return [f"Measured again in later runs, whose figures took the place of the first: {'; '.join(works)}.", ""] if works else []
+
+
 def write(figures, out):
     drawn = draw(figures, out)
     rows, missed = limits(figures)
@@ -156,6 +171,7 @@ def write(figures, out):
         f"{figures['seconds'] // 60} minutes. Load of the machine before: {' '.join(figures['load_before'])}, after: {' '.join(figures['load_after'])}"
         + (" (everything measured had real-time priority)" if figures["realtime"] else "") +
         f". containerpilot: {figures['binary_bytes'] / 1e6:.2f} MB. The supervisors take turns, so that all run under the same conditions; figures are medians.", "",
+        *repeated(figures),
         f"## Goals: {'all reached' if not missed else f'{missed} missed'}", "", *rows, ""]
     if figures.get("instructions"):
         text += ["## Instructions at the start", "", *[f"- {line}" for line in figures["instructions"]], ""]

@@ -104,7 +104,11 @@ def show(bench, letter, case):
 
 
 def merged(old, new):
-    """The old figures with what was measured anew in their place, and without cases that are gone."""
+    """The old figures with what was measured anew in their place, and without cases that are gone. The page says which."""
+    repeated = old.setdefault("repeated", {})
+    for letter, cases in new["samples"].items():
+        for case, peers in cases.items():
+            repeated.setdefault(letter, {})[case] = {"date": new["date"], "peers": sorted(peers)}
     for part in ("samples", "notes"):
         for letter, cases in new[part].items():
             for case, peers in cases.items():
