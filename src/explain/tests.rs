@@ -9,7 +9,7 @@ use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{Health, Verdict};
 use crate::messages::job::{Missing, Phase};
 use crate::messages::signal::Signal;
-use crate::messages::status::WatchStatus;
+use crate::messages::status::{GroupStatus, WatchStatus};
 
 /// A program with jobs, 7 s after they came where they are.
 struct World {
@@ -286,6 +286,25 @@ fn every_awaited_event_has_its_words_whatever_its_source_does() {
             assert!(summary.ends_with('.') && !summary.contains(".."), "{summary}");
         }
     }
+}
+
+#[test]
+fn who_waits_for_a_group_is_told_of_the_member_that_is_not_ready() {
+    let key = EventKey { code: EventCode::Ready, source: Source::Group("all".into()) };
+    let mut world = World::new()
+        .job("app", waits(Missing::AnyOf(vec![key])))
+        .job("db", JobStatus { ready: true, ..job(Phase::Running) })
+        .job("web", ended(Phase::Delayed, 3));
+    world.overview.groups.push(GroupStatus {
+        name: "all".into(),
+        jobs: vec!["db".into(), "web".into()],
+        ready: false,
+        restarts: 1,
+        has_given_up: false,
+    });
+    let summary = world.summary("app");
+    assert!(summary.starts_with("app waits for the group all to be ready. web "), "{summary}");
+    assert!(summary.contains("exited with status 3") && !summary.contains("db"), "{summary}");
 }
 
 #[test]

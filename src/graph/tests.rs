@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::spec::{CommandLine, When};
+use crate::config::spec::{CommandLine, Limit, OnExhausted, Strategy, When};
 use crate::messages::account::FirstRun;
 use crate::messages::status::WatchStatus;
 
@@ -106,6 +106,41 @@ fn a_job_that_a_user_started_is_not_on_the_critical_path() {
     overview.jobs.insert("hook".into(), Arc::new(by_hand));
     let graph = Graph::of(&configuration()).with_status(&overview);
     assert_eq!(graph.path.last().map(|step| step.job.as_str()), Some("app"));
+}
+
+#[test]
+fn the_members_of_a_group_come_one_after_the_other_and_make_up_the_group() {
+    let group = EventKey { code: EventCode::Ready, source: Source::Group("all".into()) };
+    let spec = Spec {
+        jobs: vec![
+            job("db", Trigger::Once(startup())),
+            job("app", Trigger::Once(startup())),
+            job("report", Trigger::Once(group)),
+        ],
+        groups: vec![Arc::new(GroupSpec {
+            name: "all".into(),
+            jobs: vec!["db".into(), "app".into()],
+            strategy: Strategy::RestForOne,
+            limit: Limit::Finite(3),
+            per: Duration::from_secs(30),
+            on_exhausted: OnExhausted::Stop,
+        })],
+        ..Spec::default()
+    };
+    let graph = Graph::of(&spec);
+    assert_eq!(
+        graph.render(Format::Text),
+        "\
+db
+├─ before → app
+│  └─ member → group.all
+│     └─ ready → report
+└─ member → group.all (told above)
+"
+    );
+    for format in Format::ALL {
+        assert!(graph.render(format).contains("group.all"), "{format:?}");
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub struct JobStatus {
     pub checks: Vec<(Arc<str>, Verdict)>,
     /// Its process, while one runs.
     pub pid: Option<i32>,
-    /// Whether execve(2) has not returned yet, or its process has yet to tell that it is ready.
+    /// Whether its process is being started, or nothing has told yet whether it can be used.
     pub starting: bool,
     /// Whether its process can be used: it said so, was first healthy, or was executed, whichever counts for it.
     pub ready: bool,
@@ -95,6 +95,11 @@ impl JobStatus {
             settles_after: Duration::ZERO,
             account: Account::default(),
         }
+    }
+
+    /// Whether execve(2) has not returned yet, or its process has yet to tell that it is ready.
+    pub fn awaits_word(&self) -> bool {
+        self.starting && (self.pid.is_none() || self.tells_ready)
     }
 
     /// The state as users see it: the phase, or `starting`.

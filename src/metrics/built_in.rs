@@ -27,7 +27,7 @@ pub struct BuiltIn {
 }
 
 /// Every built-in family, those of [`super::process`] included: a user's metric cannot have such a name.
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "containerpilot_check_duration_seconds",
     "containerpilot_consul_failures_total",
     "containerpilot_consul_lag_seconds",
@@ -35,6 +35,7 @@ const NAMES: [&str; 31] = [
     "containerpilot_control_http_requests",
     "containerpilot_event_queue_depth",
     "containerpilot_events",
+    "containerpilot_group_restarts_total",
     "containerpilot_job_crashes_total",
     "containerpilot_job_gave_up",
     "containerpilot_job_health",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::config::spec::MetricKind;
 use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::status::GroupStatus;
 
 fn spec(name: &str, kind: MetricKind) -> MetricSpec {
     MetricSpec { full_name: name.to_owned(), help: "Help.".to_owned(), kind }
@@ -106,9 +107,13 @@ fn names_of_our_own_are_refused() {
 
 #[test]
 fn no_user_metric_can_have_a_name_that_we_expose() {
-    let (overview, process) = (Overview::default(), ProcessUse::read());
+    let group =
+        GroupStatus { name: "all".into(), jobs: vec![], ready: true, restarts: 2, has_given_up: false };
+    let overview = Overview { groups: vec![group], ..Overview::default() };
+    let process = ProcessUse::read();
     let scene = Scene { overview: &overview, queued: 0, process, now: Instant::now(), log: None };
     let text = Metrics::default().expose(Format::Prometheus, &scene);
+    assert_line(&text, "containerpilot_group_restarts_total{name=\"all\"} 2");
     let names: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     assert!(names.len() > 15, "{text}");

@@ -22,7 +22,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
-use nix::unistd::{Gid, Uid, chdir, fchown, getpid, setpgid, tcsetpgrp};
+use nix::unistd::{Gid, Uid, chdir, fchown, getpid, setpgid, setsid, tcsetpgrp};
 
 use super::error::SpawnError;
 use super::execution::{Steps, login_environment};
@@ -53,7 +53,7 @@ impl Default for Stack {
     }
 }
 
-/// Starts a process that leads a new group. Every signal must be blocked in the calling thread: a handler of ours that
+/// Starts a process that leads a new group and session. Every signal must be blocked in the calling thread: a handler of ours that
 /// runs in the child would run in our memory.
 pub(super) fn spawn(launch: &Launch, progress: &Progress, stack: &mut Stack) -> SpawnOutcome {
     let outcome = match prepare(launch) {
@@ -194,9 +194,15 @@ impl Child {
         }
     }
 
-    fn prepare(&self) -> Result<(), Failure> {
+    /// Leads a group of its own, in a session of its own: setpgid(2) lets nobody into a group of another session, so that no
+    /// process can pass for one of another job. At our terminal it stays in our session, which has no other job.
+    fn lead_group(&self) -> Result<(), Errno> {
         let own = nix::unistd::Pid::from_raw(0);
-        setpgid(own, own).map_err(|errno| Stage::Creation.failed(errno))?;
+        if self.is_at_terminal { setpgid(own, own) } else { setsid().map(drop) }
+    }
+
+    fn prepare(&self) -> Result<(), Failure> {
+        self.lead_group().map_err(|errno| Stage::Creation.failed(errno))?;
         if self.is_at_terminal {
             // SAFETY: our stdin stays open. Not `io::stdin()`, which may allocate.
             let terminal = unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) };

@@ -368,6 +368,20 @@ fn streams_are_in_chunks_only_for_clients_that_know_chunks() {
 }
 
 #[test]
+fn a_request_with_a_malformed_chunk_gets_a_whole_response() {
+    let pilot = Pilot::start(TWO);
+    pilot.wait_for_event("two ready");
+    for body in [".L", "zz\r\n\r\n", "5\r\nabcdeXX\r\n", ".LGET /v3/ping HTTP/1.1\r\nHost: x\r\n\r\n"] {
+        let mut stream = pilot.connect();
+        let head = "PUT /v3/metric HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let answer = answer(stream);
+        let expected = "{\"error\":\"the body is incomplete or malformed\"}\n";
+        assert_eq!((answer.status, answer.body.as_str()), (400, expected), "{body:?}");
+    }
+}
+
+#[test]
 fn variables_that_would_keep_processes_from_starting_are_refused_and_change_nothing() {
     let pilot = Pilot::start(
         r#"{ jobs: [

@@ -130,6 +130,19 @@ fn jobs_wait_until_servers_say_that_they_can_be_used() {
 }
 
 #[test]
+fn a_server_that_hangs_is_ended_by_its_watchdog_and_started_again() {
+    if !has_programs(&["python3"]) {
+        return;
+    }
+    let pilot = prepared("watchdog.json5").start();
+    pilot.wait_for_line("user", "user: the server can be used");
+    pilot.wait_for_line("server", "server: hangs");
+    pilot.wait_for_events("server ready", 2);
+    pilot.assert_order(&["server ready", "user ready", "server exitFailed", "server ready"]);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
 fn a_group_restarts_those_after_the_job_that_ended() {
     let pilot = prepared("groups.json5").start();
     pilot.wait_for_line("greet", "the shop is open");

@@ -33,9 +33,12 @@ fn every_metric_of_the_rules_and_the_dashboard_is_exposed() {
     let pilot = Pilot::start(&format!(
         r#"{{ telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }}, jobs: [
             {{ name: "app", exec: "sleep 1000", health: {{ exec: "true", interval: "100ms", timeout: "10s" }} }},
-            {{ name: "task", exec: "true", when: {{ interval: "1h" }} }} ] }}"#
+            {{ name: "watched", exec: "sleep 1000", restarts: 1, watchdog: "1h" }},
+            {{ name: "task", exec: "true", when: {{ interval: "1h" }} }} ],
+            groups: [{{ name: "all", jobs: ["watched"] }}] }}"#
     ));
     pilot.wait_for_event("app healthy");
+    pilot.wait_for_event("group.all ready");
     let text = metrics(port).body;
     let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let exposed: BTreeSet<String> = families.map(str::to_owned).collect();

@@ -1,6 +1,7 @@
 //! When a job can be used: by a descriptor, by its output, by systemd's notify protocol. What waits for that, and what
 //! becomes of processes that are not ready in time, or silent for too long.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use crate::support::consul::Consul;
@@ -124,9 +125,12 @@ fn systemd_notify_speaks_for_a_shell_script() {
 
 #[test]
 fn no_job_can_make_another_one_ready() {
-    let script = r#"open(my $file, ">", "{dir}/address.new"); print $file $ENV{NOTIFY_SOCKET}; close $file;
+    let script = r#"open(my $file, ">", "{dir}/address.new"); print $file "$ENV{NOTIFY_SOCKET} $$"; close $file;
         rename "{dir}/address.new", "{dir}/address"; print "waits\n"; gate("gate"); tell_all("READY=1"); sleep 1000;"#;
-    let liar = r#"gate("address"); open(my $file, "<", "{dir}/address"); $ENV{NOTIFY_SOCKET} = <$file>;
+    // setpgid(2) would let it into any group of its session.
+    let liar = r#"gate("address"); open(my $file, "<", "{dir}/address");
+        ($ENV{NOTIFY_SOCKET}, my $pid) = split / /, <$file>;
+        print setpgrp(0, $pid) ? "joined it\n" : "kept out: $!\n";
         tell_all("READY=1", "STATUS=lies"); print "listening\n"; sleep 1000;"#;
     let config = format!(
         r#"{{ jobs: [{{ {APP}, ready: {{ notify: true }} }}, {USER},
@@ -135,11 +139,35 @@ fn no_job_can_make_another_one_ready() {
     );
     let pilot = perl(script).file("liar.pl", &format!("{PERL}\n{liar}")).config(&config).start();
     pilot.wait_for_line("liar", "listening");
+    pilot.wait_for_line("liar", "kept out: Operation not permitted");
     let record = pilot.wait_for_message("a process that is not of this job has written to its notify socket");
     assert_eq!(record.job, "app");
     assert_eq!(pilot.status_of("app")["statusText"], serde_json::Value::Null);
     assert_eq!(pilot.status_of("other")["ready"], false, "the line was another job's");
     assert_ready_behind_gate(&pilot);
+}
+
+#[test]
+fn the_main_process_can_only_be_one_of_the_group() {
+    let script = r#"print "waits\n"; gate("other"); open(my $file, "<", "{dir}/other"); my $other = <$file>;
+        tell_all("MAINPID=$other\nSTATUS=another", "READY=1"); gate("own");
+        my $child = fork(); if ($child == 0) { sleep 1000; }
+        print "child $child\n"; tell_all("MAINPID=$child"); sleep 1000;"#;
+    let config = format!(
+        r#"{{ jobs: [{{ {APP}, ready: {{ notify: true }} }}, {{ name: "other", exec: "sleep 1000" }}] }}"#
+    );
+    let pilot = perl(script).config(&config).start();
+    pilot.wait_for_line("app", "waits");
+    let pid = |job: &str| pilot.status_of(job)["pid"].as_i64().unwrap();
+    let main = pid("app");
+    fs::write(pilot.path("other.new"), pid("other").to_string()).unwrap();
+    fs::rename(pilot.path("other.new"), pilot.path("other")).unwrap();
+    pilot.wait_for_event("app ready");
+    assert_eq!((pilot.status_of("app")["statusText"].as_str(), pid("app")), (Some("another"), main));
+    open(&pilot, "own");
+    pilot.eventually("its child is its main process", || pid("app") != main);
+    pilot.wait_for_line("app", &format!("child {}", pid("app")));
+    assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
 #[test]
@@ -158,6 +186,47 @@ fn a_flood_of_messages_starves_nobody() {
     pilot.wait_for_event("quiet ready");
     assert_eq!(pilot.status_of("quiet")["statusText"], "heard");
     pilot.wait_for_events("tick exitSuccess", 40);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn a_flood_of_messages_to_another_job_does_not_silence_that() {
+    let script = r#"open(my $file, ">", "{dir}/address.new"); print $file $ENV{NOTIFY_SOCKET}; close $file;
+        rename "{dir}/address.new", "{dir}/address"; gate("gate"); tell_all("STATUS=heard\nREADY=1"); sleep 1000;"#;
+    let flood = r#"gate("address"); open(my $file, "<", "{dir}/address"); $ENV{NOTIFY_SOCKET} = <$file>;
+        fork; fork; for (my $i = 0; ; $i++) { tell_all(("READY=1", "STATUS=$i") x 500); }"#;
+    let config = format!(
+        r#"{{ jobs: [{{ {APP}, ready: {{ notify: true }} }},
+            {{ name: "flood", exec: ["perl", "{{dir}}/flood.pl"] }},
+            {{ name: "tick", exec: "true", when: {{ interval: "50ms" }}, timeout: "10s" }}] }}"#
+    );
+    let pilot = perl(script).file("flood.pl", &format!("{PERL}\n{flood}")).config(&config).start();
+    pilot.wait_for_message("a process that is not of this job has written to its notify socket");
+    pilot.wait_for_events("tick exitSuccess", 20);
+    assert_eq!(pilot.count("app ready"), 0);
+    open(&pilot, "gate");
+    pilot.wait_for_event("app ready");
+    assert_eq!(pilot.status_of("app")["statusText"], "heard");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn a_configuration_that_uses_none_of_this_has_no_socket_timer_or_thread_for_it() {
+    let pilot = Pilot::start(
+        r#"{ jobs: [{ name: "app", exec: "sleep 1000", restarts: "unlimited", health: { exec: "true", interval: "1s" } }] }"#,
+    );
+    pilot.wait_for_event("app healthy");
+    let of = |path: &str| -> BTreeSet<String> {
+        let entries = fs::read_dir(format!("/proc/{}/{path}", pilot.pid())).unwrap().flatten();
+        let target = |entry: fs::DirEntry| fs::read_link(entry.path()).unwrap_or(entry.path());
+        entries.map(|entry| target(entry).display().to_string()).collect()
+    };
+    let sockets = || of("fd").iter().filter(|target| target.starts_with("socket:")).count();
+    // The control socket, and both ends of what tells the event loop of signals.
+    pilot.eventually("only its own sockets are there", || sockets() == 3);
+    assert!(!of("fd").iter().any(|target| target.contains("timerfd")), "{:?}", of("fd"));
+    // The event loop, the log and the starts of processes.
+    pilot.eventually("there are three threads", || of("task").len() == 3);
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
@@ -264,7 +333,7 @@ fn readyz_waits_for_the_word_of_a_required_job() {
     let kills = r#"containerpilot_job_watchdog_kills_total{name="app"}"#;
     assert_eq!(metrics.sample(kills).as_deref(), Some("0"));
     open(&pilot, "end");
-    pilot.eventually("it says that it stops", || get("/readyz").body.contains("says that it stops"));
+    pilot.eventually("it says that it stops", || get("/readyz").body.contains("is about to end"));
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 

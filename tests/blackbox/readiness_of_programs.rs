@@ -1,9 +1,10 @@
-//! Programs as Debian ships them tell us that they are ready: in their own protocol, without a change.
+//! Programs as Debian ships them tell us that they are ready: in their own protocol, without a change. Each runs in a PID
+//! namespace of which we are process 1, as in a container.
 
 use std::fs;
 
 use crate::support::consul::program;
-use crate::support::needs::{has_programs, is_root, skip};
+use crate::support::needs::{can_be_pid_one, has_programs, is_root, skip};
 use crate::support::ports::free_port;
 use crate::support::{Exit, Pilot, Setup};
 
@@ -27,7 +28,7 @@ fn config(server: &str, port: u16) -> String {
 
 #[test]
 fn redis_tells_by_the_notify_protocol() {
-    if !has_programs(&["redis-server"]) {
+    if !has_programs(&["redis-server"]) || !can_be_pid_one() {
         return;
     }
     let port = free_port();
@@ -35,7 +36,7 @@ fn redis_tells_by_the_notify_protocol() {
         r#"ready: {{ notify: true, timeout: "60s" }},
            exec: "redis-server --port {port} --bind 127.0.0.1 --supervised systemd --dir {{dir}} --save ''""#
     );
-    let pilot = Pilot::start(&config(&server, port));
+    let pilot = Setup::new().config(&config(&server, port)).as_pid_one().start();
     pilot.wait_for_event("server ready");
     let status = pilot.status_of("server")["statusText"].clone();
     assert_eq!(status, "Ready to accept connections");
@@ -44,7 +45,7 @@ fn redis_tells_by_the_notify_protocol() {
 
 #[test]
 fn haproxy_tells_by_the_notify_protocol() {
-    if !has_programs(&["haproxy"]) {
+    if !has_programs(&["haproxy"]) || !can_be_pid_one() {
         return;
     }
     let port = free_port();
@@ -54,13 +55,14 @@ fn haproxy_tells_by_the_notify_protocol() {
     );
     let server =
         r#"ready: { notify: true, timeout: "60s" }, exec: "/usr/sbin/haproxy -Ws -f {dir}/haproxy.cfg""#;
-    let pilot = Setup::new().file("haproxy.cfg", &settings).config(&config(server, port)).start();
+    let pilot =
+        Setup::new().file("haproxy.cfg", &settings).config(&config(server, port)).as_pid_one().start();
     assert_used(&pilot);
 }
 
 #[test]
 fn php_tells_by_the_notify_protocol() {
-    let Some(program) = php() else { return };
+    let Some(program) = php().filter(|_| can_be_pid_one()) else { return };
     let port = free_port();
     let settings = format!(
         "[global]\nerror_log = /dev/stderr\n[www]\nuser = nobody\ngroup = nogroup\nlisten = 127.0.0.1:{port}\npm = static\npm.max_children = 1\n"
@@ -68,7 +70,8 @@ fn php_tells_by_the_notify_protocol() {
     let server = format!(
         r#"ready: {{ notify: true, timeout: "60s" }}, exec: "{program} -F -R -y {{dir}}/php-fpm.conf""#
     );
-    let pilot = Setup::new().file("php-fpm.conf", &settings).config(&config(&server, port)).start();
+    let pilot =
+        Setup::new().file("php-fpm.conf", &settings).config(&config(&server, port)).as_pid_one().start();
     pilot.wait_for_event("server ready");
     pilot.eventually("it says what it does", || {
         pilot.status_of("server")["statusText"].as_str().is_some_and(|text| text.contains("Ready to handle"))
@@ -88,7 +91,7 @@ fn php() -> Option<String> {
 
 #[test]
 fn postgresql_tells_by_the_notify_protocol() {
-    let Some(folder) = postgresql().filter(|_| is_root()) else { return };
+    let Some(folder) = postgresql().filter(|_| is_root() && can_be_pid_one()) else { return };
     let port = free_port();
     let prepare = format!(
         "chown nobody {{dir}} && setpriv --reuid nobody --clear-groups {folder}/initdb -D {{dir}}/data -A trust"
@@ -103,7 +106,7 @@ fn postgresql_tells_by_the_notify_protocol() {
     );
     let setup = Setup::new();
     fs::set_permissions(setup.dir(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    assert_used(&setup.config(&config).start());
+    assert_used(&setup.config(&config).as_pid_one().start());
 }
 
 /// Where Debian has the programs of PostgreSQL.
@@ -120,6 +123,9 @@ fn postgresql() -> Option<String> {
 /// It tells when it has joined a cluster; here, its own.
 #[test]
 fn consul_tells_by_the_notify_protocol() {
+    if !can_be_pid_one() {
+        return;
+    }
     let (http, dns) = (free_port(), free_port());
     let ports = [free_port(), free_port(), free_port()];
     let settings = format!(
@@ -132,18 +138,19 @@ fn consul_tells_by_the_notify_protocol() {
         r#"ready: {{ notify: true, timeout: "60s" }}, exec: "{} agent -config-file={{dir}}/consul.json""#,
         program().display()
     );
-    let pilot = Setup::new().file("consul.json", &settings).config(&config(&server, http)).start();
+    let pilot =
+        Setup::new().file("consul.json", &settings).config(&config(&server, http)).as_pid_one().start();
     assert_used(&pilot);
 }
 
 #[test]
 fn a_server_in_python_tells_by_its_output() {
-    if !has_programs(&["python3"]) {
+    if !has_programs(&["python3"]) || !can_be_pid_one() {
         return;
     }
     let port = free_port();
     let server = format!(
         r#"ready: {{ log: "^Serving HTTP on ", timeout: "60s" }}, exec: "python3 -u -m http.server -b 127.0.0.1 {port}""#
     );
-    assert_used(&Pilot::start(&config(&server, port)));
+    assert_used(&Setup::new().config(&config(&server, port)).as_pid_one().start());
 }

@@ -1,6 +1,8 @@
 //! `report`: an archive for a bug report. And: no secret is in it, nor in anything else that the program shows.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +13,7 @@ use crate::support::http::get_port;
 use crate::support::needs::has_programs;
 use crate::support::ports::free_port;
 use crate::support::tls::Certificates;
-use crate::support::{Pilot, Setup};
+use crate::support::{DEADLINE, Pilot, Setup};
 
 /// Unpacks an archive; returns the names of its files.
 fn unpack(archive: &Path, folder: &Path) -> Vec<String> {
@@ -69,6 +71,19 @@ fn a_report_has_all_that_is_known_and_is_for_its_owner_only() {
     assert!(stdout.starts_with(&[0x1f, 0x8b]), "gzip");
 }
 
+/// What a client of the page is told first: everything.
+fn beginning_of_stream(port: u16) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.write_all(b"GET /page/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    let mut lines = BufReader::new(stream);
+    while !text.contains("data:") || !text.ends_with("\n\n") {
+        assert_ne!(lines.read_line(&mut text).unwrap(), 0, "{text}");
+    }
+    text
+}
+
 #[test]
 fn no_planted_secret_is_in_anything_that_is_shown() {
     if !has_programs(&["tar", "gzip"]) {
@@ -88,7 +103,7 @@ fn no_planted_secret_is_in_anything_that_is_shown() {
             r#"{{
               consul: {{ address: "https://127.0.0.1:{consul}", token: "planted-token",
                 tls: {{ cafile: "{place}/us.pem", clientcert: "{place}/us.pem", clientkey: "{place}/us.key" }} }},
-              telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"] }},
+              telemetry: {{ port: {port}, interfaces: ["static:127.0.0.1"], page: "full" }},
               env: {{ TOP: "planted-in-env" }},
               jobs: [
                 {{ name: "app", exec: ["sh", "-c", "echo ready; sleep 0.2; exit 1", "planted-argument"], restarts: 3,
@@ -133,9 +148,14 @@ fn no_planted_secret_is_in_anything_that_is_shown() {
     ] {
         shown.push((arguments.join(" "), pilot.tell(arguments)));
     }
-    for path in ["/metrics", "/status", "/readyz"] {
-        shown.push((path.to_owned(), get_port(port, path, "").body));
+    let page =
+        ["/page/why/web", "/page/why/app", "/page/logs/app", "/page/crashes/app", "/page/crashes/broken"];
+    for path in ["/metrics", "/status", "/readyz"].into_iter().chain(page) {
+        let answer = get_port(port, path, "");
+        assert!(answer.status == 200 || path == "/readyz", "{path}: {}", answer.status);
+        shown.push((path.to_owned(), answer.body));
     }
+    shown.push(("/page/events".to_owned(), beginning_of_stream(port)));
     shown.push(("the log".to_owned(), pilot.log().text()));
     assert!(shown.len() > 15, "{}", shown.len());
     let crashes = &shown.iter().find(|(name, _)| name == "crashes.json").unwrap().1;

@@ -71,9 +71,12 @@ fn a_new_size_of_the_window_reaches_the_job() {
     terminal.line("trap 'echo winch; stty size' WINCH; echo trap$((1 + 1))");
     terminal.wait_for("trap2");
     terminal.resize(40, 100);
+    // Rows and columns are set one after the other.
     terminal.line("");
-    terminal.wait_for("winch\n40 100");
-    terminal.enter(CTRL_D);
+    terminal.wait_for("winch\n40 ");
+    terminal.line("stty size");
+    terminal.wait_for("40 100");
+    terminal.line("exit");
     assert_eq!(pilot.wait_exit(), Exit::Code(0));
 }
 

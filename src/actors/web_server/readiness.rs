@@ -39,12 +39,13 @@ pub fn reason_not_ready(job: &JobStatus, now: SystemTime) -> Option<String> {
 
 fn reason_while_running(job: &JobStatus, now: SystemTime) -> Option<String> {
     match job.health {
-        Health::Unknown if job.starting => crash_loop(job, now).or(Some("is being started".to_owned())),
-        _ if job.tells_ready && !job.ready => Some("says that it stops".to_owned()),
-        Health::Healthy => None,
-        Health::Unhealthy => Some(format!("is unhealthy{}", failing_checks(job))),
+        Health::Unknown if job.awaits_word() => crash_loop(job, now).or(Some("is being started".to_owned())),
         Health::Maintenance => Some("is in maintenance".to_owned()),
+        Health::Unhealthy => Some(format!("is unhealthy{}", failing_checks(job))),
         Health::Unknown if !job.checks.is_empty() => Some("has not passed its checks yet".to_owned()),
+        // It was ready: it has said that it stops, or its watchdog ends it.
+        Health::Healthy | Health::Unknown if !job.ready => Some("is about to end".to_owned()),
+        Health::Healthy => None,
         Health::Unknown => crash_loop(job, now),
     }
 }
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     fn job(phase: Phase) -> JobStatus {
-        JobStatus { required: true, has_run: true, ..JobStatus::new(phase) }
+        JobStatus { required: true, has_run: true, ready: phase == Phase::Running, ..JobStatus::new(phase) }
     }
 
     /// The reason nine seconds after the job came where it is.
@@ -133,10 +134,9 @@ mod tests {
             (ended(Phase::Complete, 3), "does not run: exited with status 3"),
             (ended(Phase::Delayed, 3), "is about to be restarted: exited with status 3"),
             (ended(Phase::Sweeping, 3), "is about to be restarted: exited with status 3"),
-            (JobStatus { tells_ready: true, starting: true, ..job(Phase::Running) }, "is being started"),
-            (JobStatus { tells_ready: true, ready: true, ..job(Phase::Running) }, "ready"),
-            (JobStatus { tells_ready: true, ..job(Phase::Running) }, "says that it stops"),
-            (JobStatus { starting: true, ..job(Phase::Running) }, "is being started"),
+            (JobStatus { ready: false, starting: true, ..job(Phase::Running) }, "is being started"),
+            (JobStatus { ready: false, ..job(Phase::Running) }, "is about to end"),
+            (JobStatus { ready: false, ..checked(Health::Healthy, Verdict::Passing) }, "is about to end"),
             (job(Phase::TimedOut), "took too long and is killed"),
             (job(Phase::Holding), "is being stopped"),
             (job(Phase::Killing), "is being stopped"),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::MailboxError;
-use actix_web::body::{MessageBody, SizedStream};
+use actix_web::body::{BoxBody, SizedStream};
 use actix_web::guard::fn_guard;
 use actix_web::http::{ConnectionType, Method, StatusCode, Version, header};
 use actix_web::web::{self, Bytes, Payload};
@@ -111,12 +111,17 @@ pub fn json_text(status: StatusCode, text: String) -> HttpResponse {
     HttpResponse::build(status).content_type("application/json").body(long(text))
 }
 
-/// A body that may be long: the server copies a piece of it at a time, as the client reads it.
-pub fn long(text: impl Into<Bytes>) -> impl MessageBody {
-    let mut rest = apart_from_the_heap(text.into());
+/// A body that may be long: then the server copies a piece of it at a time, as the client reads it. A short one is sent with
+/// its head: after a malformed chunk actix-http writes once and no more.
+pub fn long(text: impl Into<Bytes>) -> BoxBody {
+    let text = text.into();
+    if text.len() <= PIECE {
+        return BoxBody::new(text);
+    }
+    let mut rest = apart_from_the_heap(text);
     let length = rest.len() as u64;
     let pieces = iter::from_fn(move || (!rest.is_empty()).then(|| rest.split_to(PIECE.min(rest.len()))));
-    SizedStream::new(length, Box::pin(in_turns(pieces)))
+    BoxBody::new(SizedStream::new(length, Box::pin(in_turns(pieces))))
 }
 
 /// A response whose length is not known; it is not to be cached.
@@ -268,7 +273,7 @@ async fn body(request: &HttpRequest, payload: Payload) -> Result<Bytes, Failure>
     tracker.inspect(|tracker| tracker.set_state(ConnectionState::Answering));
     match read {
         Ok(Ok(Ok(bytes))) => Ok(bytes),
-        Ok(Ok(Err(error))) => Err(Failure::bad_value(format!("cannot read the body: {error}"))),
+        Ok(Ok(Err(_))) => Err(Failure::bad_value("the body is incomplete or malformed".to_owned())),
         Ok(Err(_)) => Err(too_large()),
         Err(_) => {
             let message = format!("the body did not arrive within {} seconds", BODY_TIME.as_secs());
@@ -279,7 +284,7 @@ async fn body(request: &HttpRequest, payload: Payload) -> Result<Bytes, Failure>
 
 #[cfg(test)]
 mod tests {
-    use actix_web::body::{BodySize, to_bytes};
+    use actix_web::body::{BodySize, MessageBody, to_bytes};
 
     use super::*;
 

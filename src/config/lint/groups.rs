@@ -4,7 +4,7 @@ use crate::config::diagnostic::{Problem, Problems};
 use crate::config::source::Span;
 use crate::config::spec::{GroupSpec, JobSpec, Limit, Spec};
 use crate::config::validate::{JobPlaces, Places};
-use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::event::{EventCode, Source};
 
 /// Lints of all groups.
 pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
@@ -18,7 +18,6 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
         without_restarts(group, &members, *span, problems);
         for (job, place) in &members {
             order(group, job, place, *span, problems);
-            own_events(group, job, place, problems);
         }
     }
 }
@@ -68,15 +67,4 @@ fn order(group: &GroupSpec, job: &JobSpec, place: &JobPlaces, list: Span, proble
 
 const fn is_end(code: EventCode) -> bool {
     matches!(code, EventCode::Stopping | EventCode::Stopped)
-}
-
-/// A job that waits for its own group.
-fn own_events(group: &GroupSpec, job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
-    let own = |key: &&EventKey| key.source == Source::Group(group.name.clone());
-    let Some(key) = job.when.trigger.keys().iter().find(own) else { return };
-    if key.code == EventCode::Ready {
-        let message =
-            format!("job {:?} can never start: it waits for \"ready\" of the group it belongs to", job.name);
-        problems.add(Problem::refused_by_check("never-starts", place.when, message));
-    }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::config::diagnostic::{Problem, Problems};
-use crate::config::spec::{JobSpec, Spec, Trigger, When};
+use crate::config::spec::{GroupSpec, JobSpec, Limit, Spec, Trigger, When};
 use crate::config::validate::Places;
 use crate::messages::event::{EventCode, EventKey, Source};
 
@@ -18,6 +18,12 @@ pub(super) enum Reason {
     NoProcess(usize, EventCode),
     /// It waits for a job that can never start.
     WaitsFor(usize, EventCode),
+    /// It waits for a group, of which this job can never start.
+    WaitsForMember(Arc<str>, usize, EventCode),
+    /// It waits for the health of a group of which no job has a health check.
+    NoHealthCheckInGroup(Arc<str>, EventCode),
+    /// It waits until a group gives up that never does.
+    NeverGivesUp(Arc<str>),
     /// It waits for itself, through these jobs.
     Cycle(Vec<usize>),
 }
@@ -41,7 +47,34 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
             Reason::WaitsFor(source, event) => {
                 (format!("{}, which can never start", waits(*source, *event)), None)
             }
-            Reason::Cycle(jobs) if jobs.len() == 1 => ("it waits for an event of its own".to_owned(), None),
+            Reason::WaitsForMember(group, job, event) => {
+                let event = event.config_name();
+                let member = name(*job);
+                (
+                    format!(
+                        "it waits for {event:?} of group {group:?}, whose job {member:?} can never start"
+                    ),
+                    None,
+                )
+            }
+            Reason::NoHealthCheckInGroup(group, event) => {
+                let event = event.config_name();
+                (
+                    format!("it waits for {event:?} of group {group:?}, of which no job has a health check"),
+                    None,
+                )
+            }
+            Reason::NeverGivesUp(group) => (
+                format!("it waits for \"exitFailed\" of group {group:?}, which has an unlimited `limit`"),
+                None,
+            ),
+            Reason::Cycle(jobs) if jobs.len() == 1 => {
+                let is_group = |key: &EventKey| matches!(key.source, Source::Group(_));
+                let waits_for_group =
+                    spec.jobs.get(job).is_some_and(|job| job.when.keys().iter().any(is_group));
+                let whose = if waits_for_group { "the group it belongs to" } else { "an event of its own" };
+                (format!("it waits for {whose}"), None)
+            }
             Reason::Cycle(jobs) => {
                 let names: Vec<&str> = jobs.iter().chain(jobs.first()).map(|job| name(*job)).collect();
                 (format!("the jobs wait for each other: {}", names.join(" → ")), None)
@@ -64,11 +97,12 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
 /// The jobs that can never start, each with its reason; a cycle is named once, at its first job.
 pub(super) fn never_start(spec: &Spec) -> Vec<(usize, Reason)> {
     // Only who waits for another job can wait in vain.
-    let waits_for_a_job = |key: &EventKey| matches!(key.source, Source::Job(_) | Source::Check(_));
+    let waits_for_a_job =
+        |key: &EventKey| matches!(key.source, Source::Job(_) | Source::Check(_) | Source::Group(_));
     if !spec.jobs.iter().any(|job| job.when.keys().iter().any(waits_for_a_job)) {
         return Vec::new();
     }
-    let graph = Graph::new(&spec.jobs);
+    let graph = Graph::new(&spec.jobs, &spec.groups);
     let can_start = graph.can_start();
     let stuck = |index: usize| !can_start.get(index).copied().unwrap_or(true);
     let mut cycles: HashSet<Vec<usize>> = HashSet::new();
@@ -95,6 +129,7 @@ pub(super) fn never_start(spec: &Spec) -> Vec<(usize, Reason)> {
 /// Jobs, and who waits for whom.
 struct Graph<'a> {
     jobs: &'a [Arc<JobSpec>],
+    groups: &'a [Arc<GroupSpec>],
     index: HashMap<&'a str, usize>,
     /// For each job, those that wait for one of its events.
     waiting: Vec<Vec<usize>>,
@@ -103,20 +138,19 @@ struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    fn new(jobs: &'a [Arc<JobSpec>]) -> Self {
+    fn new(jobs: &'a [Arc<JobSpec>], groups: &'a [Arc<GroupSpec>]) -> Self {
         let index: HashMap<&str, usize> =
             jobs.iter().enumerate().map(|(index, job)| (&*job.name, index)).collect();
+        let mut graph = Self { jobs, groups, index, waiting: vec![], mutual: HashSet::new() };
         let mut waiting = vec![Vec::new(); jobs.len()];
-        for (index_of_job, job) in jobs.iter().enumerate() {
-            for key in job.when.keys() {
-                if let Source::Job(name) | Source::Check(name) = &key.source
-                    && let Some(waiters) = index.get(&**name).and_then(|source| waiting.get_mut(*source))
-                {
-                    waiters.push(index_of_job);
+        for job in 0..jobs.len() {
+            for source in graph.keys(job).iter().flat_map(|key| graph.sources(key)) {
+                if let Some(waiters) = waiting.get_mut(source) {
+                    waiters.push(job);
                 }
             }
         }
-        let mut graph = Self { jobs, index, waiting, mutual: HashSet::new() };
+        graph.waiting = waiting;
         graph.mutual = (0..jobs.len()).flat_map(|job| graph.mutual_waits(job)).collect();
         graph
     }
@@ -124,7 +158,7 @@ impl<'a> Graph<'a> {
     /// The jobs whose end a job waits for although they, directly or through others, wait for it.
     fn mutual_waits(&self, job: usize) -> Vec<(usize, usize)> {
         let is_end = |key: &&EventKey| matches!(key.code, EventCode::Stopping | EventCode::Stopped);
-        let ends = self.keys(job).iter().filter(is_end).filter_map(|key| self.source(key));
+        let ends = self.keys(job).iter().filter(is_end).flat_map(|key| self.sources(key));
         ends.filter(|source| self.depends_on(*source, job)).map(|source| (job, source)).collect()
     }
 
@@ -135,7 +169,7 @@ impl<'a> Graph<'a> {
             if current == other {
                 return true;
             }
-            let sources = self.keys(current).iter().filter_map(|key| self.source(key));
+            let sources = self.keys(current).iter().flat_map(|key| self.sources(key));
             open.extend(sources.filter(|source| seen.insert(*source)));
         }
         false
@@ -145,11 +179,21 @@ impl<'a> Graph<'a> {
         self.jobs.get(job).map_or(&[], |job| job.when.keys())
     }
 
-    fn source(&self, key: &EventKey) -> Option<usize> {
+    /// The jobs that an event depends on.
+    fn sources(&self, key: &EventKey) -> Vec<usize> {
         match &key.source {
-            Source::Job(name) | Source::Check(name) => self.index.get(&**name).copied(),
-            Source::Global | Source::Watch(_) | Source::Group(_) | Source::Signal(_) => None,
+            Source::Job(name) | Source::Check(name) => self.index.get(&**name).copied().into_iter().collect(),
+            Source::Group(name) => self.group(name).map_or_else(Vec::new, |group| self.members(group)),
+            Source::Global | Source::Watch(_) | Source::Signal(_) => vec![],
         }
+    }
+
+    fn group(&self, name: &str) -> Option<&'a GroupSpec> {
+        self.groups.iter().find(|group| *group.name == *name).map(|group| &**group)
+    }
+
+    fn members(&self, group: &GroupSpec) -> Vec<usize> {
+        group.jobs.iter().filter_map(|job| self.index.get(&**job).copied()).collect()
     }
 
     /// Which jobs can start: the least fixed point, one visit per wait.
@@ -184,7 +228,10 @@ impl<'a> Graph<'a> {
     /// our knowledge: their events may come. Every job stops in the end, even one that never started,
     /// unless it waits for the very job that waits for its end.
     fn obstacle(&self, waiter: usize, key: &EventKey, can_start: &[bool]) -> Option<Reason> {
-        let source = self.source(key)?;
+        if let Source::Group(name) = &key.source {
+            return self.obstacle_in_group(self.group(name)?, key.code, can_start);
+        }
+        let source = self.sources(key).pop()?;
         let job = self.jobs.get(source)?;
         let stuck = !can_start.get(source).copied().unwrap_or(true);
         // A check is tried when the job's health can become known.
@@ -217,6 +264,35 @@ impl<'a> Graph<'a> {
         }
     }
 
+    fn obstacle_in_group(&self, group: &GroupSpec, code: EventCode, can_start: &[bool]) -> Option<Reason> {
+        let is_stuck = |job: &usize| !can_start.get(*job).copied().unwrap_or(true);
+        let is_checked = |job: &usize| self.jobs.get(*job).is_some_and(|job| !job.health.is_empty());
+        let members = self.members(group);
+        let checked: Vec<usize> = members.iter().copied().filter(is_checked).collect();
+        let name = || Arc::clone(&group.name);
+        let without = |job: Option<usize>| job.map(|job| Reason::WaitsForMember(name(), job, code));
+        match code {
+            EventCode::Healthy | EventCode::Unhealthy if checked.is_empty() => {
+                Some(Reason::NoHealthCheckInGroup(name(), code))
+            }
+            EventCode::Ready => without(members.into_iter().find(is_stuck)),
+            EventCode::Healthy => without(checked.into_iter().find(is_stuck)),
+            EventCode::Unhealthy => {
+                without(checked.first().copied().filter(|_| checked.iter().all(is_stuck)))
+            }
+            EventCode::ExitFailed => (group.limit == Limit::Unlimited).then(|| Reason::NeverGivesUp(name())),
+            EventCode::ExitSuccess
+            | EventCode::Stopping
+            | EventCode::Stopped
+            | EventCode::Startup
+            | EventCode::Shutdown
+            | EventCode::Changed
+            | EventCode::EnterMaintenance
+            | EventCode::ExitMaintenance
+            | EventCode::Signal => None,
+        }
+    }
+
     fn reason(&self, index: usize, can_start: &[bool]) -> Option<Reason> {
         let reason = self.first_obstacle(index, can_start)?;
         Some(self.cycle(index, can_start).map_or(reason, Reason::Cycle))
@@ -232,7 +308,11 @@ impl<'a> Graph<'a> {
         let mut seen: HashSet<usize> = HashSet::from([index]);
         let mut current = index;
         loop {
-            let Reason::WaitsFor(next, _) = self.first_obstacle(current, can_start)? else { return None };
+            let (Reason::WaitsFor(next, _) | Reason::WaitsForMember(_, next, _)) =
+                self.first_obstacle(current, can_start)?
+            else {
+                return None;
+            };
             if next == index {
                 return Some(way);
             }

@@ -162,9 +162,14 @@ impl Converter<'_> {
             let name = given(item.node, "name").map(|name| self.old.inner(name).to_owned());
             let name = self.unique(&name.unwrap_or_else(|| format!("task-{}", item.index + 1)));
             self.object(&item, |this| {
-                this.different("runs at startup too, and then once per interval; also while preStart runs");
+                if given(root, "preStart").is_some() {
+                    this.different("its clock starts at startup: it may run while preStart does");
+                }
                 this.name(&name);
-                this.interval(item.node, "frequency");
+                this.out.open("when: {");
+                this.entry(item.node, "frequency", "interval");
+                this.out.entry("startup", "false");
+                this.out.close("},");
                 this.command("exec", command);
                 this.entry(item.node, "timeout", "timeout");
                 this.leftovers(item.node, &path, &["name", "command", "frequency", "timeout"]);

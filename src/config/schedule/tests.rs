@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::*;
 
-/// Zones with changes of an hour, of half an hour, at midnight, on both halves of the earth, by no rule, and with none.
+/// Zones with changes of an hour, of half an hour, at midnight, on both halves of the earth, and by no rule.
 const TEN: [&str; 10] = [
     "Europe/Berlin",
     "Europe/Dublin",
@@ -15,7 +15,7 @@ const TEN: [&str; 10] = [
     "Australia/Lord_Howe",
     "Africa/Cairo",
     "Pacific/Chatham",
-    "Asia/Kathmandu",
+    "Africa/Casablanca",
 ];
 /// 2027-01-01 UTC.
 const NEW_YEAR: i64 = 1_798_761_600;

@@ -56,6 +56,14 @@ fn by(context: &mut Context<'_>, job: &RawJob, raw: &RawReady) -> Option<ReadyBy
         );
         return context.reject(problem.help("remove `logging.raw`, or use `notify` or `fd`"));
     }
+    if is_set(&job.tty) {
+        let problem = Problem::error(
+            "ready-without-output",
+            key(&raw.log)?,
+            ".log: expected a job whose output is logged; with `tty` its lines go to the terminal",
+        );
+        return context.reject(problem.help("remove `tty`, or use `notify` or `fd`"));
+    }
     Some(ReadyBy::Log(expression))
 }
 

@@ -8,6 +8,7 @@ use super::{Action, Actions, Deadline, State, lifecycle};
 use crate::actors::machine::Severity;
 use crate::config::spec::ReadyBy;
 use crate::messages::event::EventCode;
+use crate::messages::health::Health;
 use crate::messages::job::Phase;
 use crate::messages::process::ExecutionId;
 
@@ -28,9 +29,11 @@ impl State {
         self.readiness == Readiness::Ready
     }
 
-    /// Whether its process has yet to tell that it can be used.
-    pub(super) fn awaits_word(&self) -> bool {
-        self.spec.ready.by.is_some() && self.readiness == Readiness::No
+    /// Whether its process is being started, or nothing has told yet whether it can be used.
+    pub(super) fn is_starting(&self) -> bool {
+        let is_judged = self.spec.ready.by.is_none() && self.checks.health() != Health::Unknown;
+        let is_known = self.readiness != Readiness::No || is_judged;
+        self.spec.exec.is_some() && !(self.pid().is_some() && is_known)
     }
 
     /// The process was requested: its time to become ready begins.

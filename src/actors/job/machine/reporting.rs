@@ -88,7 +88,7 @@ impl State {
                 .filter(|_| self.life.process == Process::Live)
                 .map(Pid::number)
                 .or(self.live_pid()),
-            starting: is_running && self.spec.exec.is_some() && (self.pid().is_none() || self.awaits_word()),
+            starting: is_running && self.is_starting(),
             ready: self.is_ready(),
             tells_ready: self.spec.ready.by.is_some(),
             status_text: self.told.status.clone().filter(|_| self.life.process == Process::Live),

@@ -97,7 +97,7 @@ fn ready_means_that_nothing_speaks_against_any_required_job() {
             "reason": "is about to be restarted: killed by SIGTERM",
         }]);
         assert_eq!(answer.json()["notReady"], expected);
-        scene.show("main", |job| job.required = true);
+        scene.show("main", |job| (job.required, job.ready) = (true, true));
         assert_eq!(status().await, 200, "unchecked, and it runs");
         scene.state.board.write().shutting_down = true;
         assert_eq!(status().await, 503);

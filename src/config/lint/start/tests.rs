@@ -1,5 +1,6 @@
 use super::*;
-use crate::config::spec::{CheckSpec, CommandLine, Probe};
+use crate::config::spec::{CheckSpec, CommandLine, OnExhausted, Probe, Strategy};
+use EventCode::{ExitFailed, Healthy, Ready, Stopped, Unhealthy};
 use std::time::Duration;
 
 fn job(name: &str, waits: Trigger) -> JobSpec {
@@ -40,7 +41,7 @@ fn reasons(jobs: Vec<JobSpec>) -> Vec<(usize, Reason)> {
 #[test]
 fn a_chain_of_events_from_startup_can_start() {
     let jobs = vec![
-        job("c", once("b", EventCode::Healthy)),
+        job("c", once("b", Healthy)),
         checked(job("b", once("a", EventCode::ExitSuccess))),
         job("a", startup()),
         job("d", Trigger::Interval(Duration::from_secs(1))),
@@ -49,31 +50,83 @@ fn a_chain_of_events_from_startup_can_start() {
     assert_eq!(reasons(jobs), []);
 }
 
+fn of_group(code: EventCode) -> Trigger {
+    Trigger::Once(EventKey { code, source: Source::Group("g".into()) })
+}
+
+/// The reasons of jobs of which `b` and `c` are a group.
+fn reasons_with_group(jobs: Vec<JobSpec>, limit: Limit) -> Vec<(usize, Reason)> {
+    let jobs = jobs.into_iter().map(Arc::new).collect();
+    let group = GroupSpec {
+        name: "g".into(),
+        jobs: vec!["b".into(), "c".into()],
+        strategy: Strategy::OneForAll,
+        limit,
+        per: Duration::from_secs(1),
+        on_exhausted: OnExhausted::Stop,
+    };
+    never_start(&Spec { jobs, groups: vec![Arc::new(group)], ..Spec::default() })
+}
+
+#[test]
+fn events_of_a_group_come_if_its_jobs_can_bring_them_about() {
+    let codes = [Ready, Healthy, Unhealthy, ExitFailed, Stopped];
+    for code in codes {
+        let jobs = vec![job("a", of_group(code)), checked(job("b", startup())), checked(job("c", startup()))];
+        assert_eq!(reasons_with_group(jobs, Limit::Finite(3)), [], "{code:?}");
+    }
+    let plain = |code| vec![job("a", of_group(code)), job("b", startup()), job("c", startup())];
+    for code in [Healthy, Unhealthy] {
+        let reason = Reason::NoHealthCheckInGroup("g".into(), code);
+        assert_eq!(reasons_with_group(plain(code), Limit::Finite(3)), [(0, reason)]);
+    }
+    let never = Reason::NeverGivesUp("g".into());
+    assert_eq!(reasons_with_group(plain(ExitFailed), Limit::Unlimited), [(0, never)]);
+}
+
+#[test]
+fn a_group_is_not_ready_without_a_job_that_can_never_start() {
+    let stuck = |code| {
+        let stuck = checked(job("c", once("b", Healthy)));
+        reasons_with_group(vec![job("a", of_group(code)), job("b", startup()), stuck], Limit::Finite(3))
+    };
+    let no_check = (2, Reason::NoHealthCheck(1, Healthy));
+    for code in [Ready, Healthy, Unhealthy] {
+        let waits = (0, Reason::WaitsForMember("g".into(), 2, code));
+        assert_eq!(stuck(code), [waits, no_check.clone()], "{code:?}");
+    }
+    assert_eq!(stuck(Stopped), [no_check]);
+}
+
+#[test]
+fn a_job_and_a_group_that_wait_for_each_other_are_a_cycle() {
+    let jobs = vec![job("a", of_group(Ready)), job("b", startup()), job("c", once("a", Ready))];
+    assert_eq!(reasons_with_group(jobs, Limit::Finite(3)), [(0, Reason::Cycle(vec![0, 2]))]);
+}
+
 #[test]
 fn health_of_a_job_without_a_check_never_comes() {
-    let jobs = vec![job("a", startup()), job("b", once("a", EventCode::Healthy))];
-    assert_eq!(reasons(jobs), [(1, Reason::NoHealthCheck(0, EventCode::Healthy))]);
+    let jobs = vec![job("a", startup()), job("b", once("a", Healthy))];
+    assert_eq!(reasons(jobs), [(1, Reason::NoHealthCheck(0, Healthy))]);
 }
 
 #[test]
 fn the_outcome_of_a_check_comes_if_there_is_a_check_of_a_job_that_can_start() {
-    let check = |name: &str| {
-        Trigger::Each(EventKey { code: EventCode::ExitFailed, source: Source::Check(name.into()) })
-    };
+    let check = |name: &str| Trigger::Each(EventKey { code: ExitFailed, source: Source::Check(name.into()) });
     let jobs = vec![
         checked(job("app", startup())),
         job("plain", startup()),
         job("a", check("app")),
         job("b", check("plain")),
-        checked(job("stuck", once("plain", EventCode::Healthy))),
+        checked(job("stuck", once("plain", Healthy))),
         job("c", check("stuck")),
     ];
-    let failed = EventCode::ExitFailed;
+    let failed = ExitFailed;
     assert_eq!(
         reasons(jobs),
         [
             (3, Reason::NoHealthCheck(1, failed)),
-            (4, Reason::NoHealthCheck(1, EventCode::Healthy)),
+            (4, Reason::NoHealthCheck(1, Healthy)),
             (5, Reason::WaitsFor(4, failed)),
         ]
     );
@@ -83,11 +136,7 @@ fn the_outcome_of_a_check_comes_if_there_is_a_check_of_a_job_that_can_start() {
 fn the_exit_of_a_job_that_executes_nothing_never_comes_but_its_health_may() {
     let mut external = checked(job("a", startup()));
     external.exec = None;
-    let jobs = vec![
-        external,
-        job("b", once("a", EventCode::ExitSuccess)),
-        job("c", once("a", EventCode::Unhealthy)),
-    ];
+    let jobs = vec![external, job("b", once("a", EventCode::ExitSuccess)), job("c", once("a", Unhealthy))];
     assert_eq!(reasons(jobs), [(1, Reason::NoProcess(0, EventCode::ExitSuccess))]);
 }
 
@@ -95,7 +144,7 @@ fn the_exit_of_a_job_that_executes_nothing_never_comes_but_its_health_may() {
 fn a_cycle_is_named_once_and_its_followers_refer_to_it() {
     let jobs = vec![
         job("a", once("b", EventCode::ExitSuccess)),
-        job("b", once("a", EventCode::ExitFailed)),
+        job("b", once("a", ExitFailed)),
         job("c", once("b", EventCode::ExitSuccess)),
         job("d", once("d", EventCode::ExitSuccess)),
     ];
@@ -111,35 +160,35 @@ fn a_cycle_is_named_once_and_its_followers_refer_to_it() {
 
 #[test]
 fn one_way_out_of_any_is_enough_and_all_needs_every_one() {
-    let stuck = of("a", EventCode::Healthy);
+    let stuck = of("a", Healthy);
     let fine = of("a", EventCode::ExitSuccess);
     let jobs = vec![
         job("a", startup()),
         job("b", Trigger::Any(vec![stuck.clone(), fine.clone()])),
         job("c", Trigger::All(vec![fine, stuck])),
     ];
-    assert_eq!(reasons(jobs), [(2, Reason::NoHealthCheck(0, EventCode::Healthy))]);
+    assert_eq!(reasons(jobs), [(2, Reason::NoHealthCheck(0, Healthy))]);
 }
 
 #[test]
 fn every_job_stops_in_the_end_even_one_that_never_starts() {
     let jobs = vec![
         job("a", startup()),
-        job("b", once("a", EventCode::Healthy)),
-        job("c", once("b", EventCode::Stopped)),
+        job("b", once("a", Healthy)),
+        job("c", once("b", Stopped)),
         job("d", once("c", EventCode::Stopping)),
     ];
-    assert_eq!(reasons(jobs), [(1, Reason::NoHealthCheck(0, EventCode::Healthy))]);
+    assert_eq!(reasons(jobs), [(1, Reason::NoHealthCheck(0, Healthy))]);
 }
 
 #[test]
 fn jobs_that_wait_for_the_end_of_each_other_never_start() {
     let jobs = vec![
-        job("a", once("b", EventCode::Stopped)),
+        job("a", once("b", Stopped)),
         job("b", once("a", EventCode::Stopping)),
-        job("c", once("c", EventCode::Stopped)),
+        job("c", once("c", Stopped)),
         job("d", once("e", EventCode::ExitSuccess)),
-        job("e", once("d", EventCode::Stopped)),
+        job("e", once("d", Stopped)),
     ];
     assert_eq!(
         reasons(jobs),
@@ -149,9 +198,9 @@ fn jobs_that_wait_for_the_end_of_each_other_never_start() {
 
 #[test]
 fn a_job_that_gives_up_after_a_time_breaks_the_cycle() {
-    let mut hasty = job("a", once("b", EventCode::Stopped));
+    let mut hasty = job("a", once("b", Stopped));
     hasty.when.timeout = Some(Duration::from_secs(1));
-    assert_eq!(reasons(vec![hasty, job("b", once("a", EventCode::Stopped))]), []);
+    assert_eq!(reasons(vec![hasty, job("b", once("a", Stopped))]), []);
 }
 
 #[test]
@@ -167,19 +216,14 @@ fn a_thousand_jobs_in_the_worst_order_are_judged() {
 fn every_job_that_can_start_can_become_ready() {
     let mut idle = checked(job("idle", startup()));
     idle.exec = None;
-    let jobs = vec![
-        job("a", startup()),
-        job("b", once("a", EventCode::Ready)),
-        idle,
-        job("c", once("idle", EventCode::Ready)),
-    ];
+    let jobs = vec![job("a", startup()), job("b", once("a", Ready)), idle, job("c", once("idle", Ready))];
     assert_eq!(reasons(jobs), []);
 }
 
 #[test]
 fn jobs_that_wait_for_each_other_to_be_ready_never_start() {
     let mut clock = job("clock", Trigger::Interval(Duration::from_secs(1)));
-    clock.when.after = vec![of("b", EventCode::Ready)];
-    let jobs = vec![job("a", startup()), job("b", once("clock", EventCode::Ready)), clock];
+    clock.when.after = vec![of("b", Ready)];
+    let jobs = vec![job("a", startup()), job("b", once("clock", Ready)), clock];
     assert_eq!(reasons(jobs), [(1, Reason::Cycle(vec![1, 2]))]);
 }

@@ -1,4 +1,4 @@
-//! Every interleaving of ends, orders by hand and messages for groups of three.
+//! Every interleaving of ends, orders by hand, reloads, a shutdown and messages for groups of three.
 
 mod world;
 
@@ -12,11 +12,12 @@ use crate::config::spec::{GroupSpec, Limit, OnExhausted, Strategy};
 
 /// A group whose members all run and are ready.
 fn running(spec: GroupSpec, policy: &Policy, budget: Budget) -> World {
-    let mut world = World::new(spec, Budget { ends: 0, orders: 0 });
+    let mut world = World::new(spec, Budget::default());
     while let Some(it) = world.moves().first() {
         world = world.after(policy, *it);
     }
-    World { budget, ..world }
+    world.budget = budget;
+    world
 }
 
 /// Goes through every state that can be reached; how many there are.
@@ -61,7 +62,8 @@ fn endless(strategy: Strategy) -> GroupSpec {
 fn no_member_is_left_with_an_older_execution_of_one_before_it_whatever_ends() {
     let policy = policy(Duration::ZERO);
     for strategy in STRATEGIES {
-        let states = explore(running(endless(strategy), &policy, Budget { ends: 3, orders: 0 }), &policy);
+        let states =
+            explore(running(endless(strategy), &policy, Budget { ends: 3, ..Budget::default() }), &policy);
         println!("{strategy:?}, three ends: {states} states");
     }
 }
@@ -70,9 +72,58 @@ fn no_member_is_left_with_an_older_execution_of_one_before_it_whatever_ends() {
 fn no_member_is_left_with_an_older_execution_of_one_before_it_whatever_a_user_orders() {
     let policy = policy(Duration::ZERO);
     for strategy in STRATEGIES {
-        for budget in [Budget { ends: 1, orders: 1 }, Budget { ends: 0, orders: 2 }] {
+        let none = Budget::default();
+        for budget in [Budget { ends: 1, orders: 1, ..none }, Budget { orders: 2, ..none }] {
             let states = explore(running(endless(strategy), &policy, budget), &policy);
             println!("{strategy:?}, {budget:?}: {states} states");
+        }
+    }
+}
+
+#[test]
+fn no_member_is_left_with_an_older_execution_of_one_before_it_whatever_a_reload_changes() {
+    let policy = policy(Duration::ZERO);
+    for strategy in STRATEGIES {
+        let none = Budget::default();
+        let budgets = [
+            Budget { reloads: 2, ..none },
+            Budget { ends: 1, reloads: 1, ..none },
+            Budget { orders: 1, reloads: 1, ..none },
+        ];
+        for budget in budgets {
+            let states = explore(running(endless(strategy), &policy, budget), &policy);
+            println!("{strategy:?}, {budget:?}: {states} states");
+        }
+    }
+}
+
+#[test]
+fn no_member_outlives_a_shutdown_whenever_it_comes() {
+    let policy = policy(Duration::ZERO);
+    for strategy in STRATEGIES {
+        let none = Budget::default();
+        let budgets = [
+            Budget { ends: 1, shutdowns: 1, ..none },
+            Budget { orders: 1, shutdowns: 1, ..none },
+            Budget { reloads: 1, shutdowns: 1, ..none },
+        ];
+        for budget in budgets {
+            let states = explore(running(endless(strategy), &policy, budget), &policy);
+            println!("{strategy:?}, {budget:?}: {states} states");
+        }
+        let states = explore(World::new(endless(strategy), Budget { shutdowns: 1, ..none }), &policy);
+        println!("{strategy:?}, shut down from the start on: {states} states");
+    }
+}
+
+#[test]
+fn a_delay_before_a_restart_changes_nothing_of_that() {
+    let policy = policy(Duration::from_secs(1));
+    for strategy in STRATEGIES {
+        let none = Budget::default();
+        for budget in [Budget { ends: 2, ..none }, Budget { ends: 1, orders: 1, ..none }] {
+            let states = explore(running(endless(strategy), &policy, budget), &policy);
+            println!("{strategy:?}, {budget:?}, with backoff: {states} states");
         }
     }
 }
@@ -81,7 +132,7 @@ fn no_member_is_left_with_an_older_execution_of_one_before_it_whatever_a_user_or
 fn every_order_of_triggers_starts_all_members() {
     let policy = policy(Duration::ZERO);
     for strategy in STRATEGIES {
-        let states = explore(World::new(endless(strategy), Budget { ends: 0, orders: 0 }), &policy);
+        let states = explore(World::new(endless(strategy), Budget::default()), &policy);
         println!("{strategy:?}, from the start: {states} states");
     }
 }
@@ -91,7 +142,7 @@ fn a_group_that_gives_up_ends_in_any_interleaving() {
     let policy = policy(Duration::ZERO);
     for strategy in STRATEGIES {
         let spec = spec(strategy, Limit::Finite(0), OnExhausted::Stop);
-        let states = explore(running(spec, &policy, Budget { ends: 2, orders: 0 }), &policy);
+        let states = explore(running(spec, &policy, Budget { ends: 2, ..Budget::default() }), &policy);
         println!("{strategy:?}, gives up: {states} states");
     }
 }

@@ -14,17 +14,30 @@ use crate::messages::moment::Moment;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// How many ends of processes and orders of users are still to come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// How many ends of processes, orders of users, reloads and shutdowns are still to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Budget {
     pub(super) ends: u8,
     pub(super) orders: u8,
+    pub(super) reloads: u8,
+    pub(super) shutdowns: u8,
+}
+
+/// What the whole program does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Stage {
+    Runs,
+    /// It stops these members, and starts them anew when all are over.
+    Reloads([bool; 3]),
+    ShutsDown,
 }
 
 /// One job, with the messages that are on their way to and from it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Job {
     life: Life,
+    /// Its trigger has happened.
+    is_triggered: bool,
     ready: bool,
     group_order: u64,
     /// Which execution this is.
@@ -65,6 +78,7 @@ pub(super) struct World {
     pub(super) group: Group,
     pub(super) jobs: [Job; 3],
     pub(super) budget: Budget,
+    stage: Stage,
     /// The rule that was broken.
     pub(super) broken: Option<String>,
 }
@@ -80,6 +94,10 @@ pub(super) enum Move {
     Stop(usize),
     Delay(usize),
     Order(Hand),
+    /// A reload changes this member.
+    Reload(usize),
+    FinishReload,
+    ShutDown,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +119,7 @@ pub(super) fn policy(backoff: Duration) -> Policy {
         has_process: true,
         advertised: false,
         drain: Duration::ZERO,
-        backoff: BackoffSpec { max: backoff, jitter: 0.0, ..BackoffSpec::default() },
+        backoff: BackoffSpec { min: backoff, max: backoff, jitter: 0.0, ..BackoffSpec::default() },
         triggers_itself: false,
         in_group: true,
     }
@@ -114,31 +132,11 @@ pub(super) fn spec(strategy: Strategy, limit: Limit, on_exhausted: OnExhausted) 
 
 impl World {
     pub(super) fn new(spec: GroupSpec, budget: Budget) -> Self {
-        let place = Place {
-            phase: Phase::Waiting,
-            ready: false,
-            health: Health::Unknown,
-            is_checked: false,
-            succeeded: false,
-            starts_at_once: true,
-            ordered: 0,
-            due: None,
-            told: None,
-        };
-        let job = || Job {
-            life: Life::new(),
-            ready: false,
-            group_order: 0,
-            run: 0,
-            knows: [0; 3],
-            reported: (Phase::Waiting, false, false),
-            inbox: VecDeque::new(),
-            outbox: VecDeque::new(),
-        };
         Self {
-            group: Group::new(Arc::new(spec), vec![place; 3]),
-            jobs: [job(), job(), job()],
+            group: Group::new(Arc::new(spec), vec![place(); 3]),
+            jobs: [Job::new(0), Job::new(0), Job::new(0)],
             budget,
+            stage: Stage::Runs,
             broken: None,
         }
     }
@@ -149,7 +147,7 @@ impl World {
             let is_live = job.life.process == Process::Live;
             let serves = job.life.phase == Phase::Running && is_live;
             let can = [
-                (job.life.phase == Phase::Waiting && job.run == 0, Move::Trigger(index)),
+                (job.life.phase == Phase::Waiting && !job.is_triggered, Move::Trigger(index)),
                 (!job.inbox.is_empty(), Move::Receive(index)),
                 (!job.outbox.is_empty(), Move::Report(index)),
                 (serves && !job.ready, Move::BecomeReady(index)),
@@ -159,10 +157,23 @@ impl World {
             ];
             moves.extend(can.into_iter().filter_map(|(can, it)| can.then_some(it)));
         }
-        if self.budget.orders > 0 {
+        let runs = self.stage == Stage::Runs;
+        if self.budget.orders > 0 && self.stage != Stage::ShutsDown {
             let one = (0..3).flat_map(|index| [Hand::Start(index), Hand::Stop(index), Hand::Restart(index)]);
             let all = [Hand::StartAll, Hand::StopAll, Hand::RestartAll];
             moves.extend(one.chain(all).map(Move::Order));
+        }
+        if self.budget.reloads > 0 && runs {
+            moves.extend((0..3).map(Move::Reload));
+        }
+        if self.budget.shutdowns > 0 && self.stage != Stage::ShutsDown {
+            moves.push(Move::ShutDown);
+        }
+        let is_over = |job: &Job| job.life.phase == Phase::Complete && job.outbox.is_empty();
+        if let Stage::Reloads(stopped) = self.stage
+            && self.jobs.iter().zip(stopped).all(|(job, stopped)| !stopped || is_over(job))
+        {
+            moves.push(Move::FinishReload);
         }
         moves
     }
@@ -170,14 +181,18 @@ impl World {
     pub(super) fn after(&self, policy: &Policy, it: Move) -> Self {
         let mut world = self.clone();
         match it {
-            Move::Trigger(index) => world.input(policy, index, Input::Triggered),
+            Move::Trigger(index) => {
+                world.jobs[index].is_triggered = true;
+                world.input(policy, index, Input::Triggered);
+            }
             Move::Receive(index) => {
                 if let Some(command) = world.jobs[index].inbox.pop_front() {
                     world.receive(policy, index, command);
                 }
             }
             Move::Report(index) => {
-                if let Some(seen) = world.jobs[index].outbox.pop_front() {
+                let seen = world.jobs[index].outbox.pop_front();
+                if let Some(seen) = seen.filter(|_| world.stage != Stage::ShutsDown) {
                     let actions = world.group.note(Moment::default(), &changed(index, seen));
                     world.perform(actions);
                     world.go_on();
@@ -211,11 +226,60 @@ impl World {
                 }
                 world.go_on();
             }
+            Move::Reload(index) => {
+                world.budget.reloads -= 1;
+                let mut stopped = [false; 3];
+                // What was stopped by hand begins anew, too.
+                let is_halted = |index: &usize| world.jobs[*index].life.phase == Phase::Halted;
+                for anew in (0..3).filter(is_halted).chain([index]) {
+                    for with in world.group.spec().restarted_with(anew) {
+                        stopped[with] = true;
+                    }
+                }
+                world.stage = Stage::Reloads(stopped);
+                world.stop(stopped);
+            }
+            Move::FinishReload => world.finish_reload(),
+            Move::ShutDown => {
+                world.budget.shutdowns -= 1;
+                world.stage = Stage::ShutsDown;
+                world.stop([true; 3]);
+            }
         }
         world
     }
 
+    /// The program tells members to stop.
+    fn stop(&mut self, stopped: [bool; 3]) {
+        let stop = JobCommand::Stop { cause: None, in_shutdown: false };
+        for (job, _) in self.jobs.iter_mut().zip(stopped).filter(|(_, stopped)| *stopped) {
+            if job.life.phase != Phase::Complete {
+                job.inbox.push_back(Command::from(stop));
+            }
+        }
+    }
+
+    /// Those that were stopped are new; the others go on as they are.
+    fn finish_reload(&mut self) {
+        let Stage::Reloads(stopped) = self.stage else { return };
+        self.stage = Stage::Runs;
+        let mut places = Vec::new();
+        for (index, name) in NAMES.iter().enumerate() {
+            let known = self.group.place(name).copied();
+            places.push(known.filter(|_| !stopped[index]).unwrap_or_else(place));
+            if stopped[index] {
+                self.jobs[index] = Job::new(self.jobs[index].run);
+            }
+        }
+        self.group = Group::new(Arc::clone(self.group.spec()), places);
+        self.go_on();
+    }
+
+    /// While a reload stops jobs, a group tells nobody anything.
     fn go_on(&mut self) {
+        if self.stage != Stage::Runs {
+            return;
+        }
         let actions = self.group.go_on();
         self.perform(actions);
     }
@@ -284,7 +348,16 @@ impl World {
             !job.inbox.is_empty() || !job.outbox.is_empty() || is_starting || is_moving
         };
         let waits = self.jobs.iter().any(|job| job.life.phase == Phase::Waiting);
-        if self.jobs.iter().any(is_busy) || waits {
+        if self.jobs.iter().any(is_busy) {
+            return;
+        }
+        if self.stage == Stage::ShutsDown {
+            if let Some(left) = self.jobs.iter().position(|job| job.life.phase != Phase::Complete) {
+                self.broken = Some(format!("{} outlives the shutdown", NAMES[left]));
+            }
+            return;
+        }
+        if waits || self.stage != Stage::Runs {
             return;
         }
         if self.group.spec().strategy != Strategy::OneForOne {
@@ -308,7 +381,37 @@ impl World {
     }
 }
 
+/// The place of a member that has not begun.
+fn place() -> Place {
+    Place {
+        phase: Phase::Waiting,
+        ready: false,
+        health: Health::Unknown,
+        is_checked: false,
+        succeeded: false,
+        starts_at_once: true,
+        ordered: 0,
+        due: None,
+        told: None,
+    }
+}
+
 impl Job {
+    /// A job that has not begun, after so many executions of its forerunners.
+    fn new(run: u8) -> Self {
+        Self {
+            life: Life::new(),
+            is_triggered: false,
+            ready: false,
+            group_order: 0,
+            run,
+            knows: [0; 3],
+            reported: (Phase::Waiting, false, false),
+            inbox: VecDeque::new(),
+            outbox: VecDeque::new(),
+        }
+    }
+
     fn report(&mut self, is_asked: bool) {
         let returns =
             self.life.phase.is_stopping() && self.life.afterwards != lifecycle::Afterwards::Complete;
