@@ -175,7 +175,7 @@ impl Subject<'_> {
             );
             return Told::new(text).advise(READ_THE_LOG);
         }
-        if self.job.awaits_word() {
+        if self.job.is_unready_yet() {
             return self.starting();
         }
         if let Some(told) = self.held_up_by_log() {

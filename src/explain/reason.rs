@@ -62,10 +62,10 @@ fn running(overview: &Overview, name: &str, job: &JobStatus) -> Option<String> {
     }
     match job.health {
         Health::Unhealthy => Some(failing(overview, name, job)),
-        Health::Unknown if job.awaits_word() && job.pid.is_some() => {
+        Health::Unknown if job.is_unready_yet() && job.pid.is_some() => {
             Some(job.status_text.clone().unwrap_or_else(|| "is not ready yet".to_owned()))
         }
-        Health::Unknown if job.awaits_word() => None,
+        Health::Unknown if job.is_unready_yet() => None,
         Health::Unknown if !job.checks.is_empty() => Some("no check has passed yet".to_owned()),
         Health::Maintenance => Some("is not checked in maintenance".to_owned()),
         Health::Unknown | Health::Healthy => job.status_text.clone(),

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use super::phases::{Told, tell};
 use super::words::{clock, list};
 use super::{Scene, Why};
+use crate::config::spec::{JobKind, JobSpec, WatchSpec};
 use crate::messages::account::Awaited;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::{Missing, Phase};
@@ -204,13 +205,35 @@ impl<'a> Story<'a> {
         }
     }
 
+    /// A coprocess that a watch waits for.
+    fn coprocess_before(&self, watch: &str) -> Option<Arc<str>> {
+        let waits = |spec: &&WatchSpec| *spec.name == *watch && spec.after_coprocesses;
+        self.scene.spec.watches.iter().find(waits)?;
+        let is_open = |job: &&Arc<JobSpec>| {
+            let is_unstarted =
+                |job: &JobStatus| job.starting || (job.phase == Phase::Waiting && !job.has_run);
+            job.kind == JobKind::Coprocess && self.scene.job(&job.name).is_some_and(is_unstarted)
+        };
+        self.scene.spec.jobs.iter().find(is_open).map(|job| job.name.clone())
+    }
+
+    fn tell_waiting_watch(&mut self, name: &str, coprocess: &Arc<str>) {
+        self.sentences.push(format!(
+            "The watch {name} has not begun: it waits until the coprocess {coprocess} has been started."
+        ));
+        self.advise(format!("see why that is with `containerpilot why {coprocess}`"));
+    }
+
     fn tell_watch(&mut self, name: &str) {
         let known = self.scene.overview.watches.get(name);
         let trouble = self.scene.overview.discovery.trouble.as_ref();
         let text = match (known, trouble) {
             (_, Some(trouble)) => format!("Consul is in trouble, so nothing is known of {name}: {trouble}."),
             (None, None) => format!("There is no watch {name}."),
-            (Some(watch), None) if !watch.known => format!("Consul has not answered yet about {name}."),
+            (Some(watch), None) if !watch.known => match self.coprocess_before(name) {
+                Some(coprocess) => return self.tell_waiting_watch(name, &coprocess),
+                None => format!("Consul has not answered yet about {name}."),
+            },
             (Some(watch), None) if watch.instances.is_empty() => {
                 format!("Consul knows no healthy instance of {name}.")
             }

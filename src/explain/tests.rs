@@ -3,7 +3,9 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
-use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, Limit, Probe, TlsSpec, Trigger};
+use crate::config::spec::{
+    CheckSpec, CommandLine, HttpProbe, JobKind, Limit, Probe, TlsSpec, Trigger, WatchSpec, WatchTarget,
+};
 use crate::messages::account::FailingCheck;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{Health, Verdict};
@@ -305,6 +307,29 @@ fn who_waits_for_a_group_is_told_of_the_member_that_is_not_ready() {
     let summary = world.summary("app");
     assert!(summary.starts_with("app waits for the group all to be ready. web "), "{summary}");
     assert!(summary.contains("exited with status 3") && !summary.contains("db"), "{summary}");
+}
+
+#[test]
+fn a_watch_that_waits_for_a_coprocess_says_so() {
+    let key = EventKey { code: EventCode::Healthy, source: Source::Watch("db".into()) };
+    let world = |coprocess: JobStatus| {
+        let mut world = World::new().job("app", waits(Missing::AnyOf(vec![key.clone()])));
+        world = world.job("agent", coprocess).with(|spec| spec.kind = JobKind::Coprocess);
+        world.spec.watches.push(WatchSpec {
+            name: "db".into(),
+            target: WatchTarget::Key("db".to_owned()),
+            interval: Duration::from_secs(1),
+            datacentre: None,
+            after_coprocesses: true,
+        });
+        world.overview.watches.insert("db".into(), WatchStatus { known: false, instances: vec![] });
+        world.summary("app")
+    };
+    let summary = world(waits(Missing::AnyOf(vec![event("preStart", EventCode::Stopped)])));
+    let expected = "The watch db has not begun: it waits until the coprocess agent has been started.";
+    assert!(summary.contains(expected), "{summary}");
+    let summary = world(job(Phase::Running));
+    assert!(summary.contains("Consul has not answered yet about db."), "{summary}");
 }
 
 #[test]

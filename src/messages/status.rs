@@ -98,7 +98,7 @@ impl JobStatus {
     }
 
     /// Whether execve(2) has not returned yet, or its process has yet to tell that it is ready.
-    pub fn awaits_word(&self) -> bool {
+    pub fn is_unready_yet(&self) -> bool {
         self.starting && (self.pid.is_none() || self.tells_ready)
     }
 

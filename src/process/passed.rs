@@ -27,6 +27,9 @@ pub struct Passed {
     pub variables: Environment,
     /// Variables whose value is its own process number, which only it knows.
     pub own_number: Vec<&'static str>,
+    /// The process leads a session of its own: setpgid(2) lets nobody into a group of another session, so that no process can
+    /// pass for one of this job.
+    pub own_session: bool,
 }
 
 impl Passed {

@@ -53,7 +53,7 @@ impl Default for Stack {
     }
 }
 
-/// Starts a process that leads a new group and session. Every signal must be blocked in the calling thread: a handler of ours that
+/// Starts a process that leads a new group. Every signal must be blocked in the calling thread: a handler of ours that
 /// runs in the child would run in our memory.
 pub(super) fn spawn(launch: &Launch, progress: &Progress, stack: &mut Stack) -> SpawnOutcome {
     let outcome = match prepare(launch) {
@@ -93,6 +93,8 @@ struct Child {
     passed: Vec<(RawFd, RawFd)>,
     /// Its group takes the foreground of our terminal.
     is_at_terminal: bool,
+    /// It leads a session, not only a group.
+    own_session: bool,
     steps: Steps,
     /// Where it reports a failure.
     report: RawFd,
@@ -130,8 +132,16 @@ fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
     } else {
         [Some(null()?.as_raw_fd()), stdout, stderr]
     };
-    let child =
-        Child { image, directory, stdio, passed, is_at_terminal, steps, report: report_writer.as_raw_fd() };
+    let child = Child {
+        image,
+        directory,
+        stdio,
+        passed,
+        is_at_terminal,
+        own_session: launch.passed.own_session,
+        steps,
+        report: report_writer.as_raw_fd(),
+    };
     Ok(Prepared { child, execution, path, pipes, report, _writers: writers, report_writer, _passed: sources })
 }
 
@@ -194,11 +204,10 @@ impl Child {
         }
     }
 
-    /// Leads a group of its own, in a session of its own: setpgid(2) lets nobody into a group of another session, so that no
-    /// process can pass for one of another job. At our terminal it stays in our session, which has no other job.
     fn lead_group(&self) -> Result<(), Errno> {
         let own = nix::unistd::Pid::from_raw(0);
-        if self.is_at_terminal { setpgid(own, own) } else { setsid().map(drop) }
+        // In another session it could not have our terminal.
+        if self.own_session && !self.is_at_terminal { setsid().map(drop) } else { setpgid(own, own) }
     }
 
     fn prepare(&self) -> Result<(), Failure> {

@@ -58,7 +58,7 @@ fn a_run_with_starts_restarts_health_signals_a_reload_and_a_stop_replays_to_the_
     pilot.wait_for_event("app exitFailed");
     fs::remove_file(pilot.path("up")).unwrap();
     pilot.wait_for_event("db unhealthy");
-    pilot.tell(&["restart", "db"]);
+    pilot.tell(&["restart", "-no-wait", "db"]);
     pilot.wait_for_event("db stopping");
     pilot.tell(&["-maintenance", "enable"]);
     pilot.tell(&["-maintenance", "disable"]);

@@ -6,7 +6,6 @@ use crate::support::terminal::Terminal;
 use crate::support::{Exit, Pilot, Setup, state};
 
 const CTRL_C: &str = "\u{3}";
-const CTRL_D: &str = "\u{4}";
 const CTRL_Z: &str = "\u{1a}";
 
 /// An interactive shell that reads no files of its user.

@@ -282,7 +282,7 @@ impl State {
         Action::StartWatch(watch.clone(), self.generation)
     }
 
-    /// Lets those watches begin that have not and may: most wait until every coprocess has been started.
+    /// Begins the watches that may begin now: those with `after_coprocesses` wait until every coprocess was started.
     fn begin_watches(&mut self) -> Vec<Action> {
         let are_started = self.members.list().iter().all(|job| job.is_ordinary() || job.was_started());
         let mut actions = vec![];

@@ -97,6 +97,7 @@ impl Ways {
         if job.has_notify_socket() {
             let socket = NotifySocket::open()?;
             passed.tell("NOTIFY_SOCKET", socket.address());
+            passed.own_session = true;
             ways.socket = Some(Rc::new(socket));
         }
         if let Some(watchdog) = job.watchdog {

@@ -39,7 +39,9 @@ pub fn reason_not_ready(job: &JobStatus, now: SystemTime) -> Option<String> {
 
 fn reason_while_running(job: &JobStatus, now: SystemTime) -> Option<String> {
     match job.health {
-        Health::Unknown if job.awaits_word() => crash_loop(job, now).or(Some("is being started".to_owned())),
+        Health::Unknown if job.is_unready_yet() => {
+            crash_loop(job, now).or(Some("is being started".to_owned()))
+        }
         Health::Maintenance => Some("is in maintenance".to_owned()),
         Health::Unhealthy => Some(format!("is unhealthy{}", failing_checks(job))),
         Health::Unknown if !job.checks.is_empty() => Some("has not passed its checks yet".to_owned()),

@@ -157,6 +157,10 @@ fn stopping(now: &Value) -> Progress {
 /// A start, whether by itself or after a stop.
 fn starting(done: &str, now: &Value, has_run: bool, has_moved: bool) -> Progress {
     match (now["state"].as_str().unwrap_or_default(), has_run) {
+        ("running", _) if has_moved && now["health"] == "unhealthy" => {
+            let why = now["reason"].as_str().map(|reason| format!(": {}", printable(reason)));
+            Progress::Failed(format!("{done}, but is unhealthy{}", why.unwrap_or_default()))
+        }
         ("running", _) if has_moved => Progress::Done(match now["pid"].as_i64() {
             Some(pid) => format!("{done}, runs as process {pid}"),
             None => done.to_owned(),
@@ -242,6 +246,15 @@ mod tests {
         ] {
             assert_eq!(told(JobOrder::Start, &before, &now), expected);
         }
+    }
+
+    #[test]
+    fn a_start_whose_checks_have_failed_has_failed() {
+        let before = job("halted", 1, Some(0));
+        let mut now = job("running", 2, None);
+        now["health"] = json!("unhealthy");
+        now["reason"] = json!("http: refused");
+        assert_eq!(told(JobOrder::Start, &before, &now), "! started, but is unhealthy: http: refused");
     }
 
     #[test]

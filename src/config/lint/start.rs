@@ -69,9 +69,12 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
                 None,
             ),
             Reason::Cycle(jobs) if jobs.len() == 1 => {
-                let is_group = |key: &EventKey| matches!(key.source, Source::Group(_));
-                let waits_for_group =
-                    spec.jobs.get(job).is_some_and(|job| job.when.keys().iter().any(is_group));
+                let is_own_group = |job: &JobSpec, key: &EventKey| match (&key.source, &job.group) {
+                    (Source::Group(name), Some(place)) => place.group == *name,
+                    _ => false,
+                };
+                let of_job = |job: &Arc<JobSpec>| job.when.keys().iter().any(|key| is_own_group(job, key));
+                let waits_for_group = spec.jobs.get(job).is_some_and(of_job);
                 let whose = if waits_for_group { "the group it belongs to" } else { "an event of its own" };
                 (format!("it waits for {whose}"), None)
             }

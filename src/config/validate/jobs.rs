@@ -13,7 +13,7 @@ use super::{
 };
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
-use crate::config::raw::{Field, List, Opt, RawBackoff, RawConfig, RawCoprocess, RawJob, Real};
+use crate::config::raw::{Field, List, Opt, RawBackoff, RawConfig, RawCoprocess, RawGroup, RawJob, Real};
 use crate::config::spec::{BackoffSpec, CommandLine, JobKind, JobSpec, Limit, StopSpec, Trigger, When};
 use crate::messages::signal::Signal;
 
@@ -78,7 +78,8 @@ fn before_pre_start(config: &RawConfig) -> HashSet<String> {
     let mut before = HashSet::from([PRE_START.to_owned()]);
     let mut open = vec![PRE_START];
     while let Some(name) = open.pop() {
-        for source in sources.get(name).into_iter().flatten() {
+        let of_jobs = sources.get(name).into_iter().flatten().copied();
+        for source in of_jobs.chain(members(config, name)) {
             let source = source.strip_prefix("check.").unwrap_or(source);
             if before.insert(source.to_owned()) {
                 open.push(source);
@@ -86,6 +87,15 @@ fn before_pre_start(config: &RawConfig) -> HashSet<String> {
         }
     }
     before
+}
+
+/// The jobs of a group, if that is what the source of an event names.
+fn members<'c>(config: &'c RawConfig, source: &str) -> Vec<&'c str> {
+    let Some(name) = source.strip_prefix("group.") else { return vec![] };
+    let is_it =
+        |(_, group): &(&Field<RawGroup>, &'c RawGroup)| value(&group.name).is_some_and(|known| known == name);
+    let jobs = entries(&config.groups).find(is_it).and_then(|(_, group)| value(&group.jobs));
+    jobs.into_iter().flat_map(|jobs| &jobs.0).filter_map(|job| job.value.as_deref()).collect()
 }
 
 /// Whose events a job waits for.

@@ -99,7 +99,7 @@ impl Member {
         self.spec.kind == JobKind::Job
     }
 
-    /// Whether it was started or could not be, or is not to be.
+    /// Whether its first start is over: the program was executed, that failed, or the job was stopped before.
     pub fn was_started(&self) -> bool {
         let is_not_to_be = matches!(self.phase, Phase::Halted | Phase::Complete);
         self.ready || self.last_status.is_some() || is_not_to_be

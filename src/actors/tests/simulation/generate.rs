@@ -109,7 +109,9 @@ impl Dice {
     }
 
     fn watches(&mut self) -> Vec<WatchSpec> {
-        let after_coprocesses = self.one_in(2);
+        let service = WatchTarget::Service { service: SERVICE.to_owned(), tag: None };
+        let interval = self.ms(300..2000);
+        let after_coprocesses = interval.as_millis().is_multiple_of(2);
         let watch = |name: &str, target, interval| WatchSpec {
             name: Arc::from(name),
             target,
@@ -117,8 +119,6 @@ impl Dice {
             datacentre: None,
             after_coprocesses,
         };
-        let service = WatchTarget::Service { service: SERVICE.to_owned(), tag: None };
-        let interval = self.ms(300..2000);
         vec![watch("service", service, interval), watch("key", WatchTarget::Key(KEY.to_owned()), interval)]
     }
 
@@ -129,6 +129,13 @@ impl Dice {
         if self.one_in(12) {
             job.kind = JobKind::Coprocess;
             job.restarts = self.pick(&[Limit::Finite(0), Limit::Finite(3), Limit::Unlimited]);
+            // As if another job were `preStart`.
+            if number > 1 && self.one_in(2) {
+                let other = (index + self.0.usize(1..number)) % number;
+                let event = |code| EventKey { code, source: Source::Job(Arc::from(NAMES[other])) };
+                let ends = [EventCode::ExitSuccess, EventCode::ExitFailed, EventCode::Stopped];
+                job.when.trigger = Trigger::Any(ends.map(event).to_vec());
+            }
             return job;
         }
         job.when.trigger = self.trigger(index, number, has_consul);

@@ -154,6 +154,20 @@ fn what_pre_start_is_to_run_after_starts_at_startup_beside_coprocesses() {
 }
 
 #[test]
+fn the_jobs_and_watches_of_a_group_that_pre_start_waits_for_begin_at_startup_beside_coprocesses() {
+    let loaded = loaded(
+        "{consul: 'a:1', coprocesses: [{name: 'agent', command: 'agent'}], watches: [{name: 'x'}, {name: 'y'}],
+          jobs: [{name: 'db', exec: 'a', restarts: 1}, {name: 'preStart', exec: 'a', after: ['group.all']},
+                 {name: 'cache', exec: 'a', restarts: 1, when: {source: 'watch.x', once: 'healthy'}}],
+          groups: [{name: 'all', jobs: ['db', 'cache']}]}",
+    );
+    assert_eq!(loaded.spec.jobs[1].when.trigger, Trigger::Once(validate::startup()));
+    let waits: Vec<bool> = loaded.spec.watches.iter().map(|watch| watch.after_coprocesses).collect();
+    assert_eq!(waits, [false, true]);
+    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+}
+
+#[test]
 fn ready_is_told_in_one_of_three_ways() {
     let spec = spec(
         "{jobs: [{name: 'a', exec: 'a', ready: {notify: true, timeout: '30s'}, watchdog: '10s'},

@@ -41,6 +41,8 @@ pub struct Account {
     /// It ran when a restart was ordered, and its next process was not asked for yet.
     pub returns: bool,
     pub starts: u32,
+    /// Its program was executed at least once.
+    pub was_executed: bool,
     /// Ends of executions that were told.
     pub ends: u32,
     /// Processes whose end was told.
@@ -117,6 +119,7 @@ impl Account {
             ran_when_ordered: false,
             returns: false,
             starts: 0,
+            was_executed: false,
             ends: 0,
             processes_ended: 0,
             last_start: now,

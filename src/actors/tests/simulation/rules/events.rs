@@ -75,7 +75,7 @@ impl Rules {
             return;
         }
         let is_open = |account: &&Account| {
-            let was_started = account.starts > 0 || account.ends > 0 || account.is_over;
+            let was_started = account.was_executed || account.ends > 0 || account.is_over;
             // By hand, it may have been stopped before that.
             account.spec.kind == JobKind::Coprocess && !was_started && !account.is_told && account.orders == 0
         };

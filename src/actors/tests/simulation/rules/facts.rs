@@ -90,6 +90,7 @@ impl Observer for Rules {
         // Its watchdog begins.
         if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job) {
             (account.last_sign, account.sleeps) = (Instant::now(), 0);
+            account.was_executed = true;
         }
     }
 

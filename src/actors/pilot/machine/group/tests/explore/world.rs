@@ -45,6 +45,8 @@ pub(super) struct Job {
     /// The executions of those before it that were there when it started.
     knows: [u8; 3],
     reported: (Phase, bool, bool),
+    /// Its phase, as the Pilot knows it.
+    known: Phase,
     inbox: VecDeque<Command>,
     outbox: VecDeque<Seen>,
 }
@@ -158,7 +160,8 @@ impl World {
             moves.extend(can.into_iter().filter_map(|(can, it)| can.then_some(it)));
         }
         let runs = self.stage == Stage::Runs;
-        if self.budget.orders > 0 && self.stage != Stage::ShutsDown {
+        // Orders are refused while a reload or a shutdown is under way.
+        if self.budget.orders > 0 && runs {
             let one = (0..3).flat_map(|index| [Hand::Start(index), Hand::Stop(index), Hand::Restart(index)]);
             let all = [Hand::StartAll, Hand::StopAll, Hand::RestartAll];
             moves.extend(one.chain(all).map(Move::Order));
@@ -192,6 +195,7 @@ impl World {
             }
             Move::Report(index) => {
                 let seen = world.jobs[index].outbox.pop_front();
+                world.jobs[index].known = seen.map_or(world.jobs[index].known, |seen| seen.phase);
                 if let Some(seen) = seen.filter(|_| world.stage != Stage::ShutsDown) {
                     let actions = world.group.note(Moment::default(), &changed(index, seen));
                     world.perform(actions);
@@ -230,7 +234,7 @@ impl World {
                 world.budget.reloads -= 1;
                 let mut stopped = [false; 3];
                 // What was stopped by hand begins anew, too.
-                let is_halted = |index: &usize| world.jobs[*index].life.phase == Phase::Halted;
+                let is_halted = |index: &usize| world.jobs[*index].known == Phase::Halted;
                 for anew in (0..3).filter(is_halted).chain([index]) {
                     for with in world.group.spec().restarted_with(anew) {
                         stopped[with] = true;
@@ -347,7 +351,7 @@ impl World {
             let is_moving = job.life.phase.is_stopping() || job.life.phase == Phase::Delayed;
             !job.inbox.is_empty() || !job.outbox.is_empty() || is_starting || is_moving
         };
-        let waits = self.jobs.iter().any(|job| job.life.phase == Phase::Waiting);
+        let waits = self.jobs.iter().any(|job| job.life.phase == Phase::Waiting && !job.is_triggered);
         if self.jobs.iter().any(is_busy) {
             return;
         }
@@ -357,7 +361,13 @@ impl World {
             }
             return;
         }
-        if waits || self.stage != Stage::Runs {
+        if self.stage != Stage::Runs {
+            if !self.moves().contains(&Move::FinishReload) {
+                self.broken = Some("the reload never ends".to_owned());
+            }
+            return;
+        }
+        if waits {
             return;
         }
         if self.group.spec().strategy != Strategy::OneForOne {
@@ -407,6 +417,7 @@ impl Job {
             run,
             knows: [0; 3],
             reported: (Phase::Waiting, false, false),
+            known: Phase::Waiting,
             inbox: VecDeque::new(),
             outbox: VecDeque::new(),
         }
