@@ -196,7 +196,7 @@ impl World {
             Move::Report(index) => {
                 let seen = world.jobs[index].outbox.pop_front();
                 world.jobs[index].known = seen.map_or(world.jobs[index].known, |seen| seen.phase);
-                if let Some(seen) = seen.filter(|_| world.stage != Stage::ShutsDown) {
+                if let Some(seen) = seen {
                     let actions = world.group.note(Moment::default(), &changed(index, seen));
                     world.perform(actions);
                     world.go_on();
@@ -249,6 +249,10 @@ impl World {
                 world.stage = Stage::ShutsDown;
                 world.stop([true; 3]);
             }
+        }
+        if world.stage == Stage::ShutsDown {
+            // No group hears what they report.
+            world.jobs.iter_mut().for_each(|job| job.outbox.clear());
         }
         world
     }
