@@ -70,14 +70,14 @@ impl Rules {
         let waits = ledger.program.watches.iter().any(|watch| watch.name == *name && watch.after_coprocesses);
         let was_heard =
             ledger.past.iter().any(|key| matches!(&key.source, Source::Watch(known) if known == name));
-        let is_unchanged = !ledger.is_blurred && ledger.reloads == 0 && ledger.reloaded.is_zero();
-        if !waits || was_heard || !is_unchanged {
+        if !waits || was_heard || ledger.is_blurred || ledger.reloads > 0 {
             return;
         }
         let is_open = |account: &&Account| {
             let was_started = account.was_executed || account.ends > 0 || account.is_over;
-            // By hand, it may have been stopped before that.
-            account.spec.kind == JobKind::Coprocess && !was_started && !account.is_told && account.orders == 0
+            // By hand, it may have been stopped before that; and one that a reload brought came after the watch.
+            let is_exempt = account.is_told || account.orders > 0 || account.is_new;
+            account.spec.kind == JobKind::Coprocess && !was_started && !is_exempt
         };
         if let Some(account) = ledger.jobs.values().find(is_open) {
             let how = format!("{name} asked before {} was started", account.spec.name);
