@@ -108,7 +108,7 @@ impl Rules {
         let is_open = |account: &Account| {
             let shown = board.jobs.get(&account.spec.name);
             let is_over = |job: &JobStatus| matches!(job.phase, Phase::Complete | Phase::Halted);
-            let was_started = account.ends > 0 || shown.is_none_or(|job| job.ready || is_over(job));
+            let was_started = shown.is_none_or(|job| job.ready || is_over(job));
             account.spec.kind == JobKind::Coprocess && !was_started
         };
         let waits = ledger.program.watches.iter().any(|watch| watch.after_coprocesses)
