@@ -71,7 +71,7 @@ fn a_report_has_all_that_is_known_and_is_for_its_owner_only() {
     assert!(stdout.starts_with(&[0x1f, 0x8b]), "gzip");
 }
 
-/// What a client of the page is told first: everything.
+/// The first event of the page's stream, which has everything in it.
 fn beginning_of_stream(port: u16) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();

@@ -1,5 +1,6 @@
 //! Every interleaving of ends, orders by hand, reloads, a shutdown and messages for groups of three.
 
+mod job;
 mod world;
 
 use std::collections::HashMap;

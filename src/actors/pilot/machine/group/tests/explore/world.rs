@@ -1,15 +1,15 @@
 //! A group of three, everything that can happen to it next, and what must hold. The jobs are the real lifecycle; commands and
 //! reports take their time, in order for each job.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::super::{Action, Group, Place};
-use crate::actors::job::machine::lifecycle::{self, Cadence, Ended, Input, Policy, Process, State as Life};
+use super::job::{Command, Job, Verb, changed};
+use crate::actors::job::machine::lifecycle::{self, Cadence, Ended, Input, Policy, Process};
 use crate::config::spec::{BackoffSpec, GroupSpec, Limit, OnExhausted, Strategy};
 use crate::messages::health::Health;
-use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
+use crate::messages::job::{JobCommand, Phase};
 use crate::messages::moment::Moment;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -23,56 +23,13 @@ pub(super) struct Budget {
     pub(super) shutdowns: u8,
 }
 
-/// What the whole program does.
+/// The stage that the whole program is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Stage {
     Runs,
     /// It stops these members, and starts them anew when all are over.
     Reloads([bool; 3]),
     ShutsDown,
-}
-
-/// One job, with the messages that are on their way to and from it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Job {
-    life: Life,
-    /// Its trigger has happened.
-    is_triggered: bool,
-    ready: bool,
-    group_order: u64,
-    /// Which execution this is.
-    run: u8,
-    /// The executions of those before it that were there when it started.
-    knows: [u8; 3],
-    reported: (Phase, bool, bool),
-    /// Its phase, as the Pilot knows it.
-    known: Phase,
-    inbox: VecDeque<Command>,
-    outbox: VecDeque<Seen>,
-}
-
-/// A command, as far as it matters here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Command(Verb, u64);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Verb {
-    Queue,
-    Proceed,
-    Start,
-    Restart,
-    Halt,
-    Stop,
-}
-
-/// A report, as far as it matters here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Seen {
-    phase: Phase,
-    returns: bool,
-    ready: bool,
-    is_restart: bool,
-    group_order: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -197,7 +154,7 @@ impl World {
                 let seen = world.jobs[index].outbox.pop_front();
                 world.jobs[index].known = seen.map_or(world.jobs[index].known, |seen| seen.phase);
                 if let Some(seen) = seen {
-                    let actions = world.group.note(Moment::default(), &changed(index, seen));
+                    let actions = world.group.note(Moment::default(), &changed(NAMES[index], seen));
                     world.perform(actions);
                     world.go_on();
                 }
@@ -233,7 +190,7 @@ impl World {
             Move::Reload(index) => {
                 world.budget.reloads -= 1;
                 let mut stopped = [false; 3];
-                // What was stopped by hand begins anew, too.
+                // Members that were stopped by hand begin anew, too.
                 let is_halted = |index: &usize| world.jobs[*index].known == Phase::Halted;
                 for anew in (0..3).filter(is_halted).chain([index]) {
                     for with in world.group.spec().restarted_with(anew) {
@@ -407,78 +364,5 @@ fn place() -> Place {
         ordered: 0,
         due: None,
         told: None,
-    }
-}
-
-impl Job {
-    /// A job that has not begun, after so many executions of its forerunners.
-    fn new(run: u8) -> Self {
-        Self {
-            life: Life::new(),
-            is_triggered: false,
-            ready: false,
-            group_order: 0,
-            run,
-            knows: [0; 3],
-            reported: (Phase::Waiting, false, false),
-            known: Phase::Waiting,
-            inbox: VecDeque::new(),
-            outbox: VecDeque::new(),
-        }
-    }
-
-    fn report(&mut self, is_asked: bool) {
-        let returns =
-            self.life.phase.is_stopping() && self.life.afterwards != lifecycle::Afterwards::Complete;
-        let now = (self.life.phase, returns, self.ready);
-        if is_asked || now != self.reported {
-            self.reported = now;
-            let (is_restart, group_order) = (self.life.is_restart, self.group_order);
-            self.outbox.push_back(Seen {
-                phase: self.life.phase,
-                returns,
-                ready: self.ready,
-                is_restart,
-                group_order,
-            });
-        }
-    }
-}
-
-impl From<JobCommand> for Command {
-    fn from(command: JobCommand) -> Self {
-        match command {
-            JobCommand::Requeue(order) => Self(Verb::Queue, order.number),
-            JobCommand::Proceed(order) => Self(Verb::Proceed, order.number),
-            JobCommand::Start => Self(Verb::Start, 0),
-            JobCommand::Restart => Self(Verb::Restart, 0),
-            JobCommand::Halt => Self(Verb::Halt, 0),
-            JobCommand::Stop { .. } => Self(Verb::Stop, 0),
-            JobCommand::Answer(_)
-            | JobCommand::GiveUp { .. }
-            | JobCommand::Hurry
-            | JobCommand::Kill
-            | JobCommand::Signal(_)
-            | JobCommand::Forward(_)
-            | JobCommand::Maintain(_)
-            | JobCommand::Retire => panic!("a group does not say {command:?}"),
-        }
-    }
-}
-
-fn changed(index: usize, seen: Seen) -> JobChanged {
-    JobChanged {
-        name: Arc::from(NAMES[index]),
-        generation: 0,
-        phase: seen.phase,
-        returns: seen.returns,
-        health: Health::Unknown,
-        ready: seen.ready,
-        missing: Missing::Nothing,
-        last_status: Some(1),
-        answers: None,
-        is_restart: seen.is_restart,
-        group_order: seen.group_order,
-        cause: None,
     }
 }
