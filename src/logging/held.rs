@@ -87,7 +87,16 @@ mod tests {
         let mut held = Held::default();
         for _ in 0..100 {
             held.add(&vec![b'x'; LIMIT]);
-            assert!(held.bytes.len() <= 3 * LIMIT);
+            assert!(held.bytes.len() <= 2 * LIMIT);
         }
+    }
+
+    #[test]
+    fn what_is_kept_is_shortened_only_when_it_has_twice_the_limit() {
+        let mut held = Held::default();
+        held.add(&vec![b'x'; 2 * LIMIT]);
+        assert_eq!(held.bytes.len(), 2 * LIMIT);
+        held.add(b"x");
+        assert_eq!(held.bytes.len(), LIMIT);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memchr_iter};
 
-use super::format::{Field, Frame, Origin, Value};
+use super::format::{Field, Frame, Origin, Records, Value};
 use super::time::TimeText;
 use crate::config::spec::{LogFormat, LogLevel};
 
@@ -88,26 +88,31 @@ impl LineFormatter {
     /// Appends the records of all lines that `chunk` completes, and keeps the rest.
     pub fn feed(&mut self, chunk: &[u8], format: LogFormat, time: &TimeText, out: &mut Vec<u8>) {
         let frame = framed(&mut self.frame, (&self.label, self.level), format, time);
+        let mut records = frame.records(out);
         let partial = &mut self.partial;
-        let rest = if partial.is_empty() { chunk } else { complete(partial, chunk, frame, out) };
+        let rest = if partial.is_empty() { chunk } else { complete(partial, chunk, &mut records) };
         let mut start = 0;
         for newline in memchr_iter(b'\n', rest) {
             let line = rest.get(start..newline).unwrap_or_default();
-            write_line(line, frame, out);
+            write_line(line, &mut records);
             start = newline + 1;
         }
         let rest = rest.get(start..).unwrap_or_default();
         if !rest.is_empty() {
-            let cut = write_pieces(rest, frame, out);
+            let cut = write_pieces(rest, &mut records);
             partial.extend_from_slice(rest.get(cut..).unwrap_or_default());
         }
+        records.end();
     }
 
     /// Appends the record of a last line without a line end.
     pub fn finish(&mut self, format: LogFormat, time: &TimeText, out: &mut Vec<u8>) {
         if !self.partial.is_empty() {
             let line = mem::take(&mut self.partial);
-            write_line(&line, framed(&mut self.frame, (&self.label, self.level), format, time), out);
+            let frame = framed(&mut self.frame, (&self.label, self.level), format, time);
+            let mut records = frame.records(out);
+            write_line(&line, &mut records);
+            records.end();
         }
     }
 
@@ -145,19 +150,19 @@ fn framed<'a>(
 }
 
 /// Completes the kept line with the beginning of `chunk`; returns the rest of the chunk.
-fn complete<'a>(partial: &mut Vec<u8>, chunk: &'a [u8], frame: &Frame, out: &mut Vec<u8>) -> &'a [u8] {
+fn complete<'a>(partial: &mut Vec<u8>, chunk: &'a [u8], records: &mut Records<'_>) -> &'a [u8] {
     let end = memchr(b'\n', chunk).unwrap_or(chunk.len());
     let (line, rest) = chunk.split_at(end);
     partial.extend_from_slice(line);
     match rest.split_first() {
         Some((_newline, rest)) => {
-            write_line(partial, frame, out);
+            write_line(partial, records);
             partial.clear();
             partial.shrink_to(KEPT_CAPACITY);
             rest
         }
         None => {
-            let cut = write_pieces(partial, frame, out);
+            let cut = write_pieces(partial, records);
             partial.drain(..cut);
             rest
         }
@@ -165,14 +170,14 @@ fn complete<'a>(partial: &mut Vec<u8>, chunk: &'a [u8], frame: &Frame, out: &mut
 }
 
 /// Writes a whole line, without its newline.
-fn write_line(line: &[u8], frame: &Frame, out: &mut Vec<u8>) {
-    let cut = if line.len() > LONGEST { write_pieces(line, frame, out) } else { 0 };
+fn write_line(line: &[u8], records: &mut Records<'_>) {
+    let cut = if line.len() > LONGEST { write_pieces(line, records) } else { 0 };
     let last = line.get(cut..).unwrap_or_default();
-    frame.write(last.strip_suffix(b"\r").unwrap_or(last), out);
+    records.write(last.strip_suffix(b"\r").unwrap_or(last));
 }
 
 /// Writes those parts of a too long `line` that end with ` [continued]`; returns the number of bytes written.
-fn write_pieces(line: &[u8], frame: &Frame, out: &mut Vec<u8>) -> usize {
+fn write_pieces(line: &[u8], records: &mut Records<'_>) -> usize {
     // A carriage return at the end may belong to the line end, so it does not count.
     let length = line.strip_suffix(b"\r").unwrap_or(line).len();
     let mut done = 0;
@@ -180,7 +185,7 @@ fn write_pieces(line: &[u8], frame: &Frame, out: &mut Vec<u8>) -> usize {
         let rest = line.get(done..).unwrap_or_default();
         let cut = cut_of(rest);
         let piece = rest.get(..cut).unwrap_or_default();
-        frame.write(&[piece, CONTINUED].concat(), out);
+        records.write(&[piece, CONTINUED].concat());
         done += cut;
     }
     done

@@ -90,11 +90,13 @@ fn a_long_line_is_split_and_marked_in_every_format() {
 
 #[test]
 fn a_character_is_not_cut() {
-    let line = "a☃".repeat(LONGEST / 2);
-    let messages = messages(&[line.as_bytes()]);
-    assert!(messages.len() > 1);
-    assert!(messages.iter().all(|message| std::str::from_utf8(message).is_ok()));
-    assert_eq!(joined(messages), [line.as_bytes()]);
+    for before in ["", "x", "xx", "xxx"] {
+        let line = format!("{before}{}", "😀".repeat(LONGEST / 2));
+        let messages = messages(&[line.as_bytes()]);
+        assert!(messages.len() > 1);
+        assert!(messages.iter().all(|message| std::str::from_utf8(message).is_ok()));
+        assert_eq!(joined(messages), [line.as_bytes()]);
+    }
 }
 
 #[test]
@@ -175,4 +177,17 @@ proptest! {
     fn single_bytes_give_what_one_chunk_gives(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         prop_assert_eq!(formatted(LogFormat::Json, bytes.chunks(1)), formatted(LogFormat::Json, [&bytes[..]]));
     }
+}
+
+#[test]
+fn an_incomplete_line_can_be_dropped() {
+    let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout });
+    let (time, mut out) = (TimeText::default(), Vec::new());
+    assert!(!lines.has_partial());
+    lines.feed(b"whole\nhalf", LogFormat::Default, &time, &mut out);
+    assert!(lines.has_partial());
+    lines.discard_partial();
+    assert!(!lines.has_partial());
+    lines.feed(b" line\n", LogFormat::Default, &time, &mut out);
+    assert_eq!(String::from_utf8(out).unwrap(), format!("{PREFIX}whole\n{PREFIX} line\n"));
 }

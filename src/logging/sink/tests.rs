@@ -310,3 +310,38 @@ fn large_buffers_are_given_back_when_the_log_is_idle() {
     drop(sink);
     assert_eq!(read.join().unwrap(), 1_000_000);
 }
+
+/// A sink whose writer blocks with a record that it has taken, so that what follows stays queued.
+fn blocked(bound: usize) -> (File, LogSink) {
+    let (reader, writer) = small_pipe();
+    let sink = sink_to(writer, bound);
+    sink.push(&[b'x'; 8192]);
+    wait_until("the writer has taken it", || sink.shared.lock().pending.is_empty());
+    (reader, sink)
+}
+
+#[test]
+fn a_sink_is_flooded_beyond_its_bound_and_margin_only() {
+    let (_reader, sink) = blocked(1000);
+    assert!(!sink.is_flooded() && sink.has_room());
+    let most = 1000 + sink.shared.margin;
+    sink.append(|out| out.resize(most - 1, b'x'));
+    assert!(!sink.is_flooded() && !sink.has_room());
+    assert_eq!((sink.usage().stalls, sink.usage().is_stalled), (1, true));
+    sink.append(|out| out.push(b'\n'));
+    assert!(sink.is_flooded());
+    assert_eq!(sink.usage().stalls, 1, "it is full as before");
+}
+
+#[test]
+fn our_own_records_may_use_a_quarter_of_the_bound() {
+    let (_reader, sink) = blocked(4000);
+    sink.push(&[b'a'; 600]);
+    sink.push(&[b'b'; 400]);
+    sink.push(&[b'c'; 1]);
+    let (own, lost) = {
+        let queue = sink.shared.lock();
+        (queue.pending.len(), queue.lost)
+    };
+    assert_eq!((own, lost), (1000, 1));
+}
