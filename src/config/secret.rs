@@ -37,11 +37,12 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut secrets = credentials(text);
     for word in words(text) {
         let name = text.get(word.clone()).unwrap_or_default();
-        if is_secret_object(name) || is_misspelt(name, SECRET_OBJECTS) {
-            secrets.extend(object_after(text, word.end).map(|start| values(text, start)).unwrap_or_default());
-        }
-        if is_secret_name(name) {
-            secrets.extend(value_after(text, word.end));
+        let is_secret = is_secret_name(name);
+        if is_secret || is_secret_object(name) || is_misspelt(name, SECRET_OBJECTS) {
+            match bracket_after(text, word.end) {
+                Some(start) => secrets.extend(values(text, start)),
+                None => secrets.extend(value_after(text, word.end).filter(|_| is_secret)),
+            }
         }
     }
     secrets
@@ -119,14 +120,14 @@ fn value_after(text: &str, key_end: usize) -> Option<Range<usize>> {
 
 fn value_length(value: &str) -> usize {
     let line = value.lines().next().unwrap_or_default();
-    if !line.starts_with(['"', '\'']) {
-        // A bare value ends at a delimiter; brackets are no value that a token can have.
-        return match line.starts_with(['{', '[']) {
-            true => line.len(),
-            false => line.find([',', '}', ' ', '\t', '"', '\'']).unwrap_or(line.len()),
-        };
+    if line.starts_with(['"', '\'']) {
+        return string_length(line);
     }
-    string_length(line)
+    // A bare value ends at a delimiter; brackets stand for no value that we know.
+    match line.starts_with(['{', '[']) {
+        true => line.len(),
+        false => line.find([',', '}', ' ', '\t', '"', '\'']).unwrap_or(line.len()),
+    }
 }
 
 /// The length of the string that the text begins with, quotes included.
@@ -142,15 +143,15 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// Where the object begins that is the value of a key that ends here.
-fn object_after(text: &str, key_end: usize) -> Option<usize> {
+/// Where the object or list begins that is the value of a key that ends here.
+fn bracket_after(text: &str, key_end: usize) -> Option<usize> {
     let start = value_start(text, key_end, &[':'])?;
-    text.get(start..)?.starts_with('{').then_some(start)
+    text.get(start..)?.starts_with(['{', '[']).then_some(start)
 }
 
-/// Everything that is no key in the object that begins here.
-fn values(text: &str, object: usize) -> Vec<Range<usize>> {
-    let (mut found, mut depth, mut at) = (Vec::new(), 0_usize, object);
+/// Everything that is no key in the object or list that begins here.
+fn values(text: &str, bracket: usize) -> Vec<Range<usize>> {
+    let (mut found, mut depth, mut at) = (Vec::new(), 0_usize, bracket);
     while let Some(rest) = text.get(at..)
         && let Some(next) = rest.chars().next()
     {
@@ -215,6 +216,14 @@ mod tests {
     }
 
     #[test]
+    fn of_a_list_or_object_every_value_is_found() {
+        assert_eq!(found("{token: ['a',\n 'b'], x: 1}"), ["'a'", "'b'"]);
+        assert_eq!(found("{password: {a: 'b',\n c: ['d']}, x: 1}"), ["'b'", "'d'"]);
+        assert_eq!(found("{env: ['A=b',\n 'C=d'], x: 1}"), ["'A=b'", "'C=d'"]);
+        assert_eq!(found("exec: 'app --token=[a b'"), ["[a b'"]);
+    }
+
+    #[test]
     fn other_keys_and_words_are_left_alone() {
         assert_eq!(found("{x: 'token', name: 'b', exec: 'c', event: 'd', once: {}}"), Vec::<&str>::new());
     }
@@ -225,6 +234,7 @@ mod tests {
         assert_eq!(found("{env: { // b: 'c'\n A: ['x', 'y'] }, z: 'q'}"), ["'x'", "'y'"]);
         assert_eq!(found("{http: {url: 'u', headers: {Authorization: 'Bearer x'}}}"), ["'Bearer x'"]);
         assert_eq!(found("{env: {A: 'never closed\nB: 1"), ["'never closed", "1"]);
+        assert_eq!(found("{env: {A: 'x', /* 'no' */ B: a/b, C: /etc/c /**/}}"), ["'x'", "a/b", "/etc/c"]);
         assert_eq!(found("{env: 'x'}"), Vec::<&str>::new());
         assert_eq!(found("{evn: {A: 'x'}}"), ["'x'"], "a misspelt key");
     }
