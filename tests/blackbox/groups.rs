@@ -146,4 +146,9 @@ fn the_status_tells_the_group_and_how_often_it_restarted() {
         (&"all".into(), &1.into(), &true.into())
     );
     assert_eq!(status["jobs"][0]["group"], "all");
+    let table = pilot.tell(&["status"]);
+    assert!(
+        table.ends_with("\nGROUP  STATE  RESTARTS  JOBS\nall    ready  1         db app web\n"),
+        "{table}"
+    );
 }

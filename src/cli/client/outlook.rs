@@ -17,7 +17,7 @@ use crate::printable::printable_lines;
 /// Lines of a paragraph are not longer than this, even if the terminal is wider.
 const WIDEST: usize = 100;
 
-/// The status with only these jobs, and without watches; the whole status if none are named.
+/// The status with only these jobs, and without groups and watches; the whole status if none are named.
 pub fn only(mut status: Value, names: &[String]) -> Result<Value, CommandError> {
     if names.is_empty() {
         return Ok(status);
@@ -30,7 +30,9 @@ pub fn only(mut status: Value, names: &[String]) -> Result<Value, CommandError> 
     let chosen = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     if let Some(object) = status.as_object_mut() {
         object.insert("jobs".to_owned(), chosen.into());
-        object.insert("watches".to_owned(), Value::Array(vec![]));
+        for others in ["groups", "watches"] {
+            object.insert(others.to_owned(), Value::Array(vec![]));
+        }
     }
     Ok(status)
 }
@@ -194,10 +196,10 @@ What happened before:
 
     #[test]
     fn only_jobs_that_exist_can_be_chosen() {
-        let status = || json!({ "jobs": [{"name": "a"}, {"name": "b"}], "watches": [{"name": "w"}] });
+        let status = || json!({ "jobs": [{"name": "a"}, {"name": "b"}], "groups": [{"name": "g"}], "watches": [{"name": "w"}] });
         assert_eq!(only(status(), &[]).unwrap(), status());
         let chosen = only(status(), &["b".to_owned()]).unwrap();
-        assert_eq!(chosen, json!({ "jobs": [{"name": "b"}], "watches": [] }));
+        assert_eq!(chosen, json!({ "jobs": [{"name": "b"}], "groups": [], "watches": [] }));
         assert_eq!(only(status(), &["c".to_owned()]).unwrap_err().to_string(), "there is no job \"c\"");
     }
 

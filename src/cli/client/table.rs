@@ -20,6 +20,11 @@ pub fn render(status: &Value, width: Option<usize>) -> String {
     let head = ["JOB", "STATE", "HEALTH", "PID", "RESTARTS", "LAST EXIT", "SINCE", "REASON"];
     let jobs = rows(&status["jobs"], job);
     text.push_str(&table(&head, jobs, width));
+    let groups = rows(&status["groups"], group);
+    if !groups.is_empty() {
+        text.push('\n');
+        text.push_str(&table(&["GROUP", "STATE", "RESTARTS", "JOBS"], groups, width));
+    }
     let watches = rows(&status["watches"], watch);
     if !watches.is_empty() {
         text.push('\n');
@@ -75,6 +80,16 @@ fn job(job: &Value) -> Vec<String> {
 pub fn second(time: &Value) -> String {
     let text = word(time);
     text.split_once('.').map_or(text.clone(), |(second, _)| format!("{second}Z"))
+}
+
+fn group(group: &Value) -> Vec<String> {
+    let state = match (group["gaveUp"] == true, group["ready"] == true) {
+        (true, _) => "gave up",
+        (false, true) => "ready",
+        (false, false) => "not ready",
+    };
+    let jobs: Vec<String> = group["jobs"].as_array().into_iter().flatten().map(word).collect();
+    vec![word(&group["name"]), state.to_owned(), word(&group["restarts"]), jobs.join(" ")]
 }
 
 fn watch(watch: &Value) -> Vec<String> {
@@ -185,6 +200,24 @@ WATCH  INSTANCES
 db     10.0.0.1:5432
 mq     unknown
 "
+        );
+    }
+
+    #[test]
+    fn groups_are_shown_with_their_jobs() {
+        let group = |name: &str, ready: bool, gave_up: bool| json!({"name": name, "jobs": ["db", "app"], "ready": ready, "restarts": 2, "gaveUp": gave_up});
+        let groups = [group("web", true, false), group("back", false, false), group("old", false, true)];
+        let text = render(&json!({"version": "1", "uptime": 1.0, "jobs": [], "groups": groups}), None);
+        assert!(
+            text.ends_with(
+                "
+GROUP  STATE      RESTARTS  JOBS
+web    ready      2         db app
+back   not ready  2         db app
+old    gave up    2         db app
+"
+            ),
+            "{text}"
         );
     }
 
