@@ -219,6 +219,22 @@ fn a_shutdown_does_not_wait_for_a_delayed_restart() {
 }
 
 #[test]
+fn a_shutdown_does_not_wait_for_the_time_limit_of_a_wait() {
+    let pilot = ready(
+        r#"{ stopTimeout: "1h", jobs: [
+            { name: "app", exec: "sh -c 'echo ready; exec sleep 1000'" },
+            { name: "one", exec: "true", when: { source: "three", once: "stopped" } },
+            { name: "two", exec: "true", when: { source: "one", once: "stopped", timeout: "1h" } },
+            { name: "three", exec: "true", when: { source: "two", once: "stopped" } },
+        ] }"#,
+    );
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    for job in ["one", "two", "three"] {
+        assert_eq!(pilot.events_of(job), ["stopping", "stopped"]);
+    }
+}
+
+#[test]
 fn a_shutdown_does_not_wait_for_a_program_that_cannot_be_executed() {
     for failures in [1, 2, 10, 50] {
         let pilot = Pilot::start(

@@ -158,7 +158,8 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    /// The jobs whose end a job waits for although they, directly or through others, wait for it.
+    /// The jobs whose end a job waits for although they, directly or through others, wait for it. Such a circle ends if one of
+    /// the others waits with a time limit.
     fn mutual_waits(&self, job: usize) -> Vec<(usize, usize)> {
         let is_end = |key: &&EventKey| matches!(key.code, EventCode::Stopping | EventCode::Stopped);
         let ends = self.keys(job).iter().filter(is_end).flat_map(|key| self.sources(key));
@@ -171,6 +172,9 @@ impl<'a> Graph<'a> {
         while let Some(current) = open.pop() {
             if current == other {
                 return true;
+            }
+            if self.jobs.get(current).is_some_and(|job| job.when.timeout.is_some()) {
+                continue;
             }
             let sources = self.keys(current).iter().flat_map(|key| self.sources(key));
             open.extend(sources.filter(|source| seen.insert(*source)));
@@ -254,8 +258,7 @@ impl<'a> Graph<'a> {
             | EventCode::Healthy
             | EventCode::Unhealthy => stuck.then_some(Reason::WaitsFor(source, key.code)),
             EventCode::Stopping | EventCode::Stopped => {
-                let gives_up = job.when.timeout.is_some();
-                let hopeless = stuck && !gives_up && self.mutual.contains(&(waiter, source));
+                let hopeless = stuck && self.mutual.contains(&(waiter, source));
                 hopeless.then_some(Reason::WaitsFor(source, key.code))
             }
             EventCode::Startup

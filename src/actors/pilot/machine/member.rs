@@ -191,3 +191,26 @@ impl Member {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{job, with};
+    use super::*;
+    use crate::config::spec::Trigger;
+    use crate::messages::event::EventKey;
+
+    #[test]
+    fn a_job_uses_the_groups_that_it_waits_for_to_be_ready_or_healthy() {
+        let of = |name: &str, code| EventKey { code, source: Source::Group(Arc::from(name)) };
+        let keys = vec![
+            of("a", EventCode::Ready),
+            of("b", EventCode::Healthy),
+            of("c", EventCode::Stopped),
+            EventKey { code: EventCode::Ready, source: Source::Job(Arc::from("d")) },
+        ];
+        let waits = with(job("app", Phase::Waiting), |spec| {
+            spec.when.trigger = Trigger::All(keys);
+        });
+        assert_eq!(waits.awaited_groups().collect::<Vec<_>>(), ["a", "b"]);
+    }
+}

@@ -98,6 +98,22 @@ mod tests {
         assert_eq!(plan(&jobs, (&jobs, &[]), &BTreeSet::new(), true).start, names(&["a", "b"]));
     }
 
+    #[test]
+    fn who_is_restarted_with_a_member_of_its_group_begins_anew_with_it() {
+        let group = GroupSpec {
+            name: "all".into(),
+            jobs: names(&["a", "b", "c"]),
+            strategy: crate::config::spec::Strategy::RestForOne,
+            limit: Limit::Unlimited,
+            per: std::time::Duration::from_secs(1),
+            on_exhausted: crate::config::spec::OnExhausted::Stop,
+        };
+        let old = [job("a", 0), job("b", 0), job("c", 0), job("d", 0)];
+        let new = [job("a", 0), job("b", 1), job("c", 0), job("d", 0)];
+        let plan = plan(&old, (&new, &[Arc::new(group)]), &BTreeSet::new(), false);
+        assert_eq!((plan.keep, plan.start), (names(&["a", "d"]), names(&["b", "c"])));
+    }
+
     fn some_jobs() -> impl Strategy<Value = Vec<Arc<JobSpec>>> {
         proptest::collection::btree_map("[a-f]", (0u32..3, any::<bool>()), 0..6).prop_map(|jobs| {
             let make = |(name, (version, is_coprocess)): (String, (u32, bool))| {

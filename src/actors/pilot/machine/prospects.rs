@@ -52,7 +52,7 @@ impl State {
 
     fn outside(&self) -> Outside {
         let is_running = matches!(self.stage, Stage::Running | Stage::Reloading(_));
-        Outside { shutdown: is_running, world: is_running, coprocesses: true }
+        Outside { shutdown: is_running, world: is_running, coprocesses: true, time_limits: is_running }
     }
 }
 
@@ -113,6 +113,22 @@ mod tests {
             .map(|awaited| (awaited.key.clone(), awaited.happened, awaited.can_still_come))
             .collect();
         assert_eq!(found, [(done, true, false), (lost, false, false), (open, false, true)]);
+    }
+
+    #[test]
+    fn an_event_of_each_has_happened_while_the_job_runs_and_not_while_it_waits_for_the_next() {
+        let key = event("db", EventCode::Changed);
+        let happened = |phase: Phase, last_status: Option<u8>| {
+            let mut member = job("app", phase);
+            let mut spec = JobSpec::clone(&member.spec);
+            spec.when.trigger = Trigger::Each(key.clone());
+            member.spec = Arc::new(spec);
+            (member.missing, member.last_status) = (Missing::AnyOf(vec![key.clone()]), last_status);
+            program(vec![member, job("db", Phase::Running)]).prospects("app")["app"][0].happened
+        };
+        assert!(happened(Phase::Running, None) && happened(Phase::Complete, Some(0)));
+        assert!(!happened(Phase::Waiting, Some(0)));
+        assert!(!happened(Phase::Complete, None), "it was given up");
     }
 
     #[test]

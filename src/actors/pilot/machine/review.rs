@@ -40,13 +40,13 @@ pub fn review(jobs: &[Member]) -> Review {
     if let Some(job) = jobs.iter().find(|job| job.is_too_ill()) {
         return Review { lost: vec![], end: Some(Reason::Unhealthy(job.name().clone())) };
     }
-    let possible = Outside { shutdown: true, world: true, coprocesses: true };
+    let possible = Outside { shutdown: true, world: true, coprocesses: true, time_limits: true };
     Review { lost: lost(jobs, possible), end: (!is_kept_alive(jobs)).then_some(Reason::Completed) }
 }
 
 /// Whether some job is a reason to go on.
 fn is_kept_alive(jobs: &[Member]) -> bool {
-    let ordinary = Outside { shutdown: false, world: true, coprocesses: false };
+    let ordinary = Outside { shutdown: false, world: true, coprocesses: false, time_limits: true };
     let alive = can_live(jobs, ordinary);
     let ever = can_live(jobs, Outside { shutdown: true, coprocesses: true, ..ordinary });
     jobs.iter().zip(alive.iter().zip(&ever)).any(|(job, (ordinary, ever))| {

@@ -45,6 +45,7 @@ mod tests {
             assert_eq!(meaning(Signal::parse(name).unwrap(), &[]), Meaning::ShutDown, "{name}");
         }
         assert_eq!(meaning(Signal::WINCH, &[]), Meaning::Nothing);
+        assert_eq!(meaning(Signal::USR1, &[]), Meaning::ReopenLog);
         assert_eq!(meaning(Signal::WINCH, &[Signal::WINCH]), Meaning::ShutDown);
     }
 

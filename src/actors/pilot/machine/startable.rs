@@ -15,6 +15,8 @@ pub struct Outside {
     pub world: bool,
     /// Whether what coprocesses do counts.
     pub coprocesses: bool,
+    /// Whether a wait with a time limit may last until then; a shutdown does not wait for that.
+    pub time_limits: bool,
 }
 
 /// For each job, whether it lives or can still come to life.
@@ -121,7 +123,7 @@ impl<'a> Search<'a> {
     /// Whether a job ends soon because it waits with a time limit.
     fn ends_in_time(&self, name: &str) -> bool {
         let job = self.index.get(name).and_then(|index| self.jobs.get(*index));
-        job.is_some_and(Member::gives_up_in_time)
+        self.outside.time_limits && job.is_some_and(Member::gives_up_in_time)
     }
 
     fn is_of_one_ending(&self, group: &str) -> bool {
@@ -183,7 +185,7 @@ fn waiters(jobs: &[Member]) -> BTreeMap<&str, Vec<usize>> {
 
 /// The waiting jobs that nothing can start any more. Who gives up still publishes `stopping` and `stopped`, so those
 /// whom that can start, through any chain, have their turn later. Jobs that wait for each other in a circle give up
-/// together.
+/// together, unless one of them does so in time, which ends the circle.
 pub fn lost(jobs: &[Member], outside: Outside) -> Vec<usize> {
     let waits = |index: &usize| jobs.get(*index).is_some_and(|job| job.phase == Phase::Waiting);
     let dead = |alive: Vec<bool>| -> Vec<usize> {
@@ -196,11 +198,11 @@ pub fn lost(jobs: &[Member], outside: Outside) -> Vec<usize> {
     }
     let ending = lost.iter().filter_map(|index| jobs.get(*index)).map(|job| &**job.name()).collect();
     let first = dead(can_live_after(jobs, outside, ending));
-    if first.is_empty() { in_circles(jobs, &lost) } else { first }
+    if first.is_empty() { in_circles(jobs, outside, &lost) } else { first }
 }
 
 /// The lost jobs that wait only for jobs which wait for them in turn, directly or through others.
-fn in_circles(jobs: &[Member], lost: &[usize]) -> Vec<usize> {
+fn in_circles(jobs: &[Member], outside: Outside, lost: &[usize]) -> Vec<usize> {
     let by_name: BTreeMap<&str, usize> =
         lost.iter().filter_map(|index| Some((&**jobs.get(*index)?.name(), *index))).collect();
     let is_in = |index: usize, group: &str| jobs.get(index).is_some_and(|job| job.is_in_group(group));
@@ -227,8 +229,11 @@ fn in_circles(jobs: &[Member], lost: &[usize]) -> Vec<usize> {
     };
     let chains: BTreeMap<usize, BTreeSet<usize>> = lost.iter().map(|index| (*index, chain(*index))).collect();
     let waits_for = |one: usize, other: usize| chains.get(&one).is_some_and(|chain| chain.contains(&other));
+    let ends_in_time =
+        |index: usize| outside.time_limits && jobs.get(index).is_some_and(Member::gives_up_in_time);
     let is_in_circle = |index: &usize| {
-        chains.get(index).is_none_or(|chain| chain.iter().all(|other| waits_for(*other, *index)))
+        let is_of_it = |other: &usize| waits_for(*other, *index) && !ends_in_time(*other);
+        chains.get(index).is_none_or(|chain| chain.iter().all(is_of_it))
     };
     lost.iter().copied().filter(is_in_circle).collect()
 }
@@ -242,7 +247,7 @@ mod tests {
 
     use super::super::tests::{checked, coprocess, event};
 
-    const OPEN: Outside = Outside { shutdown: true, world: true, coprocesses: true };
+    const OPEN: Outside = Outside { shutdown: true, world: true, coprocesses: true, time_limits: true };
 
     fn job(name: &str, phase: Phase, missing: Missing) -> Member {
         Member { missing, ..super::super::tests::job(name, phase) }
@@ -250,6 +255,12 @@ mod tests {
 
     fn waits(name: &str, on: &str, code: EventCode) -> Member {
         job(name, Phase::Waiting, Missing::AnyOf(vec![event(on, code)]))
+    }
+
+    fn limited(job: Member) -> Member {
+        let mut spec = (*job.spec).clone();
+        spec.when.timeout = Some(std::time::Duration::from_secs(1));
+        Member { spec: Arc::new(spec), ..job }
     }
 
     #[test]
@@ -297,14 +308,31 @@ mod tests {
 
     #[test]
     fn a_circle_in_which_one_waits_with_a_time_limit_is_not_given_up() {
-        let mut limited = waits("a", "b", EventCode::Ready);
-        let mut spec = (*limited.spec).clone();
-        spec.when.timeout = Some(std::time::Duration::from_secs(1));
-        limited.spec = Arc::new(spec);
+        let limited = limited(waits("a", "b", EventCode::Ready));
         let other = waits("b", "a", EventCode::Stopping);
         assert_eq!(lost(&[limited.clone(), other.clone()], OPEN), [0; 0]);
         let has_run = Member { last_status: Some(0), ..limited };
         assert_eq!(lost(&[has_run, other], OPEN), [0, 1], "the limit was for its first run");
+    }
+
+    #[test]
+    fn a_circle_ends_with_the_time_limit_of_one_even_if_nobody_waits_for_the_end_of_that_one() {
+        let circle = [
+            waits("b", "f", EventCode::Stopped),
+            limited(waits("c", "b", EventCode::Ready)),
+            waits("f", "c", EventCode::Ready),
+        ];
+        assert_eq!(lost(&circle, OPEN), [0; 0]);
+        let [b, c, f] = circle;
+        assert_eq!(lost(&[b, Member { phase: Phase::Complete, ..c }, f], OPEN), [2], "then b can start");
+    }
+
+    #[test]
+    fn a_shutdown_does_not_wait_for_the_time_limit_of_a_wait() {
+        let circle = [limited(waits("a", "b", EventCode::Stopped)), waits("b", "a", EventCode::Stopped)];
+        assert_eq!(lost(&circle, OPEN), [0; 0]);
+        let shutdown = Outside { shutdown: false, world: false, coprocesses: true, time_limits: false };
+        assert_eq!(lost(&circle, shutdown), [0, 1]);
     }
 
     #[test]
@@ -316,6 +344,41 @@ mod tests {
         member.spec = Arc::new(JobSpec { group: Some(place), ..(*member.spec).clone() });
         assert_eq!(lost(&[last.clone(), member.clone()], OPEN), [1]);
         assert_eq!(lost(&[last, Member { phase: Phase::Complete, ..member }], OPEN), [0]);
+    }
+
+    #[test]
+    fn a_group_can_be_ready_if_every_member_lives_or_was_a_success() {
+        let of = |code: EventCode| EventKey { code, source: Source::Group(Arc::from("g")) };
+        let waits_for = |code: EventCode| job("last", Phase::Waiting, Missing::AnyOf(vec![of(code)]));
+        let member = |job: Member| {
+            let place = GroupPlace { group: Arc::from("g"), after: vec![] };
+            Member { spec: Arc::new(JobSpec { group: Some(place), ..(*job.spec).clone() }), ..job }
+        };
+        let runs = || member(job("a", Phase::Running, Missing::Nothing));
+        let over = |status: u8| Member {
+            last_status: Some(status),
+            ..member(job("b", Phase::Complete, Missing::Nothing))
+        };
+        let can_come = |code: EventCode, members: [Member; 2]| {
+            let [one, other] = members;
+            can_live(&[waits_for(code), one, other], OPEN)[0]
+        };
+        assert!(can_come(EventCode::Ready, [runs(), over(0)]));
+        assert!(!can_come(EventCode::Ready, [runs(), over(1)]));
+        assert!(!can_come(EventCode::Healthy, [runs(), over(0)]), "nobody is checked");
+        let is_checked = || member(checked("a", Phase::Running));
+        assert!(can_come(EventCode::Healthy, [is_checked(), over(0)]));
+        assert!(can_come(EventCode::Stopped, [runs(), over(0)]));
+        assert!(!can_come(EventCode::Stopped, [over(0), over(0)]));
+    }
+
+    #[test]
+    fn the_end_of_a_job_that_gives_up_in_time_can_still_come() {
+        let (key, jobs) = (event("c", EventCode::Stopped), [limited(waits("c", "gone", EventCode::Ready))]);
+        let waiter = waits("x", "c", EventCode::Stopped);
+        assert_eq!(can_still_come(&jobs, OPEN, &[(&waiter, key.clone())]), [true]);
+        let shutdown = Outside { time_limits: false, ..OPEN };
+        assert_eq!(can_still_come(&jobs, shutdown, &[(&waiter, key)]), [false]);
     }
 
     #[test]

@@ -201,6 +201,10 @@ fn a_job_that_gives_up_after_a_time_breaks_the_cycle() {
     let mut hasty = job("a", once("b", Stopped));
     hasty.when.timeout = Some(Duration::from_secs(1));
     assert_eq!(reasons(vec![hasty, job("b", once("a", Stopped))]), []);
+
+    let mut between = job("b", once("c", Ready));
+    between.when.timeout = Some(Duration::from_secs(1));
+    assert_eq!(reasons(vec![job("a", once("b", Ready)), between, job("c", once("a", Stopped))]), []);
 }
 
 #[test]

@@ -49,3 +49,64 @@ impl Facts {
         self.codes().into_iter().filter(|code| !before.contains(code)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(health: Health) -> Place {
+        Place {
+            phase: Phase::Running,
+            ready: true,
+            health,
+            is_checked: true,
+            succeeded: false,
+            starts_at_once: true,
+            ordered: 0,
+            due: None,
+            told: None,
+        }
+    }
+
+    #[test]
+    fn a_group_is_healthy_when_all_its_checked_members_are() {
+        let of = |healths: &[Health]| {
+            let places: Vec<Place> = healths.iter().map(|health| place(*health)).collect();
+            Facts::of(&places).healthy
+        };
+        assert_eq!(of(&[Health::Healthy, Health::Healthy]), Some(true));
+        assert_eq!(of(&[Health::Healthy, Health::Unknown]), None);
+        assert_eq!(of(&[Health::Healthy, Health::Unhealthy]), Some(false));
+        let unchecked = Place { is_checked: false, ..place(Health::Unknown) };
+        assert_eq!(Facts::of(&[unchecked]).healthy, None);
+        assert_eq!(Facts::of(&[unchecked, place(Health::Healthy)]).healthy, Some(true));
+    }
+
+    #[test]
+    fn a_group_is_as_healthy_as_before_while_nothing_new_is_known() {
+        let mut facts = Facts::of(&[place(Health::Healthy)]);
+        let unknown = Facts::of(&[place(Health::Unknown)]);
+        assert_eq!(facts.become_these(unknown), []);
+        assert!(facts.codes().contains(&EventCode::Healthy));
+        assert_eq!(facts.become_these(Facts::of(&[place(Health::Healthy)])), [], "it is told once");
+        assert_eq!(facts.become_these(Facts::of(&[place(Health::Unhealthy)])), [EventCode::Unhealthy]);
+    }
+
+    #[test]
+    fn a_group_is_ready_when_its_members_are_or_have_succeeded_and_one_is() {
+        let over = |succeeded: bool| Place {
+            phase: Phase::Complete,
+            ready: false,
+            succeeded,
+            ..place(Health::Unknown)
+        };
+        let failing = Place { ready: false, ..place(Health::Unknown) };
+        assert!(Facts::of(&[place(Health::Unknown), over(true)]).ready);
+        assert!(!Facts::of(&[place(Health::Unknown), over(false)]).ready);
+        assert!(
+            !Facts::of(&[place(Health::Unknown), Place { succeeded: true, ..failing }]).ready,
+            "it runs again"
+        );
+        assert!(!Facts::of(&[over(true)]).ready, "there is nothing to be used");
+    }
+}

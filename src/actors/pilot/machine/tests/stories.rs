@@ -1,6 +1,7 @@
 //! The machine as a whole, step by step.
 
 mod any_order;
+mod ending;
 mod groups;
 mod watches;
 

@@ -65,3 +65,62 @@ fn an_order_to_a_group_means_all_its_members_and_nobody_else() {
     assert_eq!(ordered(&mut scene, "all", JobOrder::Stop), (vec![], true));
     assert_eq!(ordered(&mut scene, "group.all", JobOrder::Signal(Signal::HUP)), (vec![], true));
 }
+
+fn running() -> Scene {
+    let mut scene = grouped();
+    for name in ["db", "app"] {
+        let ready = JobChanged { ready: true, ..changed(name, 0, Phase::Running) };
+        scene.step(Input::Reported(ready.into()));
+    }
+    scene
+}
+
+fn reload(scene: &mut Scene, change: impl FnOnce(&mut Spec)) -> Vec<Action> {
+    let mut spec = (**scene.state.spec()).clone();
+    change(&mut spec);
+    scene.step(Input::ReloadAsked(None, RELOAD));
+    scene.step(Input::Loaded(Purpose::Reload, Ok(Arc::new(spec))));
+    scene.step(Input::Prepared(Ok(())))
+}
+
+#[test]
+fn users_see_each_group_with_its_jobs() {
+    let statuses = running().state.group_statuses();
+    assert_eq!(statuses.len(), 1);
+    assert_eq!((&*statuses[0].name, statuses[0].jobs.len(), statuses[0].ready), ("all", 2, true));
+    assert!(!grouped().state.group_statuses()[0].ready);
+}
+
+#[test]
+fn a_restart_by_hand_of_a_member_goes_through_its_group() {
+    let order = |scene: &mut Scene, name: &str, order: JobOrder| {
+        orders(&scene.step(Input::JobOrdered(1, ControlJob { name: name.to_owned(), order })))
+    };
+    let mut scene = running();
+    assert_eq!(order(&mut scene, "db", JobOrder::Restart), ["db Restart"]);
+    assert!(scene.state.has_ordered_group(), "the group told it");
+    assert_eq!(order(&mut running(), "last", JobOrder::Restart), ["last Restart"]);
+}
+
+#[test]
+fn a_reload_of_its_settings_alone_leaves_a_group_as_it_is() {
+    let mut scene = running();
+    let other = GroupSpec { name: "other".into(), jobs: vec![], ..(*scene.state.spec().groups[0]).clone() };
+    reload(&mut scene, |spec| {
+        let group = GroupSpec { limit: Limit::Finite(9), ..(*spec.groups[0]).clone() };
+        spec.groups = vec![Arc::new(other), Arc::new(group)];
+    });
+    let group = scene.state.groups.iter().find(|group| *group.spec().name == *"all").unwrap();
+    assert_eq!(group.spec().limit, Limit::Finite(9));
+    assert!(group.status().ready, "its members are ready as before");
+}
+
+#[test]
+fn a_job_that_a_reload_adds_knows_that_a_group_is_ready() {
+    let ready = EventKey { code: EventCode::Ready, source: Source::Group(Arc::from("all")) };
+    let mut scene = running();
+    let mut new = spec("new");
+    new.when.trigger = Trigger::Once(ready.clone());
+    let actions = reload(&mut scene, |spec| spec.jobs.push(Arc::new(new)));
+    assert!(actions.contains(&Action::TellJobEvent("new".into(), ready)), "{actions:?}");
+}

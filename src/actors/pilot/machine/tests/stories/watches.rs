@@ -1,7 +1,11 @@
 //! When watches begin.
 
 use super::*;
-use crate::config::spec::{ConsulAddress, ConsulSpec, JobKind, TlsSpec, WatchSpec, WatchTarget};
+use crate::actors::pilot::machine::Report;
+use crate::config::spec::{
+    ConsulAddress, ConsulSpec, JobKind, PageSpec, TelemetrySpec, TlsSpec, WatchSpec, WatchTarget,
+};
+use crate::messages::discovery::WatchChanged;
 
 fn watch(name: &str, after_coprocesses: bool) -> WatchSpec {
     let target = WatchTarget::Service { service: name.to_owned(), tag: None };
@@ -106,4 +110,57 @@ fn in_a_shutdown_no_watch_begins() {
     scene.report("app", 0, Phase::Running);
     scene.step(Input::Signal(Signal::TERM));
     assert!(begun(&scene.report("agent", 0, Phase::Complete)).is_empty());
+}
+
+#[test]
+fn the_report_of_a_watch_that_was_replaced_says_nothing() {
+    let mut scene = Scene::new(watching(vec![spec("app")], vec![watch("db", false)]));
+    let found = |generation: u64| WatchChanged { name: "db".into(), generation, found: Some(true) };
+    scene.step(Input::Reported(Report::Watch(found(5))));
+    assert_eq!(scene.state.watches.get("db").unwrap().found, None);
+    scene.step(Input::Reported(Report::Watch(found(0))));
+    assert_eq!(scene.state.watches.get("db").unwrap().found, Some(true));
+    assert_eq!(scene.state.name(), "", "there is one Pilot");
+}
+
+#[test]
+fn a_job_that_a_reload_adds_knows_of_a_watch_that_goes_on_as_it_was() {
+    let healthy = EventKey { code: EventCode::Healthy, source: Source::Watch("db".into()) };
+    let added = |interval: u64| {
+        let mut scene = Scene::new(watching(vec![spec("app")], vec![watch("db", false), watch("mq", false)]));
+        scene.report("app", 0, Phase::Running);
+        let found = WatchChanged { name: "db".into(), generation: 0, found: Some(true) };
+        scene.step(Input::Reported(Report::Watch(found)));
+        let mut new = spec("new");
+        new.when.trigger = Trigger::Once(healthy.clone());
+        let watches = vec![
+            watch("mq", false),
+            WatchSpec { interval: Duration::from_secs(interval), ..watch("db", false) },
+        ];
+        scene.actions.clear();
+        reload(&mut scene, watching(vec![spec("app"), new], watches));
+        scene.actions.contains(&Action::TellJobEvent("new".into(), healthy.clone()))
+    };
+    assert!(added(1));
+    assert!(!added(2), "it is another watch now, which has seen nothing yet");
+}
+
+#[test]
+fn telemetry_is_advertised_again_when_it_changed_and_only_then() {
+    let advertised = |port: Option<u16>| {
+        let mut scene = Scene::new(watching(vec![spec("app")], vec![]));
+        scene.report("app", 0, Phase::Running);
+        let telemetry = port.map(|port| TelemetrySpec {
+            port,
+            address: [127, 0, 0, 1].into(),
+            tags: vec![],
+            metrics: vec![],
+            page: PageSpec::default(),
+        });
+        let spec = Spec { telemetry, ..(*watching(vec![spec("app")], vec![])).clone() };
+        reload(&mut scene, Arc::new(spec));
+        scene.actions.iter().any(|action| matches!(action, Action::AdvertiseTelemetry(_)))
+    };
+    assert!(advertised(Some(9090)));
+    assert!(!advertised(None));
 }
