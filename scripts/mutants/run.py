@@ -4,12 +4,13 @@
 cargo-mutants lists the mutants of the machines and of `config`, `logging` and `process`, thousands of them. To compile the
 program for each takes days. So all of them are planted in one program (plant.py), which is compiled once; MUTANT=NUMBER
 chooses one when it runs. Every test is run alone first, to learn which mutants it reaches; then each mutant is run against the
-tests that reach it, the nearest first, until one fails.
+tests that reach it, the nearest first, until one fails: all mutants against the unit tests, then what is left against some
+black-box tests. When tests were added, `plant`, `compile`, `cover` and `try` again run only these against what was missed.
 
   run.py              all that follows, one after the other; each goes on where it was interrupted
   run.py plant        list the mutants, plant them in a copy of the sources, leave out those that do not compile
   run.py compile      the unit tests and the black-box tests of that copy
-  run.py cover        learn which tests reach which mutants
+  run.py cover [KIND] learn which tests reach which mutants: containerpilot (the unit tests), process, project or blackbox
   run.py try [REGEX]  try mutants, those in files that match
   run.py report       the score, and the mutants that no test noticed
 
@@ -39,8 +40,14 @@ FILES = ["src/actors/machine.rs", "src/actors/*/machine.rs", "src/actors/*/machi
     f"src/{name}{rest}" for name in ("config", "logging", "process") for rest in (".rs", "/**/*.rs")
 ]
 AREAS = {"machines": "src/actors/", "config": "src/config", "logging": "src/logging", "process": "src/process"}
-# A test that takes longer is left out, and so are the many seeds of the simulation.
-LONGEST_TEST = 100
+# Tests that take longer are left out, unless they are of the same module; so are the many seeds of the simulation.
+LONGEST_TEST = 4
+LONGEST_NEAR_TEST = 25
+# Tests per mutant: the nearest of those in our own process, and the black-box tests with the most similar names.
+MOST_NEAR = 60
+MOST_BLACK_BOX = 40
+# A mutant may signal more processes than it should, so it sees none but its own. A shell is process 1.
+ISOLATED = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", 'setsid --wait "$0" "$@"; exit $?']
 ENVIRONMENT = {"RUST_BACKTRACE": "0", "SEEDS": "150", "PROPTEST_CASES": "64", "CI": "true"}
 
 CHOICE = """//! Chooses the mutant.
@@ -84,6 +91,8 @@ def save(name, value):
 
 def cargo(*arguments):
     environment = dict(os.environ, CARGO_TARGET_DIR=str(WORK / "target"), RUSTFLAGS="--cap-lints allow")
+    # The tests run thousands of times.
+    environment.update(CARGO_PROFILE_DEV_OPT_LEVEL="1", CARGO_PROFILE_DEV_DEBUG="0")
     command = [CARGO, *arguments, "--message-format=json"]
     done = subprocess.run(command, cwd=COPY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return done.returncode == 0, [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -133,13 +142,19 @@ def plant_once(dropped):
 
 
 def culprits(message):
-    """The mutants in which an error of the compiler is."""
+    """The mutants in which an error of the compiler is, or else what it refers to."""
+    return marked_by(message, True) or marked_by(message, False)
+
+
+def marked_by(message, is_primary):
     found = set()
     for span in message["spans"]:
+        if not (COPY / span["file_name"]).exists():
+            continue  # of the standard library
         text = (COPY / span["file_name"]).read_bytes()
         if (message.get("code") or {}).get("code") == "E0004":
             return found | arms_of_match(text, span)
-        if not span["is_primary"]:
+        if span["is_primary"] != is_primary:
             continue
         innermost = None
         for mark in re.finditer(rb"/\*@(\d+)\{\*/", text[: span["byte_start"] + 1]):
@@ -179,7 +194,7 @@ def plant():
 
 
 def compile_tests():
-    good, messages = cargo("test", "--lib", "--test", "blackbox", "--no-run")
+    good, messages = cargo("test", "--lib", "--test", "process", "--test", "project", "--test", "blackbox", "--no-run")
     if not good:
         sys.exit("compile: the tests do not compile")
     made = [m for m in messages if m.get("reason") == "compiler-artifact" and m.get("executable") and m["profile"]["test"]]
@@ -190,7 +205,7 @@ def execute(program, tests, extra, limit, threads=1):
     """Runs tests of one program: whether they pass, how long they took, and what they printed."""
     began = time.monotonic()
     environment = {**os.environ, **ENVIRONMENT, **extra}
-    command = [program, "--exact", "--test-threads", str(threads), *tests]
+    command = [*ISOLATED, program, "--exact", "--test-threads", str(threads), *tests]
     child = subprocess.Popen(
         command, cwd=COPY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
@@ -211,11 +226,14 @@ def execute(program, tests, extra, limit, threads=1):
     return status == 0, time.monotonic() - began, output
 
 
-def cover():
+def cover(*kinds):
     known = load("coverage", {})
+    now = 1 + max((test["round"] for test in known.values()), default=0)
     (WORK / "reached").mkdir(exist_ok=True)
     tests = []
     for kind, program in load("programs").items():
+        if kinds and kind not in kinds:
+            continue
         listed = subprocess.run([program, "--list", "--format", "terse"], cwd=COPY, stdout=subprocess.PIPE, text=True)
         names = [line.removesuffix(": test") for line in listed.stdout.splitlines() if line.endswith(": test")]
         tests += [(kind, program, name) for name in names if f"{kind} {name}" not in known]
@@ -225,7 +243,7 @@ def cover():
         file.unlink(missing_ok=True)
         good, took, _ = execute(program, [name], {"MUTANT_COVER": str(file)}, 300)
         reached = sorted({int(line) for line in file.read_text().split()}) if file.exists() else []
-        return f"{kind} {name}", {"good": good, "took": took, "sites": reached}
+        return f"{kind} {name}", {"good": good, "took": took, "sites": reached, "round": now}
 
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         futures = [pool.submit(run, number, *test) for number, test in enumerate(tests)]
@@ -250,54 +268,84 @@ def near(path, test):
     return number
 
 
+def similar(mutant, test):
+    """How many words of a black-box test are in the name of the mutant, or begin like one there."""
+    stems = {word[:5] for word in re.findall(r"[a-z]{3,}", mutant["name"].lower())}
+    return sum(word[:5] in stems for word in set(re.findall(r"[a-z]{3,}", test.lower())))
+
+
+def distance(mutant, test, coverage):
+    """The nearest tests come first, and of these the quickest; those of whole configurations are near all of `config`."""
+    is_of_configurations = test.startswith("project config_diagnostics") and mutant["file"].startswith("src/config")
+    return (-(2 if is_of_configurations else near(mutant["file"], test)), coverage[test]["took"])
+
+
 def batches(mutant, tests, coverage):
-    """The order in which tests are tried: unit tests near the mutant, others, those that take long, black-box tests."""
-    unit = [test for test in tests if not test.startswith("blackbox ")]
-    black = sorted((test for test in tests if test not in unit), key=lambda test: coverage[test]["took"])
-    quick = [test for test in unit if coverage[test]["took"] < 2]
-    quick.sort(key=lambda test: (-near(mutant["file"], test), coverage[test]["took"]))
-    slow = sorted((test for test in unit if coverage[test]["took"] >= 2), key=lambda test: coverage[test]["took"])
+    """The order in which tests are tried: those near the mutant, others, those that take long."""
+    quick = [test for test in tests if coverage[test]["took"] < 2]
+    quick.sort(key=lambda test: distance(mutant, test, coverage))
+    slow = sorted((test for test in tests if coverage[test]["took"] >= 2), key=lambda test: coverage[test]["took"])
     size = 6
     while quick:
-        yield quick[:size]
+        for kind in ("containerpilot", "process", "project", "blackbox"):
+            batch = [test for test in quick[:size] if test.startswith(kind + " ")]
+            if batch:
+                yield kind, batch
         quick, size = quick[size:], size * 4
-    yield from ([test] for test in slow)
-    for start in range(0, len(black), 8):
-        yield black[start : start + 8]
+    yield from ((test.split(" ", 1)[0], [test]) for test in slow)
 
 
 def try_mutant(mutant, tests, coverage, programs):
-    for batch in batches(mutant, tests, coverage):
+    for kind, batch in batches(mutant, tests, coverage):
         names = [test.split(" ", 1)[1] for test in batch]
         limit = 10 + 8 * sum(coverage[test]["took"] for test in batch)
-        program = programs[batch[0].split(" ", 1)[0]]
-        good, _, output = execute(program, names, {"MUTANT": str(mutant["id"])}, limit, 2)
+        good, _, output = execute(programs[kind], names, {"MUTANT": str(mutant["id"])}, limit, 2)
         if not good:
             failed = re.findall(rb"^test (\S+) \.\.\. FAILED", output, re.M)
             return {"outcome": "caught", "by": failed[0].decode() if failed else "time-out"}
-    return {"outcome": "missed" if tests else "unreached", "tests": len(tests)}
+    return {"outcome": "missed", "tests": len(tests)}
 
 
 def try_all(pattern=""):
     sites, coverage, programs = load("planted")["sites"], load("coverage"), load("programs")
+    newest = max(test["round"] for test in coverage.values())
     reaching = collections.defaultdict(list)
     for name, test in coverage.items():
-        if test["good"] and test["took"] < LONGEST_TEST:
+        if test["good"]:
             for site in test["sites"]:
                 reaching[site].append(name)
-    results = load("results", {})
     mutants = [m for m in load("list") if str(m["id"]) in sites and re.search(pattern, m["file"])]
-    mutants = [m for m in mutants if results.get(str(m["id"]), {}).get("outcome") != "caught"]
-    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        futures = {
-            pool.submit(try_mutant, m, reaching[sites[str(m["id"])]], coverage, programs): str(m["id"]) for m in mutants
-        }
-        for number, future in enumerate(concurrent.futures.as_completed(futures)):
-            results[futures[future]] = future.result()
-            if number % 50 == 0:
-                save("results", results)
-                print(f"try: {number} of {len(mutants)} mutants", flush=True)
-    save("results", results)
+    for stage in ("unit", "blackbox"):
+        results = load("results", {})
+
+        def tests_for(mutant):
+            """Those of this stage that it was not tried with."""
+            known = results.get(str(mutant["id"]), {}).get(stage, 0)
+            tests = [test for test in reaching[sites[str(mutant["id"])]] if coverage[test]["round"] > known]
+            longest = lambda test: LONGEST_NEAR_TEST if near(mutant["file"], test) >= 4 else LONGEST_TEST
+            tests = [test for test in tests if coverage[test]["took"] < longest(test)]
+            if stage == "unit":
+                tests = [test for test in tests if not test.startswith("blackbox ")]
+                return sorted(tests, key=lambda test: distance(mutant, test, coverage))[:MOST_NEAR]
+            tests = [test for test in tests if test.startswith("blackbox ")]
+            return sorted(tests, key=lambda test: (-similar(mutant, test), coverage[test]["took"]))[:MOST_BLACK_BOX]
+
+        def run(mutant):
+            result = try_mutant(mutant, tests_for(mutant), coverage, programs)
+            before = results.get(str(mutant["id"]), {})
+            return {**before, **result, stage: newest, "tests": before.get("tests", 0) + result.get("tests", 0)}
+
+        open_ = [m for m in mutants if results.get(str(m["id"]), {}).get("outcome") != "caught"]
+        open_ = [m for m in open_ if results.get(str(m["id"]), {}).get(stage, 0) < newest]
+        with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+            futures = {pool.submit(run, m): str(m["id"]) for m in open_}
+            done = {}
+            for number, future in enumerate(concurrent.futures.as_completed(futures)):
+                done[futures[future]] = future.result()
+                if number % 50 == 0:
+                    save("results", {**results, **done})
+                    print(f"try: {stage}: {number} of {len(open_)} mutants", flush=True)
+        save("results", {**results, **done})
 
 
 def report():
@@ -314,7 +362,8 @@ def report():
     for mutant in mutants:
         outcome = results.get(str(mutant["id"]), {}).get("outcome", "caught")
         if outcome != "caught":
-            print(f"{outcome}: {mutant['name']}")
+            reached = results[str(mutant["id"])]["tests"]
+            print(f"missed by {reached} tests, number {mutant['id']}: {mutant['name']}")
 
 
 def main():

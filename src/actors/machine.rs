@@ -143,3 +143,49 @@ impl slog::KV for LogLine {
         self.pairs.iter().try_for_each(|(key, value)| serializer.emit_str(key, value))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use slog::{Drain, KV};
+
+    use super::*;
+
+    /// Keeps the level, text and values of each line.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<String>>>);
+
+    struct Values(String);
+
+    impl slog::Serializer for Values {
+        fn emit_arguments(&mut self, key: slog::Key, value: &std::fmt::Arguments<'_>) -> slog::Result {
+            self.0.push_str(&format!(" {key}={value}"));
+            Ok(())
+        }
+    }
+
+    impl Drain for Lines {
+        type Ok = ();
+        type Err = slog::Never;
+
+        fn log(&self, record: &slog::Record<'_>, _: &slog::OwnedKVList) -> Result<(), slog::Never> {
+            let mut values = Values(String::new());
+            record.kv().serialize(record, &mut values).unwrap();
+            let line = format!("{} {}{}", record.level().as_str(), record.msg(), values.0);
+            self.0.lock().unwrap().push(line);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_is_logged_with_its_level_and_values() {
+        let lines = Lines::default();
+        let log = Logger::root(lines.clone(), slog::o!());
+        for severity in [Severity::Debug, Severity::Info, Severity::Warning, Severity::Error] {
+            LogLine::new(severity, "text").about("one", "1").about("two", "2").write(&log);
+        }
+        let expected = ["DEBUG", "INFO", "WARNING", "ERROR"].map(|level| format!("{level} text one=1 two=2"));
+        assert_eq!(*lines.0.lock().unwrap(), expected);
+    }
+}

@@ -117,5 +117,14 @@ mod tests {
         spec.jobs.push(Arc::new(JobSpec::new("preStart".into(), Some(sleep()))));
         spec.add_main(sleep());
         assert!(matches!(spec.jobs[2].when.trigger, Trigger::Any(_)));
+
+        let coprocess =
+            JobSpec { kind: JobKind::Coprocess, ..JobSpec::new("preStart".into(), Some(sleep())) };
+        let job = JobSpec::new("preStart".into(), Some(sleep()));
+        for jobs in [vec![coprocess], vec![job]] {
+            let mut spec = Spec { jobs: jobs.into_iter().map(Arc::new).collect(), ..Spec::default() };
+            spec.add_main(sleep());
+            assert!(matches!(spec.jobs[1].when.trigger, Trigger::Once(_)), "one of both is not enough");
+        }
     }
 }

@@ -315,3 +315,58 @@ impl fmt::Display for Report {
 }
 
 impl std::error::Error for Report {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(errors: usize, refused_by_check: usize, warnings: usize) -> Report {
+        let mut problems = Problems::default();
+        let text = |number: usize| format!("number {number}");
+        (0..errors).for_each(|n| problems.add(Problem::error("e", Place::Nowhere, text(n))));
+        (0..refused_by_check)
+            .for_each(|n| problems.add(Problem::refused_by_check("r", Place::Nowhere, text(n))));
+        (0..warnings).for_each(|n| problems.add(Problem::warning("w", Place::Nowhere, text(n))));
+        Report::new(Sources::default(), problems)
+    }
+
+    /// The severity and text of the last line, and the severity of the last object.
+    fn end(report: &Report) -> (Severity, String, String) {
+        let (severity, line) = report.lines().last().unwrap();
+        let json = report.to_json();
+        let last = json.as_array().unwrap().last().unwrap()["severity"].as_str().unwrap().to_owned();
+        (severity, line, last)
+    }
+
+    #[test]
+    fn of_too_many_problems_the_rest_is_counted() {
+        let report = report(MOST_SHOWN + 2, 3, 4);
+        assert_eq!(report.problems().len(), MOST_SHOWN);
+        assert_eq!((report.count(Severity::Error), report.count(Severity::Warning)), (MOST_SHOWN + 2, 7));
+        assert!(report.has_errors());
+        assert_eq!(
+            end(&report),
+            (Severity::Error, "9 more problems are not shown".to_owned(), "error".to_owned())
+        );
+        let checked = report.for_check();
+        assert_eq!((checked.count(Severity::Error), checked.count(Severity::Warning)), (MOST_SHOWN + 5, 4));
+    }
+
+    #[test]
+    fn a_rest_without_errors_is_a_warning() {
+        let report = report(0, 0, MOST_SHOWN + 1);
+        assert!(!report.has_errors());
+        assert_eq!(
+            end(&report),
+            (Severity::Warning, "1 more problem is not shown".to_owned(), "warning".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_rest_that_check_refuses_is_an_error_there_only() {
+        let report = report(0, MOST_SHOWN + 1, 0);
+        assert_eq!((end(&report).0, report.has_errors()), (Severity::Warning, false));
+        let checked = report.for_check();
+        assert_eq!((end(&checked).0, checked.has_errors()), (Severity::Error, true));
+    }
+}

@@ -202,5 +202,24 @@ mod tests {
         let mut file = SourceFile::new("f".into(), "token: 'abc'".into());
         file.secrets.push(8..11);
         assert_eq!(file.masked(), "token: '***'");
+        assert!(file.is_secret(&(10..20)) && file.is_secret(&(0..9)));
+        assert!(!file.is_secret(&(11..20)) && !file.is_secret(&(0..8)));
+    }
+
+    #[test]
+    fn a_secret_of_several_lines_keeps_its_line_ends() {
+        let mut file = SourceFile::new("f".into(), "token: 'ab\r\ncd'".into());
+        file.secrets.push(8..14);
+        assert_eq!(file.masked(), "token: '**\r\n**'");
+    }
+
+    #[test]
+    fn a_long_text_is_shortened_to_one_line() {
+        assert_eq!(shorten(" one "), "one");
+        assert_eq!(shorten("one\ntwo"), "one…");
+        let long = "x".repeat(SHOWN_RENDERED + 1);
+        assert_eq!(shorten(&long).chars().count(), SHOWN_RENDERED + 1);
+        assert!(shorten(&long).ends_with('…'));
+        assert_eq!(shorten(&long[1..]), long[1..]);
     }
 }

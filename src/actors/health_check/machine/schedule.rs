@@ -178,6 +178,7 @@ mod tests {
         assert_eq!(align_to_tick(&check, ms(1000), ms(10)), ms(1000));
         assert_eq!(align_to_tick(&check, ms(3), ms(18)), ms(2));
         assert_eq!(align_to_tick(&check, ms(3), ms(15)), ms(3), "never at once: no two tries at one tick");
+        assert_eq!(align_to_tick(&check, ms(8), ms(10)), ms(8), "never at once");
         for other in [990, 1005] {
             assert_eq!(align_to_tick(&spec(other, 1), ms(other), ms(3)), ms(other), "users would notice");
         }
@@ -189,6 +190,7 @@ mod tests {
         let old = Progress { passed: true, ..Progress::new() };
         assert_eq!(old.until_next(&check, ms(3000), ms(3200), Duration::ZERO), ms(800));
         assert_eq!(old.until_next(&check, ms(3000), ms(5300), Duration::ZERO), ms(700));
+        assert_eq!(old.until_next(&check, ms(3000), ms(4000), Duration::ZERO), ms(1000), "one was missed");
     }
 
     #[test]

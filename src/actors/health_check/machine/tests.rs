@@ -270,3 +270,8 @@ fn a_check_that_is_written_down_and_read_back_goes_on_the_same() {
         }
     }
 }
+
+#[test]
+fn a_check_is_known_by_its_name() {
+    assert_eq!(state(tcp()).name(), "check");
+}

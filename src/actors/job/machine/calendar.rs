@@ -192,6 +192,18 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_corrected_by_little_was_not_set() {
+        for correction in [-CORRECTION, CORRECTION] {
+            let mut world = World::new(spec("@yearly", "UTC"), NEW_YEAR + 30 * DAY);
+            let before = world.calendar.done;
+            world.is_set_by(correction);
+            assert_eq!(world.calendar.done, before);
+            world.is_set_by(correction + correction.signum());
+            assert_ne!(world.calendar.done, before);
+        }
+    }
+
+    #[test]
     fn a_run_comes_at_each_due_time_and_not_before() {
         let mut world = hourly();
         world.lives(3 * HOUR);

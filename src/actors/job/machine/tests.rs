@@ -7,6 +7,7 @@ mod random;
 mod ready;
 mod ruling;
 mod scheduled;
+mod shown;
 mod telling;
 mod waiting;
 

@@ -86,3 +86,14 @@ pub(super) fn text(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
     if milliseconds < 1000 { format!("{milliseconds}ms") } else { format!("{:.1}s", duration.as_secs_f64()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_below_a_second_are_told_in_milliseconds() {
+        assert_eq!(text(Duration::from_millis(999)), "999ms");
+        assert_eq!(text(Duration::from_millis(1000)), "1.0s");
+    }
+}

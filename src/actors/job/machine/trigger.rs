@@ -93,6 +93,18 @@ mod tests {
     }
 
     #[test]
+    fn all_remembers_nothing_but_what_it_waits_for() {
+        let wanted = vec![event("db", EventCode::Healthy), event("mq", EventCode::Healthy)];
+        let mut listener = Listener::new(Trigger::All(wanted.clone()));
+        listener.observe(&event("db", EventCode::Stopped));
+        assert_eq!(listener.seen, []);
+        for _ in 0..2 {
+            listener.observe(&wanted[0]);
+            assert_eq!(listener.seen, wanted[..1]);
+        }
+    }
+
+    #[test]
     fn each_triggers_every_time() {
         let key = event("db", EventCode::Changed);
         let mut listener = Listener::new(Trigger::Each(key.clone()));

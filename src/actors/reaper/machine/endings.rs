@@ -197,3 +197,23 @@ fn names(daemons: &[&Orphan]) -> Vec<String> {
     }
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_daemons_are_named_and_more_are_counted() {
+        let daemon = |number: i32| Orphan {
+            pid: Pid::new(number).unwrap(),
+            group: None,
+            program: "d".to_owned(),
+            job: None,
+            is_becoming: false,
+        };
+        let daemons: Vec<Orphan> = (1..=5).map(daemon).collect();
+        let told = |number: usize| names(&daemons.iter().take(number).collect::<Vec<_>>()).join(", ");
+        assert_eq!(told(3), "d (pid 1), d (pid 2), d (pid 3)");
+        assert_eq!(told(5), "d (pid 1), d (pid 2), d (pid 3), 2 more");
+    }
+}

@@ -79,3 +79,22 @@ fn was_cancelled(actions: &[Action]) -> bool {
     let ended = ended(actions);
     (ended.pid, &ended.unstarted) == (None, &Some(Unstarted::Cancelled))
 }
+
+#[test]
+fn a_job_that_ctrl_z_stopped_goes_on_since_no_shell_could_continue_it() {
+    let mut state = running();
+    let actions = state.step(ms(0), Input::ChildStopped(pid(7), Signal::TSTP));
+    assert_eq!(actions.first(), Some(&Action::SignalGroup(pid(7), Signal::CONT)));
+    assert!(matches!(actions.get(1), Some(Action::Log(Severity::Info, Some(label), _)) if **label == *"app"));
+    assert_eq!(state.step(ms(0), Input::ChildStopped(pid(7), Signal::CONT)), []);
+    assert_eq!(state.step(ms(0), Input::ChildStopped(pid(8), Signal::TSTP)), [], "it is none of ours");
+}
+
+#[test]
+fn the_group_of_an_execution_is_known_from_its_start_until_its_end_is_told() {
+    assert_eq!(starting().group_of(id(1)), None);
+    let mut state = running();
+    assert_eq!((state.group_of(id(1)), state.group_of(id(2))), (Some(pid(7)), None));
+    state.step(ms(0), Input::ChildExited(pid(7), ExitStatus::Code(0)));
+    assert_eq!((state.group_of(id(1)), state.group_of(id(2))), (Some(pid(7)), None));
+}

@@ -165,3 +165,10 @@ fn a_watch_that_is_written_down_and_read_back_goes_on_the_same() {
         }
     }
 }
+
+#[test]
+fn an_early_reply_without_news_is_followed_by_the_next_query_at_once() {
+    let mut state = asking();
+    let soon = Moment::after(Duration::from_millis(10));
+    assert_eq!(query(&state.step(soon, reply(&["a"], Some(7)))).newer_than.map(|(index, _)| index), Some(7));
+}

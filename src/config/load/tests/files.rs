@@ -48,3 +48,33 @@ fn rendering_a_directory_names_each_file() {
     assert_eq!(text, format!("// {shown}/a.json5\n{{}}\n// {shown}/b.json5\n{{}}\n"));
     assert_eq!(render(&directory.path().join("a.json5"), &env(&[])).unwrap(), "{}");
 }
+
+/// The place and text of what is wrong with a file of these bytes.
+fn wrong(bytes: &[u8]) -> Vec<(Option<std::ops::Range<usize>>, String)> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("c.json5");
+    fs::write(&path, bytes).unwrap();
+    let Err(report) = load_path(&path) else { return vec![] };
+    let place =
+        |problem: &Problem| if let Place::At(span) = problem.place { Some(span.range()) } else { None };
+    report.problems().iter().map(|problem| (place(problem), problem.message.clone())).collect()
+}
+
+#[test]
+fn bytes_that_are_no_text_are_shown_where_they_are() {
+    let not_utf8 = "the file is not valid UTF-8 from here on";
+    assert_eq!(wrong(b"{a: \"\xff\"}"), [(Some(5..8), not_utf8.to_owned())]);
+    assert_eq!(wrong(b"\xef\xbb\xbf{a: \"\xff\"}"), [(Some(8..11), not_utf8.to_owned())]);
+    let nul = "the file contains a NUL byte: is it a text file?";
+    assert_eq!(wrong(b"{a: \0}"), [(Some(4..5), nul.to_owned())]);
+    assert_eq!(wrong(b"\xef\xbb\xbf{}"), [], "a byte order mark is left out");
+}
+
+#[test]
+fn the_largest_file_is_read_and_a_larger_one_is_not() {
+    let padded = |length: u64| [b"{}".to_vec(), vec![b' '; usize::try_from(length).unwrap() - 2]].concat();
+    let is_too_large =
+        |length: u64| wrong(&padded(length)).iter().any(|(_, text)| text.contains("larger than"));
+    assert!(!is_too_large(LARGEST_FILE));
+    assert!(is_too_large(LARGEST_FILE + 1));
+}

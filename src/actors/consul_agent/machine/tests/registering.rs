@@ -220,3 +220,30 @@ fn the_time_limit_of_an_earlier_withdrawal_does_not_end_a_later_one() {
     assert_eq!(released(&state.step(ms(2000), Input::WithdrawalLimitElapsed("a".into(), 1))), [0; 0]);
     assert_eq!(released(&state.step(ms(3800), Input::WithdrawalLimitElapsed("a".into(), 2))), [4]);
 }
+
+#[test]
+fn the_heartbeat_of_a_service_that_is_well_goes_on_when_consul_serves_another_again() {
+    let mut state = registered();
+    let actions = state.step(ms(100), advertised("b", Passing));
+    end(&mut state, ms(110), &actions, Err(Trouble::Unreachable));
+    let again = state.step(ms(9000), elapsed("b", false));
+    let actions = end(&mut state, ms(9010), &again, Ok(()));
+    assert!(!actions.contains(&Action::CancelTimer("a".into())), "{actions:?}");
+}
+
+#[test]
+fn a_service_that_consul_never_knew_is_not_deregistered_there() {
+    let mut state = agent();
+    state.step(ms(0), Input::MaintenanceChanged(true));
+    assert_eq!(calls(&state.step(ms(0), advertised("a", Passing))), []);
+    let actions = state.step(ms(100), Input::Reconnected(Link { number: 1, address: address(2) }));
+    assert!(!actions.contains(&Action::DeregisterOverFormer("a".into(), 0)), "{actions:?}");
+}
+
+#[test]
+fn a_configuration_without_consul_deregisters_over_the_former_link_only() {
+    let mut state = registered();
+    let actions = state.step(ms(100), Input::Reconnected(Link { number: 1, address: None }));
+    assert!(actions.contains(&Action::DeregisterOverFormer("a".into(), 0)));
+    assert_eq!(calls(&actions), []);
+}

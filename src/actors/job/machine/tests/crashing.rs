@@ -18,6 +18,15 @@ fn killer(actions: &[Action]) -> Option<&str> {
     failure(actions)?.killed_by.as_deref()
 }
 
+/// A job that was stopped by hand and got its stop signal.
+fn stopping() -> Job {
+    let mut job = Job::running(spec());
+    job.told(JobCommand::Halt);
+    job.on(Input::HoldReleased(1));
+    assert_eq!(job.state.life.phase, Phase::Terminating);
+    job
+}
+
 const ELSEWHERE: &str = "not containerpilot; the kernel does not tell a parent who sent SIGKILL";
 
 #[test]
@@ -84,13 +93,6 @@ fn it_is_told_who_sent_the_signal_as_far_as_anybody_knows() {
 
 #[test]
 fn a_job_that_ends_because_it_was_told_to_has_not_failed_unless_it_had_to_be_killed() {
-    let stopping = || {
-        let mut job = Job::running(spec());
-        job.told(JobCommand::Halt);
-        job.on(Input::HoldReleased(1));
-        assert_eq!(job.state.life.phase, Phase::Terminating);
-        job
-    };
     let mut job = stopping();
     let ended = killed(&job, Signal::TERM);
     assert_eq!(failure(&job.on(Input::Ended(ended))), None);
@@ -125,4 +127,76 @@ fn what_follows_a_failure_is_said() {
     assert_eq!(decision(&job), ("the rest of its processes is being ended".to_owned(), false));
     job.on(Input::GroupGone(ExecutionId(1)));
     assert!(decision(&job).1);
+}
+
+#[test]
+fn a_violent_end_is_a_failure_even_if_the_job_was_told_to_stop() {
+    let ends_as = |status: ExitStatus, for_memory: bool| {
+        let mut job = stopping();
+        let ended = ProcessEnded { status, for_memory, ..job.ended(0) };
+        failure(&job.on(Input::Ended(ended))).is_some()
+    };
+    let signal = |signal: Signal, core_dumped: bool| ExitStatus::Signal { signal, core_dumped };
+    assert!(!ends_as(ExitStatus::Code(1), false));
+    assert!(ends_as(ExitStatus::Code(1), true), "for lack of memory");
+    assert!(ends_as(signal(Signal::TERM, true), false), "it crashed");
+    assert!(ends_as(signal(Signal::KILL, false), false), "somebody killed it");
+    assert!(ends_as(ExitStatus::Code(137), false), "a shell tells of SIGKILL");
+}
+
+#[test]
+fn a_job_that_is_not_ready_in_time_is_told_from_one_that_runs_too_long() {
+    let mut spec = spec();
+    spec.ready.by = Some(crate::config::spec::ReadyBy::Notify);
+    spec.ready.timeout = Some(ms(100));
+    let mut job = Job::running(spec);
+    job.after(100);
+    job.on(Input::DeadlineElapsed(Deadline::Ready));
+    let ended = killed(&job, Signal::KILL);
+    assert_eq!(killer(&job.on(Input::Ended(ended))), Some("containerpilot: it was not ready in time"));
+}
+
+#[test]
+fn why_a_job_is_over_is_said() {
+    let decision = |job: &Job| job.state.decision().0;
+    let mut job = Job::running(restarting());
+    job.told(STOP);
+    job.on(Input::HoldReleased(1));
+    job.ends(1);
+    assert!(decision(&job).starts_with("is over: "), "{}", decision(&job));
+
+    let mut spec = JobSpec { restarts: Limit::Finite(1), ..spec() };
+    spec.backoff.max = Duration::ZERO;
+    let mut job = Job::running(spec.clone());
+    job.ends(1);
+    job.starts();
+    job.ends(1);
+    assert_eq!(decision(&job), "is not restarted: its 1 restarts are used up");
+    spec.restart_rule.except = vec![crate::config::spec::EndOfRun::Code(3)];
+    let mut job = Job::running(spec);
+    job.ends(3);
+    assert_eq!(decision(&job), "is not restarted: its `restarts` exclude this end");
+}
+
+#[test]
+fn a_job_that_is_restarted_because_it_is_unhealthy_has_failed() {
+    let on_unhealthy = crate::config::spec::OnUnhealthy::Restart;
+    let mut job = Job::running(JobSpec { on_unhealthy, restarts: Limit::Unlimited, ..checked() });
+    job.is_checked(Verdict::Passing);
+    job.is_checked(Verdict::Failing);
+    job.on(Input::HoldReleased(1));
+    assert_eq!(job.state.life.phase, Phase::Terminating);
+    assert!(failure(&job.ends(0)).is_some());
+}
+
+#[test]
+fn the_signal_that_stops_a_job_is_ours_and_another_is_not() {
+    let ended_by = |signal: Signal| {
+        let mut job = stopping();
+        let ended = ProcessEnded { status: ExitStatus::Signal { signal, core_dumped: true }, ..job.ended(0) };
+        let actions = job.on(Input::Ended(ended));
+        killer(&actions).map(str::to_owned)
+    };
+    assert_eq!(ended_by(Signal::TERM).as_deref(), Some("containerpilot: it is stopped by hand"));
+    assert!(ended_by(Signal::HUP).unwrap().starts_with("not containerpilot"));
 }

@@ -352,3 +352,43 @@ fn a_process_that_says_that_it_stops_is_not_ready_any_more() {
     assert!(reloads.state.is_ready(), "a process that reloads is ready");
     assert_eq!(logged(&reloads.tells_ready()), [(Severity::Info, "has reloaded")]);
 }
+
+#[test]
+fn a_reload_is_told_once_and_other_news_are_none() {
+    let mut job = Job::running(notifying());
+    job.tells_ready();
+    let reloads = || Notification { reloading: true, ..nothing() };
+    assert_eq!(logged(&job.tells(reloads())), [(Severity::Info, "reloads")]);
+    assert_eq!(logged(&job.tells(reloads())), []);
+    job.tells_ready();
+    assert_eq!(logged(&job.tells(Notification { status: Some("works".into()), ..nothing() })), []);
+}
+
+#[test]
+fn a_process_that_stops_before_it_was_ready_was_never_ready() {
+    let mut job = Job::running(notifying());
+    let actions = job.tells(Notification { stopping: true, ..nothing() });
+    assert_eq!(logged(&actions), [(Severity::Info, "says that it stops")]);
+    let mut stopped = Job::running(notifying());
+    stopped.told(STOP);
+    assert_eq!(logged(&stopped.tells(Notification { stopping: true, ..nothing() })), [], "it was told to");
+    assert_eq!((job.state.status().ready, job.state.status().starting), (false, true));
+}
+
+#[test]
+fn a_watchdog_whose_time_the_process_sets_begins_at_once_unless_its_word_is_awaited() {
+    let period = || Notification { watchdog_period: Some(ms(500)), ..nothing() };
+    let begins = |actions: &[Action]| deadlines(actions).contains(&(Deadline::Watchdog, Some(ms(500))));
+    assert!(begins(&Job::running(checked()).tells(period())), "its checks do not matter");
+    let mut job = Job::running(notifying());
+    assert!(!begins(&job.tells(period())));
+    job.tells_ready();
+    assert!(begins(&job.tells(period())));
+}
+
+#[test]
+fn a_sign_of_life_before_the_watchdog_begins_counts_for_nothing() {
+    let mut job = Job::running(JobSpec { watchdog: Some(ms(1000)), ..notifying() });
+    job.tells(Notification { watchdog: Some(WatchdogSign::Alive), ..nothing() });
+    assert_eq!(job.state.told.last_sign, None);
+}

@@ -150,3 +150,22 @@ fn an_interval_can_leave_out_the_run_at_startup() {
     }
     assert_eq!(job.state.life.phase, Phase::Complete, "one run and one restart");
 }
+
+#[test]
+fn the_second_run_of_a_schedule_is_a_restart_however_long_the_first_took() {
+    let spec = JobSpec { restarts: Limit::Finite(1), ..cron("*/10 * * * *") };
+    let (mut job, _) = begun(spec);
+    for (until_due, is_last) in [(10 * MINUTE, false), (5 * MINUTE, true)] {
+        assert!(is_launched(&job.clock_goes_on(until_due)));
+        job.starts();
+        job.clock_goes_on(5 * MINUTE);
+        job.ends(0);
+        assert_eq!(job.state.life.phase == Phase::Complete, is_last);
+    }
+}
+
+#[test]
+fn a_start_by_hand_leaves_the_clock_of_a_schedule_alone() {
+    let (mut job, _) = begun(cron("* * * * *"));
+    assert!(!job.told(JobCommand::Start).contains(&Action::ReadClock));
+}

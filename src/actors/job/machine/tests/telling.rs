@@ -199,3 +199,56 @@ fn a_job_that_stops_publishes_no_health_but_tells_consul() {
     assert_eq!(published(&actions), []);
     assert_eq!(told_consul(&actions), [Some(ServiceStatus::Critical)]);
 }
+
+/// The first run as users see it: what started it, and the milliseconds of its start, readiness and end.
+fn first_run(job: &Job) -> (Option<EventKey>, [Option<u64>; 3]) {
+    let run = job.state.account().first_run;
+    let millisecond = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap());
+    (run.occasion, [run.started, run.up, run.ended].map(millisecond))
+}
+
+#[test]
+fn the_first_run_is_remembered_and_no_later_one() {
+    let mut job = Job::of(restarting());
+    job.on(Input::Created);
+    job.after(10);
+    job.happens(startup());
+    assert_eq!(first_run(&job), (None, [None; 3]), "it is only being started");
+    job.after(10);
+    job.starts();
+    assert_eq!(first_run(&job), (Some(startup()), [Some(20), Some(20), None]));
+    job.after(10);
+    job.told(JobCommand::Answer(5));
+    assert_eq!(first_run(&job), (Some(startup()), [Some(20), Some(20), None]));
+    job.ends(1);
+    assert_eq!(first_run(&job), (Some(startup()), [Some(20), Some(20), Some(30)]));
+    job.after(5000);
+    job.on(Input::TimerElapsed);
+    job.starts();
+    job.ends(1);
+    assert_eq!(first_run(&job), (Some(startup()), [Some(20), Some(20), Some(30)]));
+}
+
+#[test]
+fn the_first_run_of_a_job_with_readiness_is_up_when_it_is_ready() {
+    let mut job = Job::running(checked());
+    assert_eq!(first_run(&job).1, [Some(0), None, None]);
+    job.after(50);
+    job.is_checked(Verdict::Passing);
+    assert_eq!(first_run(&job).1, [Some(0), Some(50), None]);
+}
+
+#[test]
+fn a_job_without_a_process_runs_from_its_event_on() {
+    let mut job = Job::of(JobSpec { exec: None, ..checked() });
+    job.on(Input::Created);
+    assert_eq!(first_run(&job), (None, [None; 3]));
+    job.after(10);
+    job.happens(startup());
+    assert_eq!(first_run(&job).1[0], Some(10));
+}
+
+#[test]
+fn a_job_is_known_by_its_name() {
+    assert_eq!(Job::of(spec()).state.name(), "app");
+}

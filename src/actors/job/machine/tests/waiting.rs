@@ -28,6 +28,13 @@ fn the_hold_of_an_event_that_starts_nothing_is_not_kept() {
 }
 
 #[test]
+fn an_event_without_a_hold_keeps_none() {
+    let mut job = Job::of(with_trigger(Trigger::Each(db_stopping())));
+    job.on(Input::Created);
+    assert!(!job.happens(db_stopping()).contains(&Action::KeepHold));
+}
+
+#[test]
 fn a_hold_that_comes_while_the_job_runs_is_kept_for_the_run_that_follows() {
     let mut job = on_each_stop_of_db();
     job.happens_with_hold(db_stopping());
