@@ -177,3 +177,22 @@ impl State {
         Ok(self.go_on_with_group(now, &name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{event, job, with};
+    use super::*;
+    use crate::messages::job::Phase;
+
+    #[test]
+    fn a_member_that_waits_only_for_the_start_of_the_program_starts_at_once() {
+        let starts_at_once = |code: EventCode, source: Source| {
+            let trigger = Trigger::Once(EventKey { code, source });
+            Place::of(&with(job("app", Phase::Waiting), |spec| spec.when.trigger = trigger)).starts_at_once
+        };
+        assert!(starts_at_once(EventCode::Startup, Source::Global));
+        assert!(!starts_at_once(EventCode::Shutdown, Source::Global));
+        let ready = event("db", EventCode::Ready);
+        assert!(!starts_at_once(ready.code, ready.source));
+    }
+}

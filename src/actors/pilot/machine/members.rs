@@ -142,3 +142,51 @@ const fn one_run(phase: Phase) -> Phase {
         | Phase::Complete => phase,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{changed, job};
+    use super::*;
+
+    fn members(names: &[&str], phase: Phase) -> Members {
+        let jobs: Vec<Member> = names.iter().map(|name| job(name, phase)).collect();
+        let order: Vec<Arc<JobSpec>> = jobs.iter().map(|job| Arc::clone(&job.spec)).collect();
+        let mut members = Members::default();
+        members.change(|_| true, jobs, &order);
+        members
+    }
+
+    #[test]
+    fn ends_are_numbered_and_each_counts_once() {
+        let mut members = members(&["a", "b"], Phase::Running);
+        let mut note = |name: &str, phase: Phase| {
+            let (completed, job) = members.note(changed(name, 0, phase)).unwrap();
+            (completed, job.last_end)
+        };
+        assert_eq!(note("b", Phase::Complete), (true, 1));
+        assert_eq!(note("b", Phase::Complete), (false, 1));
+        assert_eq!(note("a", Phase::Terminating), (false, 0));
+        assert_eq!(note("a", Phase::Complete), (true, 2));
+    }
+
+    #[test]
+    fn jobs_are_asked_once_and_given_up_when_all_have_answered_since_the_last_change() {
+        let mut members = members(&["a", "b"], Phase::Waiting);
+        let told = |name: &str, command: JobCommand| Action::Tell(name.into(), command);
+        let answer = |members: &mut Members, name: &str, number: u64| {
+            members.note(JobChanged { answers: Some(number), ..changed(name, 0, Phase::Waiting) });
+            members.is_confirmed(members.get(name).unwrap())
+        };
+        let ask = JobCommand::Answer(1);
+        assert_eq!(members.give_up(&[0, 1], false), [told("a", ask), told("b", ask)]);
+        assert!(answer(&mut members, "a", 1));
+        assert_eq!(members.give_up(&[0, 1], false), [], "b was asked already");
+        members.note_news();
+        assert!(!answer(&mut members, "b", 1), "it answers a question from before the news");
+        let ask = JobCommand::Answer(2);
+        assert_eq!(members.give_up(&[0, 1], false), [told("a", ask), told("b", ask)]);
+        assert!(answer(&mut members, "a", 2) && answer(&mut members, "b", 2));
+        let give_up = JobCommand::GiveUp { in_shutdown: true };
+        assert_eq!(members.give_up(&[0, 1], true), [told("a", give_up), told("b", give_up)]);
+    }
+}

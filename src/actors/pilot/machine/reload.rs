@@ -177,3 +177,18 @@ pub(super) fn reply_all(
     let reply = |request| Action::Reply(request, Reply::Reload(outcome.clone()));
     requests.into_iter().map(reply).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::job;
+    use super::*;
+
+    #[test]
+    fn what_a_job_needs_stays_while_the_reload_ends_it_and_it_may_run() {
+        let may_run = |phase, stops| candidate(&job("app", phase), stops).may_run;
+        assert!(may_run(Phase::Running, true));
+        assert!(!may_run(Phase::Running, false), "the reload leaves it alone");
+        assert!(!may_run(Phase::Waiting, true) && !may_run(Phase::Waiting, false));
+        assert!(!may_run(Phase::Complete, true));
+    }
+}

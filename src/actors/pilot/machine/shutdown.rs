@@ -302,3 +302,25 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{event, job, with};
+    use super::*;
+    use crate::config::spec::Trigger;
+    use crate::messages::event::EventCode;
+
+    #[test]
+    fn a_job_that_listens_for_an_end_needs_no_order_once_it_runs_or_waits_in_vain() {
+        let listens = |phase| {
+            let stopped = Trigger::Once(event("db", EventCode::Stopped));
+            with(job("last", phase), |spec| spec.when.trigger = stopped)
+        };
+        let progresses = |phase, is_lost| candidate(&listens(phase), is_lost, false).progresses;
+        assert!(progresses(Phase::Running, false));
+        assert!(progresses(Phase::Waiting, true));
+        assert!(!progresses(Phase::Waiting, false), "the end that it waits for may come");
+        assert!(!progresses(Phase::Complete, false));
+        assert!(!candidate(&job("app", Phase::Running), false, false).progresses, "it has to be told");
+    }
+}

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::member::Member;
 use crate::config::spec::{CheckSpec, CommandLine, JobKind, JobSpec, Probe, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
-use crate::messages::job::{Missing, Phase};
+use crate::messages::health::Health;
+use crate::messages::job::{JobChanged, Missing, Phase};
 
 pub(super) fn event(job: &str, code: EventCode) -> EventKey {
     EventKey { code, source: Source::Job(Arc::from(job)) }
@@ -70,4 +71,27 @@ fn check() -> CheckSpec {
 /// A job with a check.
 pub(super) fn checked(name: &str, phase: Phase) -> Member {
     with(job(name, phase), |spec| spec.health.push(check()))
+}
+
+/// What a job reports; one that waits does so for db to be healthy.
+pub(super) fn changed(name: &str, generation: u64, phase: Phase) -> JobChanged {
+    let missing = if phase == Phase::Waiting {
+        Missing::AnyOf(vec![event("db", EventCode::Healthy)])
+    } else {
+        Missing::Nothing
+    };
+    JobChanged {
+        name: Arc::from(name),
+        generation,
+        phase,
+        returns: false,
+        ready: false,
+        health: Health::Unknown,
+        missing,
+        last_status: None,
+        answers: None,
+        is_restart: false,
+        group_order: 0,
+        cause: None,
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{Action, Input, Purpose, Reply, State, Timer};
-use super::{event, spec};
+use super::{changed, event, spec};
 use crate::actors::machine::Machine;
 use crate::config::spec::{
     GroupPlace, GroupSpec, JobSpec, Limit, OnExhausted, Spec, StopBudget, Strategy as GroupStrategy, Trigger,
@@ -17,7 +17,7 @@ use crate::config::spec::{
 use crate::messages::control::{ControlJob, JobOrder, Refusal, Reload};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
-use crate::messages::job::{JobChanged, JobCommand, Missing, Phase};
+use crate::messages::job::{JobChanged, JobCommand, Phase};
 use crate::messages::moment::Moment;
 use crate::messages::signal::Signal;
 
@@ -64,28 +64,6 @@ impl Scene {
     fn report(&mut self, name: &str, generation: u64, phase: Phase) -> Vec<Action> {
         self.step(Input::Reported(changed(name, generation, phase).into()));
         self.step(Input::DecisionDue)
-    }
-}
-
-fn changed(name: &str, generation: u64, phase: Phase) -> JobChanged {
-    let missing = if phase == Phase::Waiting {
-        Missing::AnyOf(vec![event("db", EventCode::Healthy)])
-    } else {
-        Missing::Nothing
-    };
-    JobChanged {
-        name: Arc::from(name),
-        generation,
-        phase,
-        returns: false,
-        ready: false,
-        health: Health::Unknown,
-        missing,
-        last_status: None,
-        answers: None,
-        is_restart: false,
-        group_order: 0,
-        cause: None,
     }
 }
 

@@ -9,10 +9,16 @@ use crate::messages::signal::Signal;
 
 impl Dice {
     /// The steps of a story. Often an order goes to the same job as the one before, so that what was stopped is started again.
+    /// Often the step after a restart comes so soon that it finds the job in the middle of it.
     pub(super) fn steps(&mut self, program: &Program) -> Vec<Step> {
         let mut steps: Vec<Step> = (0..self.0.usize(0..14)).map(|_| self.step(program)).collect();
         let mut last: Option<String> = None;
+        let mut restarts = false;
         for step in &mut steps {
+            if restarts && self.one_in(2) {
+                step.pause = self.0.u64(0..40);
+            }
+            restarts = matches!(step.operation, Operation::Order(_, JobOrder::Restart));
             let Operation::Order(target, _) = &mut step.operation else { continue };
             if let Some(last) = last.filter(|_| self.one_in(2)) {
                 *target = last;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{FAILED, LASTED, SUCCEEDED, plain};
-use crate::actors::job::machine::lifecycle::{Action, Cadence, Input, Policy, State, Timer, step};
+use crate::actors::job::machine::lifecycle::{Action, Cadence, Ended, Input, Policy, State, Timer, step};
 use crate::config::spec::{BackoffSpec, Limit};
 use crate::messages::event::EventCode;
 use crate::messages::job::Phase;
@@ -329,4 +329,17 @@ fn backoff_turned_off_restarts_at_once_every_time() {
     for _ in 0..100 {
         assert_eq!(life.ends(FAILED), [Action::Spawn]);
     }
+}
+
+#[test]
+fn a_run_of_no_time_at_all_is_an_early_end_however_short_the_runs_that_are_not() {
+    let backoff = BackoffSpec { reset_after: Duration::ZERO, ..plain().backoff };
+    let policy = Policy { restarts: Limit::Unlimited, backoff, ..plain() };
+    let early_ends = |lasted| {
+        let mut life = Life::running(policy.clone());
+        life.state.early_ends = 5;
+        life.on(Input::Exited(Ended { success: false, lasted }));
+        life.state.early_ends
+    };
+    assert_eq!((early_ends(Duration::ZERO), early_ends(Duration::from_nanos(1))), (6, 1));
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{Action, Group, Place};
+use crate::actors::pilot::machine::tests::changed;
 use crate::config::spec::{GroupSpec, Limit, OnExhausted, Strategy};
 use crate::messages::event::EventCode;
 use crate::messages::health::Health;
@@ -295,6 +296,33 @@ fn a_whole_group_is_restarted_last_first_and_what_was_stopped_starts_too() {
     let starts = NAMES.map(|name| format!("{name} starts, and is ready"));
     let stops = ["web stops", "db stops"].map(str::to_owned);
     assert_eq!(story.told(), [&stops[..], &starts[..], &["group.all ready".to_owned()]].concat());
+}
+
+#[test]
+fn members_that_were_stopped_anyway_are_not_said_to_be_restarted_with_another() {
+    let mut story = Story::running(standard(Strategy::OneForAll));
+    story.group.stop_by_hand("db");
+    story.report("db", Phase::Halted, false, false);
+    story.text.clear();
+    story.ends("app");
+    assert_eq!(story.told()[1], "log: restarts app, which ended with status 1, and with it web");
+}
+
+#[test]
+fn a_member_that_was_stopped_before_its_turn_in_a_restart_is_started() {
+    let running = Place { phase: Phase::Running, ready: true, ..place(true) };
+    let mut group = Group::new(Arc::new(standard(Strategy::OneForOne)), vec![running; 3]);
+    let told = |group: &mut Group, name: &str, phase: Phase| {
+        let change = JobChanged { last_status: Some(0), ..changed(name, 0, phase) };
+        group.note(Moment::default(), &change);
+        let tell =
+            |action| if let Action::Tell(name, command) = action { Some((name, command)) } else { None };
+        group.go_on().into_iter().find_map(tell)
+    };
+    group.restart_all();
+    assert_eq!(told(&mut group, "app", Phase::Halted), Some(("web".into(), JobCommand::Restart)));
+    assert_eq!(told(&mut group, "web", Phase::Queued), Some(("app".into(), JobCommand::Start)));
+    assert!(group.place("app").is_some_and(|place| place.succeeded));
 }
 
 #[test]

@@ -105,6 +105,8 @@ fn a_restart_by_hand_of_a_member_goes_through_its_group() {
 #[test]
 fn a_reload_of_its_settings_alone_leaves_a_group_as_it_is() {
     let mut scene = running();
+    let ended = JobChanged { is_restart: true, ..changed("db", 0, Phase::Queued) };
+    scene.step(Input::Reported(ended.into()));
     let other = GroupSpec { name: "other".into(), jobs: vec![], ..(*scene.state.spec().groups[0]).clone() };
     reload(&mut scene, |spec| {
         let group = GroupSpec { limit: Limit::Finite(9), ..(*spec.groups[0]).clone() };
@@ -112,7 +114,7 @@ fn a_reload_of_its_settings_alone_leaves_a_group_as_it_is() {
     });
     let group = scene.state.groups.iter().find(|group| *group.spec().name == *"all").unwrap();
     assert_eq!(group.spec().limit, Limit::Finite(9));
-    assert!(group.status().ready, "its members are ready as before");
+    assert_eq!(group.status().restarts, 1, "it remembers");
 }
 
 #[test]
@@ -123,4 +125,25 @@ fn a_job_that_a_reload_adds_knows_that_a_group_is_ready() {
     new.when.trigger = Trigger::Once(ready.clone());
     let actions = reload(&mut scene, |spec| spec.jobs.push(Arc::new(new)));
     assert!(actions.contains(&Action::TellJobEvent("new".into(), ready)), "{actions:?}");
+}
+
+#[test]
+fn what_members_report_during_a_reload_is_answered_when_it_is_over() {
+    let mut scene = running();
+    reload(&mut scene, |spec| {
+        let last = Arc::make_mut(&mut spec.jobs[2]);
+        last.essential = true;
+    });
+    let ended = JobChanged { is_restart: true, ..changed("db", 0, Phase::Queued) };
+    assert_eq!(orders(&scene.step(Input::Reported(ended.into()))), [""; 0], "who is in the group may change");
+    let actions = scene.report("last", 0, Phase::Complete);
+    assert_eq!(orders(&actions), ["db Proceed(GroupOrder { number: 1, cause: None })"]);
+}
+
+#[test]
+fn when_a_group_has_carried_out_an_order_the_others_are_looked_at_again() {
+    let mut scene = running();
+    scene.step(Input::JobOrdered(1, ControlJob { name: "db".to_owned(), order: JobOrder::Restart }));
+    let actions = scene.step(Input::Reported(changed("db", 0, Phase::Queued).into()));
+    assert!(actions.contains(&Action::DecideSoon), "{actions:?}");
 }
