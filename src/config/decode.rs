@@ -241,7 +241,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     ) -> Result<V::Value> {
         let result = match self.node.as_object() {
             Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries, Some(fields))),
-            None => Err(DecodeError::expected(&"an object")),
+            None => Err(DecodeError::expected(&visitor)),
         };
         self.locate(result)
     }
@@ -264,7 +264,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let result = match self.node.as_array() {
             Some(items) => visitor.visit_seq(ItemAccess::many(&self, items)),
-            None => Err(DecodeError::expected(&"an array")),
+            None => Err(DecodeError::expected(&visitor)),
         };
         self.locate(result)
     }

@@ -219,14 +219,6 @@ fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
 }
 
 fn has_duplicates(entries: &[(Key, Node)]) -> bool {
-    /// Among so few, comparing each with each takes less than remembering them.
-    const FEW: usize = 16;
-    if entries.len() <= FEW {
-        let is_later = |(index, (key, _)): (usize, &(Key, Node))| {
-            entries.iter().skip(index + 1).any(|(later, _)| later.name == key.name)
-        };
-        return entries.iter().enumerate().any(is_later);
-    }
     let mut seen = HashSet::with_capacity(entries.len());
     !entries.iter().all(|(key, _)| seen.insert(key.name.as_str()))
 }
@@ -286,14 +278,8 @@ fn unfinished(file: FileId, text: &str, code: ErrorCode) -> Problem {
 
 /// The innermost brace or bracket that is open at the end of the text.
 fn unclosed(text: &str) -> Option<(usize, char)> {
-    let ranges = locator::locate(text).ok()?;
-    ranges.into_iter().rev().find_map(|range| {
-        let inner = text.get(range.clone())?;
-        let opened = inner.chars().next().filter(|first| matches!(first, '{' | '['))?;
-        let closes = if opened == '{' { '}' } else { ']' };
-        let is_open = range.end == text.len() && (inner.len() == 1 || !inner.ends_with(closes));
-        is_open.then_some((range.start, opened))
-    })
+    let opened = locator::innermost_open(text)?;
+    Some((opened, text.get(opened..)?.chars().next()?))
 }
 
 fn is_about_something_missing(code: ErrorCode) -> bool {
@@ -379,10 +365,14 @@ mod tests {
         (parse(FileId::default(), text, |_| None, &mut problems), problems)
     }
 
-    fn message(text: &str) -> String {
+    fn problem(text: &str) -> Problem {
         let (node, problems) = parsed(text);
         assert_eq!(node, None);
-        problems.found()[0].message.clone()
+        problems.found()[0].clone()
+    }
+
+    fn message(text: &str) -> String {
+        problem(text).message
     }
 
     #[test]
@@ -403,6 +393,19 @@ mod tests {
     }
 
     #[test]
+    fn a_duplicate_is_found_among_few_keys_and_among_many() {
+        for count in [2, 100] {
+            let keys: Vec<String> = (0..count).map(|number| format!("k{number}: 1")).collect();
+            let keys = keys.join(", ");
+            assert_eq!(parsed(&format!("{{{keys}}}")).1.found(), [], "{count}");
+            let (_, problems) = parsed(&format!("{{{keys}, k1: 2}}"));
+            let messages: Vec<&str> =
+                problems.found().iter().map(|problem| problem.message.as_str()).collect();
+            assert_eq!(messages, ["duplicate key `k1`"], "{count}");
+        }
+    }
+
+    #[test]
     fn syntax_errors_say_what_was_expected_and_found() {
         assert_eq!(message("{a: 1 b: 2}"), "syntax error: expected `,`, found 'b'");
         assert_eq!(message("{a: b}"), "syntax error: expected a value, found 'b'");
@@ -410,6 +413,61 @@ mod tests {
         assert_eq!(message("{a: [1"), "syntax error: the file ends inside an array");
         assert_eq!(message(" \n"), "the configuration is empty");
         assert_eq!(message(&"[".repeat(100)), "nested deeper than 64 levels");
+    }
+
+    #[test]
+    fn syntax_errors_mark_the_character_that_is_wrong_however_lines_end() {
+        let place = |text: &str| Span::new(FileId::default(), text.find(['b', 'é']).unwrap()..text.len() - 1);
+        for lines in ["", "\n", "\n\n", "\r\n", "\r\n\r\n", "\r\r", "\u{2028}\n"] {
+            for value in ["b", "é"] {
+                let text = format!("{{{lines} a: {value}}}");
+                assert_eq!(problem(&text).place, place(&text).into(), "{text:?}");
+            }
+        }
+        assert_eq!(problem(&"[".repeat(100)).place, Span::new(FileId::default(), 64..65).into());
+    }
+
+    #[test]
+    fn the_innermost_bracket_that_is_open_at_the_end_is_shown() {
+        for (text, opened, bracket) in [
+            ("{", 0, '{'),
+            ("{a: [1", 4, '['),
+            ("{a: [1]", 0, '{'),
+            ("[[2], {a: 1}", 0, '['),
+            ("{a: [{b: 1}\n", 4, '['),
+            ("{a: {b: 1}\n", 0, '{'),
+            ("{a: {b: 1}", 0, '{'),
+            ("[[1], [2]", 0, '['),
+            ("{a: '}", 0, '{'),
+            ("{a: 1 // }", 0, '{'),
+        ] {
+            let at = Span::new(FileId::default(), opened..opened + 1);
+            assert_eq!(problem(text).related, [(at, format!("this `{bracket}` is never closed"))], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_its_quotes_is_explained() {
+        for (text, help) in [
+            ("{a: b}", "strings need quotes, only keys go without"),
+            ("{-a: 1}", "keys with characters other than letters, digits, `_` and `$` need quotes"),
+        ] {
+            assert_eq!(problem(text).help.as_deref(), Some(help), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_found_only_where_the_template_printed_nothing_for_a_key_or_value() {
+        for (text, hole, message) in [
+            ("{a: }", 4, "syntax error: expected a value, found nothing"),
+            ("{a: }", 3, "syntax error: expected a value, found nothing"),
+            ("{a: }", 1, "syntax error: expected a value, found '}'"),
+            ("{a: 1  b: 2}", 6, "syntax error: expected `,`, found 'b'"),
+        ] {
+            let mut problems = Problems::default();
+            assert_eq!(parse(FileId::default(), text, |_| Some(hole), &mut problems), None);
+            assert_eq!(problems.found()[0].message, message, "{text} {hole}");
+        }
     }
 
     #[test]

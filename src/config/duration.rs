@@ -234,6 +234,7 @@ mod tests {
     fn digits_beyond_the_precision_of_go_are_ignored() {
         assert_eq!(GoDuration::parse("0.3333333333333333333h"), Ok(GoDuration(1_200_000_000_000)));
         assert_eq!(GoDuration::parse("0.100000000000000000000h"), Ok(GoDuration(360_000_000_000)));
+        assert_eq!(GoDuration::parse("0.33333333333333333333h"), Ok(GoDuration(1_200_000_000_000)));
         assert_eq!(GoDuration::parse("0.9223372036854775807h"), Ok(GoDuration(3_320_413_933_267)));
     }
 
@@ -292,7 +293,8 @@ mod tests {
         assert_eq!(GoDuration::from_seconds(1.5), Ok(GoDuration(1_500_000_000)));
         assert_eq!(GoDuration::from_seconds(0.1), Ok(GoDuration(100_000_000)));
         assert_eq!(GoDuration::from_seconds(-1.0), Ok(GoDuration(-1_000_000_000)));
-        for seconds in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, 9_223_372_037.0] {
+        assert_eq!(GoDuration::from_seconds(-9_223_372_036.854_776), Ok(GoDuration(i64::MIN)));
+        for seconds in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, 9_223_372_036.854_776] {
             assert!(GoDuration::from_seconds(seconds).is_err(), "{seconds}");
         }
     }

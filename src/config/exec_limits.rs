@@ -123,6 +123,15 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_agrees_in_a_process_with_a_smaller_stack() {
+        let script = "ulimit -S -s 2048 && exec \"$0\" --exact config::exec_limits::tests::the_kernel_agrees";
+        let ourselves = std::env::current_exe().unwrap();
+        let output = Command::new("sh").args(["-c", script]).arg(ourselves).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+    }
+
+    #[test]
     fn a_job_costs_its_variables_and_its_command_line() {
         let command = CommandLine { program: "p".into(), args: vec!["arg".into()] };
         let mut job = JobSpec::new("p".into(), Some(command));

@@ -286,20 +286,14 @@ fn is_configuration(path: &Path) -> bool {
 }
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() {
+    if !fs::metadata(path)?.is_file() {
         // A pipe would block, a device may never end.
         return Err(io::Error::other("not a regular file"));
     }
-    let too_large = || io::Error::other(format!("larger than {} MiB", LARGEST_FILE >> 20));
-    if metadata.len() > LARGEST_FILE {
-        return Err(too_large());
-    }
-    // One more than it seems to be: its end is then seen without asking for more room.
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default() + 1);
+    let mut bytes = Vec::new();
     fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST_FILE {
-        return Err(too_large());
+        return Err(io::Error::other(format!("larger than {} MiB", LARGEST_FILE >> 20)));
     }
     Ok(bytes)
 }

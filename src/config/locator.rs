@@ -19,17 +19,27 @@ pub struct TooDeep {
 /// The ranges of all keys and values, in document order: a container before what it contains, a key
 /// before its value.
 pub fn locate(text: &str) -> Result<Vec<Range<usize>>, TooDeep> {
-    let mut scanner = Scanner { text, offset: 0, found: Vec::new(), open: Vec::new() };
-    while let Some(next) = scanner.rest().first() {
-        scanner.step(*next)?;
-    }
-    let Scanner { mut found, open, .. } = scanner;
+    let Scanner { mut found, open, .. } = scan(text)?;
     for index in open {
         if let Some(range) = found.get_mut(index) {
             range.end = text.len();
         }
     }
     Ok(found)
+}
+
+/// Where the innermost brace or bracket is that is open at the end of the text.
+pub fn innermost_open(text: &str) -> Option<usize> {
+    let scanner = scan(text).ok()?;
+    scanner.found.get(*scanner.open.last()?).map(|range| range.start)
+}
+
+fn scan(text: &str) -> Result<Scanner<'_>, TooDeep> {
+    let mut scanner = Scanner { text, offset: 0, found: Vec::new(), open: Vec::new() };
+    while let Some(next) = scanner.rest().first() {
+        scanner.step(*next)?;
+    }
+    Ok(scanner)
 }
 
 /// Looks at bytes: all that means something is ASCII, but for some spaces and ends of lines.

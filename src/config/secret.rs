@@ -220,6 +220,7 @@ mod tests {
         assert_eq!(found("{token: ['a',\n 'b'], x: 1}"), ["'a'", "'b'"]);
         assert_eq!(found("{password: {a: 'b',\n c: ['d']}, x: 1}"), ["'b'", "'d'"]);
         assert_eq!(found("{env: ['A=b',\n 'C=d'], x: 1}"), ["'A=b'", "'C=d'"]);
+        assert_eq!(found("{token: {a: ['b'], c: 'd'}, x: 1}"), ["'b'", "'d'"]);
         assert_eq!(found("exec: 'app --token=[a b'"), ["[a b'"]);
     }
 
@@ -245,8 +246,9 @@ mod tests {
         assert_eq!(found("{consul: 'me:p@ss@host:8500'}"), ["me:p@ss"]);
         assert_eq!(found("{consul: 'https://key@host'}"), ["key"]);
         assert_eq!(found("{consul: \"https://a:b'c@host\"}"), ["a:b'c"]);
+        assert_eq!(found("{consul: \"https://a:b'c@host:8500\"}"), ["a:b'c"]);
         assert_eq!(found("{consul: 'key@host:8500'}"), ["key"]);
-        assert_eq!(found("{exec: 'ssh root@host', x: '@'}"), Vec::<&str>::new());
+        assert_eq!(found("{exec: 'ssh root@host', x: '@', y: '@host:80'}"), Vec::<&str>::new());
         assert_eq!(
             without_credentials("found \"http://me:pass@host\": no, http://b@c"),
             "found \"http://***@host\": no, http://***@c"

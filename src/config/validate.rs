@@ -140,3 +140,6 @@ pub fn validate(
 
 /// The budget of a shutdown if none is given and no job asks for more.
 pub(super) const DEFAULT_STOP_BUDGET: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;

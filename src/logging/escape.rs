@@ -85,3 +85,22 @@ fn write_beyond_ascii<E: Escape>(bytes: &[u8], out: &mut Vec<u8>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_byte_of_the_set_is_found_whichever_others_follow() {
+        let set = byte_set!(b'!');
+        let bytes_of =
+            |pattern: u8| (0..8).map(move |bit| if pattern & (1 << bit) > 0 { b'!' } else { b'-' });
+        for pattern in 0..=u8::MAX {
+            let first = (pattern > 0).then(|| pattern.trailing_zeros() as usize);
+            let text: Vec<u8> = bytes_of(0).chain(bytes_of(pattern)).collect();
+            assert_eq!(find(&text, &set), first.map(|at| 8 + at), "{pattern:08b}");
+            let text: Vec<u8> = text.into_iter().chain(*b"--!").collect();
+            assert_eq!(find(&text, &set), Some(8 + first.unwrap_or(10)), "{pattern:08b}");
+        }
+    }
+}

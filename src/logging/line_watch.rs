@@ -114,11 +114,23 @@ mod tests {
     }
 
     #[test]
+    fn the_end_after_a_newline_is_no_empty_line() {
+        let (mut watch, times) = watch("^$");
+        watch.look(b"one\n");
+        watch.finish();
+        assert_eq!(times.get(), 0);
+        assert!(watch.look(b"\n"));
+        assert_eq!(times.get(), 1);
+    }
+
+    #[test]
     fn the_streams_of_a_process_look_together() {
         let (mut stdout, times) = watch("ready");
         let mut stderr = stdout.clone();
+        assert!(!stdout.look(b"ready"));
         assert!(stderr.look(b"ready\n"));
-        assert!(stdout.look(b"ready\n"));
+        stdout.finish();
+        assert!(stdout.look(b"\nready\n"));
         assert_eq!(times.get(), 1);
     }
 

@@ -171,12 +171,12 @@ fn complete<'a>(partial: &mut Vec<u8>, chunk: &'a [u8], records: &mut Records<'_
 
 /// Writes a whole line, without its newline.
 fn write_line(line: &[u8], records: &mut Records<'_>) {
-    let cut = if line.len() > LONGEST { write_pieces(line, records) } else { 0 };
+    let cut = write_pieces(line, records);
     let last = line.get(cut..).unwrap_or_default();
     records.write(last.strip_suffix(b"\r").unwrap_or(last));
 }
 
-/// Writes those parts of a too long `line` that end with ` [continued]`; returns the number of bytes written.
+/// Writes those parts of a `line` that is too long that end with ` [continued]`; returns the number of bytes written.
 fn write_pieces(line: &[u8], records: &mut Records<'_>) -> usize {
     // A carriage return at the end may belong to the line end, so it does not count.
     let length = line.strip_suffix(b"\r").unwrap_or(line).len();

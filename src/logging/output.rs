@@ -109,3 +109,35 @@ fn open_file(path: &Path) -> io::Result<File> {
 fn unusable(what: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     move |error| io::Error::new(error.kind(), format!("cannot open {what}: {}", reason(&error)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use nix::fcntl::OFlag;
+    use nix::unistd::pipe2;
+
+    use super::*;
+
+    #[test]
+    fn a_full_pipe_is_waited_for_until_it_is_read_or_broken() {
+        let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).unwrap();
+        let output = Output::descriptor(writer);
+        let fill = || while output.write(&[b'x'; 4096]).is_ok() {};
+        fill();
+        let reader = thread::spawn(move || {
+            let mut reader = File::from(reader);
+            reader.read_exact(&mut [0; 4096]).unwrap();
+            reader
+        });
+        output.wait_writable();
+        assert_eq!(output.write(b"x").unwrap(), 1);
+
+        let reader = reader.join().unwrap();
+        fill();
+        let closing = thread::spawn(move || drop(reader));
+        output.wait_writable();
+        assert_eq!(output.write(b"x").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        closing.join().unwrap();
+    }
+}

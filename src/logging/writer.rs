@@ -188,3 +188,21 @@ fn may_pass(error: &io::Error) -> bool {
     let full = [Errno::ENOSPC, Errno::EDQUOT];
     error.raw_os_error().is_some_and(|code| full.contains(&Errno::from_raw(code)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_before_the_next_try_doubles_up_to_five_seconds() {
+        let mut outage = Outage::begin(String::new());
+        let expected = [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000].map(Duration::from_millis);
+        assert_eq!(expected.map(|_| outage.delay()), expected);
+    }
+
+    #[test]
+    fn a_byte_is_within_its_record_unless_it_is_the_first() {
+        let is_within = |at| is_within_record(b"ab\nc\n", at);
+        assert_eq!([0, 1, 2, 3, 4, 5].map(is_within), [false, true, true, false, true, false]);
+    }
+}

@@ -151,11 +151,6 @@ impl<'de> SeqAccess<'de> for ItemAccess<'_> {
         }
         Ok(None)
     }
-
-    /// The most that can come: they are all in memory.
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.items.len().saturating_sub(self.next))
-    }
 }
 
 /// A value with its place: six numbers, then the value, or nothing if it is wrong.

@@ -284,3 +284,75 @@ fn place(sources: &Sources, span: Span) -> (Option<&str>, Option<Position>, Opti
     let (start, end) = range.unzip();
     (Some(sources.name(span.file)), start, end)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The report about a place and one that belongs to it, each a file and a range of its text.
+    fn shown(files: &[&str], places: &[(u32, Range<usize>)]) -> String {
+        let mut sources = Sources::default();
+        for (number, text) in files.iter().enumerate() {
+            sources.add(SourceFile::new(format!("f{number}"), (*text).to_owned()));
+        }
+        let mut spans = places.iter().map(|(file, range)| Span::new(FileId(*file), range.clone()));
+        let problem = Problem::error("code", spans.next().unwrap(), "wrong");
+        let problem = spans.fold(problem, |problem, span| problem.related(span, "here too"));
+        people(&sources, &[problem], false)
+    }
+
+    #[test]
+    fn of_a_long_line_the_part_around_a_place_is_shown() {
+        let line = "abcdefghij".repeat(500);
+        let text = format!("{{\n{line}\n}}");
+        let of_line = |range: Range<usize>| shown(&[&text], &[(0, range.start + 2..range.end + 2)]);
+        for (range, expected, indent) in [
+            (1000..1004, format!("…{}…", &line[940..1064]), 61),
+            (60..64, format!("{}…", &line[..124]), 60),
+            (0..4, format!("{}…", &line[..64]), 0),
+            (4996..5000, format!("…{}", &line[4936..]), 61),
+        ] {
+            let column = range.start + 1;
+            assert_eq!(
+                of_line(range),
+                format!(
+                    "error[code]: wrong\n --> f0:2:{column}\n  |\n2 | {expected}\n  | {}^^^^\n",
+                    " ".repeat(indent)
+                )
+            );
+        }
+        let long_mark = of_line(1000..1100);
+        assert_eq!(long_mark.matches('^').count(), LONG_LINE_PART, "{long_mark}");
+    }
+
+    #[test]
+    fn a_line_is_long_beyond_4_kib() {
+        for (length, is_long) in [(LONG_LINE, false), (LONG_LINE + 1, true), (LONG_LINE + 2, true)] {
+            let text = format!("{{\n{}\n}}", "x".repeat(length));
+            assert_eq!(shown(&[&text], &[(0, 1000..1004)]).contains('…'), is_long, "{length}");
+        }
+    }
+
+    #[test]
+    fn places_that_are_near_each_other_in_one_file_share_an_excerpt() {
+        let short_lines = "x\n".repeat(300);
+        let lines = format!("{}\n", "x".repeat(999)).repeat(40);
+        let long_line = format!("x\n{}", "x".repeat(LONG_LINE + 1));
+        for (files, first, second, excerpts) in [
+            ([short_lines.as_str(), ""], (0, 0), (0, 2 * EXCERPT_LINES), 1),
+            ([&short_lines, ""], (0, 0), (0, 2 * EXCERPT_LINES + 2), 2),
+            ([&lines, ""], (0, 0), (0, EXCERPT_BYTES), 1),
+            ([&lines, ""], (0, 0), (0, EXCERPT_BYTES + 1), 2),
+            ([&long_line, ""], (0, 0), (0, 2), 2),
+            ([&long_line, ""], (0, 2), (0, 0), 2),
+            ([&long_line, ""], (0, 2), (0, 12), 2),
+            (["x", "x"], (0, 0), (1, 0), 2),
+        ] {
+            let places = [first, second].map(|(file, start)| (file, start..start + 1));
+            let report = shown(&files, &places);
+            let found =
+                report.lines().filter(|line| line.contains("--> f") || line.contains("::: f")).count();
+            assert_eq!(found, excerpts, "{report}");
+        }
+    }
+}

@@ -157,7 +157,7 @@ fn is_called(name: &str, program: &str) -> bool {
 fn has_loosely(words: &[&str], option: &str) -> bool {
     match option.as_bytes() {
         // One letter, perhaps among others.
-        [b'-', letter] if *letter != b'-' => words.iter().any(|word| {
+        [b'-', letter] => words.iter().any(|word| {
             let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')).unwrap_or_default();
             letters.bytes().any(|other| other == *letter)
         }),
@@ -223,11 +223,13 @@ mod tests {
             ("named -c /etc/named.conf", "-f"),
             ("mysqld --daemonize", "--daemonize"),
             ("mongod --fork --logpath /log", "--fork"),
+            ("mongod --fork=true", "--fork"),
             ("gunicorn app:app --daemon", "--daemon"),
             ("postfix start", "start-fg"),
             ("service nginx start", "itself"),
             ("/etc/init.d/nginx start", "itself"),
             ("supervisord -c /etc/supervisord.conf", "--nodaemon"),
+            ("supervisord -c /etc/with--nodaemon.conf", "--nodaemon"),
         ] {
             let help = help(line).unwrap_or_else(|| panic!("{line} is not found"));
             assert!(help.contains(expected), "{line}: {help}");
@@ -272,6 +274,8 @@ mod tests {
             "dnsmasq --no-daemon",
             "named -f",
             "named -g -u named",
+            "squid --foreground=1",
+            "mongod --port=27017",
             "mysqld_safe",
             "mysqld",
             "consul agent -dev",

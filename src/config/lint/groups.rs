@@ -68,3 +68,29 @@ fn order(group: &GroupSpec, job: &JobSpec, place: &JobPlaces, list: Span, proble
 const fn is_end(code: EventCode) -> bool {
     matches!(code, EventCode::Stopping | EventCode::Stopped)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::config::{System, load_text};
+
+    /// Whether there is a warning if `job`, the second of its group, waits for this one.
+    fn warns(source: &str) -> bool {
+        let text = format!(
+            "{{jobs: [{{name: 'first', exec: 'a'}}, {{name: 'last', exec: 'a'}}, {{name: 'outside', exec: 'a'}},
+                      {{name: 'job', exec: 'a', restarts: 1, when: {{source: '{source}', once: 'exitSuccess'}}}}],
+              groups: [{{name: 'g', jobs: ['first', 'job', 'last']}}]}}"
+        );
+        let loaded = load_text("t", &text, &BTreeMap::new(), &System::default()).unwrap();
+        loaded.warnings.problems().iter().any(|problem| problem.code == "group-order")
+    }
+
+    #[test]
+    fn only_a_wait_for_a_job_that_the_group_starts_later_is_warned_of() {
+        assert!(warns("last"));
+        for source in ["first", "job", "outside"] {
+            assert!(!warns(source), "{source}");
+        }
+    }
+}

@@ -96,3 +96,19 @@ fn refused(path: &Path) -> Option<&'static str> {
         Ok(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_mode_with_which_every_user_may_write_is_warned_of() {
+        for (mode, warns) in [(0o600, false), (0o660, false), (0o604, false), (0o602, true), (0o666, true)] {
+            let spec = ControlSpec { socket: "/no/such/socket".into(), mode };
+            let places = ControlPlaces { socket: None, mode: Some(Span::default()) };
+            let mut problems = Problems::default();
+            control_socket(&spec, &places, &mut problems);
+            assert_eq!(!problems.found().is_empty(), warns, "{mode:o}");
+        }
+    }
+}

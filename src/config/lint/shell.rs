@@ -84,6 +84,7 @@ mod tests {
         assert_eq!(stray("a; b"), Some(";"));
         assert_eq!(stray("app >log"), Some(">"));
         assert_eq!(stray("app \"$(hostname)\""), Some("$("));
+        assert_eq!(stray("app 'a b' \"c\" | tee log"), Some("|"));
     }
 
     #[test]
@@ -93,6 +94,7 @@ mod tests {
         assert_eq!(stray("curl 'http://x/?a=1;b=2&c'"), None);
         assert_eq!(stray("curl http://x/?a=1&b=2"), None);
         assert_eq!(stray("grep a\\|b"), None);
+        assert_eq!(stray("app $HOME \"$USER\""), None);
     }
 
     fn lonely(line: &str) -> Option<String> {
@@ -129,6 +131,7 @@ mod tests {
             "sh script.sh -x hi",
             "grep -c a b",
             "busybox",
+            "busybox grep -c a b",
         ] {
             assert_eq!(lonely(line), None, "{line}");
         }

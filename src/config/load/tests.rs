@@ -147,6 +147,22 @@ fn a_key_given_in_two_spellings_is_a_duplicate() {
         let errors = errors(text);
         assert!(errors.iter().any(|line| line.contains("duplicate key `")), "{text}: {errors:?}");
     }
+    assert_eq!(
+        errors("{JOBS: [], Jobs: []}"),
+        [
+            "test.json5:1:2: key `JOBS` in the configuration should be written `jobs`",
+            "test.json5:1:12: duplicate key `Jobs`: `JOBS` is the same key",
+        ]
+    );
+}
+
+#[test]
+fn a_null_is_left_out_of_some_lists_and_wrong_in_others() {
+    let spec = spec("{jobs: [{exec: ['a', null, 'b'], health: {exec: [null, 'c']}}]}");
+    let command = spec.jobs[0].exec.as_ref().unwrap();
+    assert_eq!((command.program.as_str(), command.args.as_slice()), ("a", &["b".to_owned()][..]));
+    let found = errors("{jobs: [{name: 'a', exec: 'a'}, {name: 'b', exec: 'b', after: ['a', null]}]}");
+    assert_eq!(found, ["test.json5:1:69: jobs[1] (\"b\").after[1]: expected a string, found null"]);
 }
 
 #[test]

@@ -121,3 +121,20 @@ fn two_jobs_of_one_name_in_one_file_are_an_error() {
     report_duplicates(&with_jobs(vec![named("a", 1), named("a", 2)]).config, &mut problems);
     assert_eq!(problems.found()[0].message, "duplicate job \"a\"");
 }
+
+#[test]
+fn a_name_is_suggested_if_one_of_two_equal_ones_was_not_given() {
+    let unnamed = |at: u32| {
+        let exec = Some(boxed(RawCommand::Line("a".to_owned()), at));
+        field(RawJob { exec, ..RawJob::default() }, at)
+    };
+    let help = |jobs: Vec<Field<RawJob>>| {
+        let mut problems = Problems::default();
+        report_duplicates(&with_jobs(jobs).config, &mut problems);
+        problems.found()[0].help.clone()
+    };
+    assert_eq!(help(vec![named("a", 1), named("a", 2)]), None);
+    for jobs in [[named("a", 1), unnamed(2)], [unnamed(1), named("a", 2)], [unnamed(1), unnamed(2)]] {
+        assert_eq!(help(jobs.into()).as_deref(), Some("give one of them a `name`"));
+    }
+}

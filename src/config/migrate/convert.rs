@@ -153,8 +153,7 @@ impl<'a> Converter<'a> {
             return;
         }
         let source = self.old.source(command);
-        if is_string && self.old.inner(command).contains(['\'', '"', '\\']) && !self.old.is_templated(command)
-        {
+        if is_string && self.old.without_actions(command).contains(['\'', '"', '\\']) {
             self.decide(
                 Some(command.span),
                 "version 2 split this at each space, and quotes and backslashes meant nothing; now they do as \

@@ -302,6 +302,28 @@ mod tests {
         assert_eq!(found.blocks.len(), 1);
         assert_eq!(found.strays.len(), 0);
         assert!(found.text.contains(r#""xxxxx","#), "{}", found.text);
+        assert_eq!(masked("[{{ range .X }}{{ . }}{{ end }}]"), r#"[              "xxxxx"         ]"#);
+        assert_eq!(
+            masked("[{{ if .X }}{{ .A }}{{ else }}{{ .B }}{{ end }}]"),
+            r#"[           "xxxxxx",         "xxxxxx"         ]"#
+        );
+    }
+
+    #[test]
+    fn braces_in_the_strings_of_an_action_do_not_end_it() {
+        for action in [r#"{{ "a}}" }}"#, r#"{{ "\"}}" }}"#, r"{{ `\` }}", "{{ `a}}` }}", r#"{{ '"' }}"#] {
+            let expected = format!("[\"{}\"]", "x".repeat(action.len() - 2));
+            assert_eq!(masked(&format!("[{action}]")), expected, "{action}");
+        }
+    }
+
+    #[test]
+    fn a_comment_of_the_template_becomes_blanks() {
+        for comment in ["{{/* }} ' */}}", "{{- /* }} ' */ -}}"] {
+            let found = mask(&format!("[1, {comment} 2]")).unwrap();
+            assert_eq!(found.text, format!("[1, {} 2]", " ".repeat(comment.len())));
+            assert!(found.strays.is_empty(), "{comment}");
+        }
     }
 
     #[test]
@@ -309,21 +331,27 @@ mod tests {
         let found = mask("{ // it's\n a: 1 /* \" */ }{{/* }} ' */}}").unwrap();
         assert!(found.has_comments);
         assert!(found.text.starts_with("{ // it's\n a: 1 /* \" */ }   "), "{}", found.text);
-        assert!(!mask("{a: '//'}").unwrap().has_comments);
-    }
-
-    #[test]
-    fn definitions_and_variables_between_values_are_strays() {
-        for action in ["{{ define \"a\" }}", "{{ template \"a\" }}", "{{ $x := 1 }}"] {
-            let text = format!("{action}{{a: 1}}");
-            assert_eq!(mask(&text).unwrap().strays.len(), 1, "{action}");
+        for text in ["{a: '//'}", "{a: 1/2}"] {
+            assert!(!mask(text).unwrap().has_comments, "{text}");
         }
     }
 
     #[test]
+    fn definitions_and_variables_between_values_are_strays() {
+        for action in ["{{ define \"a\" }}", "{{ template \"a\" }}", "{{ $x := 1 }}", "{{ $x = 1 }}"] {
+            for text in [format!("{action}{{a: 1}}"), format!("[1, {action} 2]")] {
+                assert_eq!(mask(&text).unwrap().strays.len(), 1, "{text}");
+            }
+        }
+        assert_eq!(masked("[{{ $x }}]"), r#"["xxxxxx"]"#, "a variable that is printed");
+    }
+
+    #[test]
     fn what_does_not_close_is_refused_with_its_place() {
-        for (text, start) in [("{a: \"{{ .X\"}", 5), ("{{ if .X }}", 0), ("{{ end }}", 0), ("{{/* x", 0)] {
-            assert_eq!(mask(text).unwrap_err().range.start, start, "{text}");
+        for (text, range) in
+            [("{a: \"{{ .X\"}", 5..7), ("{{ if .X }}", 0..11), ("{{ end }}", 0..9), ("{{/* x", 0..2)]
+        {
+            assert_eq!(mask(text).unwrap_err().range, range, "{text}");
         }
     }
 

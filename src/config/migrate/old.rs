@@ -57,11 +57,9 @@ impl<'a> Old<'a> {
         }
         let inner = self.inner(node);
         let quote = if self.written(node).starts_with('\'') { '\'' } else { '"' };
-        // Spaces within template actions separate nothing, and are hidden there.
-        let hidden = unquoted(self.masked.text.get(node.span.range()).unwrap_or_default());
         let mut words = Vec::new();
         let mut start = 0;
-        for part in hidden.split(' ') {
+        for part in self.without_actions(node).split(' ') {
             let word = inner.get(start..start + part.len()).unwrap_or_default();
             start += part.len() + 1;
             if !word.is_empty() {
@@ -71,9 +69,9 @@ impl<'a> Old<'a> {
         words
     }
 
-    /// Whether a template action is in a value.
-    pub fn is_templated(&self, node: &Node) -> bool {
-        self.written(node).contains("{{")
+    /// The same characters of a string as `inner`, but that no space, quote or backslash is left of template actions.
+    pub fn without_actions(&self, node: &Node) -> &str {
+        unquoted(self.masked.text.get(node.span.range()).unwrap_or_default())
     }
 
     /// Whether anything in the file is a comment.

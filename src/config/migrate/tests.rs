@@ -170,6 +170,8 @@ fn sensors_become_metrics_and_jobs_that_record_them() {
     assert_eq!(sensor[2], r#"value=$("$@") && containerpilot -putmetric "n_s_free=$value""#);
     assert_eq!(sensor[3..], ["sensor", "/bin/sensor", "a b"]);
     assert_eq!(words(job(&spec, "sensor-count"))[4..], ["/bin/count", "y z", "-x"]);
+    let trigger = &job(&spec, "sensor-count").when.trigger;
+    assert_eq!(*trigger, Trigger::Interval(std::time::Duration::from_secs(5)));
 }
 
 #[test]
@@ -250,6 +252,7 @@ fn a_template_action_with_no_place_in_the_result_is_refused_with_advice() {
         r#"{{ $x := 1 }}{"preStart": "x"}"#,
         r#"{"services": [{{ template "s" }}]}"#,
         r#"{"services": [{"name": "a", {{ if .X }}"port": 80,{{ end }} "health": "x"}]}"#,
+        r#"{ {{ if .X }}"tasks": [{"command": "a", "frequency": 1}{{ end }}]}"#,
     ] {
         let refusal = refusal(text);
         assert!(refusal.contains("old.json:1:") && refusal.contains("-template"), "{refusal}");
@@ -280,6 +283,19 @@ fn quotes_in_a_command_are_left_to_decide() {
     assert!(new.contains("DECIDE: version 2 split this at each space"), "{new}");
     assert_eq!(remarks.len(), 1);
     assert!(migrated(r#"{"preStart": ["sh", "-c", "echo 'a'"]}"#).1.is_empty());
+    assert!(migrated(r#"{"preStart": "echo {{ .X | default "a" }}"}"#).1.is_empty());
+    assert_eq!(migrated(r#"{"preStart": "sh -c '{{ .X }}'"}"#).1.len(), 1);
+}
+
+#[test]
+fn differences_that_ask_for_no_decision_are_told_in_comments() {
+    let (new, _) =
+        migrated(r#"{"preStart": "a", "postStop": "b", "tasks": [{"command": "c", "frequency": 1}]}"#);
+    for difference in
+        ["runs when the main application's whole process group is gone", "its clock starts at startup"]
+    {
+        assert!(new.contains(&format!("// DIFFERENT: {difference}")), "{new}");
+    }
 }
 
 #[test]
@@ -328,11 +344,12 @@ fn wrong_shapes_are_refused_with_their_place() {
 fn names_that_meet_are_told_apart() {
     let spec = meaning(
         r#"{"preStart": "x", "tasks": [{"name": "preStart", "command": "a", "frequency": 1},
-            {"name": "t", "command": "a", "frequency": 1}, {"name": "t", "command": "a", "frequency": 1}]}"#,
+            {"name": "t", "command": "a", "frequency": 1}, {"name": "t", "command": "a", "frequency": 1},
+            {"name": "t", "command": "a", "frequency": 1}]}"#,
         &[],
     );
     let names: Vec<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
-    assert_eq!(names, ["preStart", "main", "preStart-2", "t", "t-2"]);
+    assert_eq!(names, ["preStart", "main", "preStart-2", "t", "t-2", "t-3"]);
 }
 
 #[test]

@@ -96,4 +96,16 @@ mod tests {
         assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
         assert!(text.ends_with("\n  // a { { .X }}\n  //\n  // b\n}\n"), "{text}");
     }
+
+    #[test]
+    fn a_comment_may_fill_the_width_at_every_depth() {
+        for depth in 0..4 {
+            let longest = WIDTH - 2 * depth - "// a ".len();
+            for (length, lines) in [(longest, 1), (longest + 1, 2)] {
+                let mut writer = Writer { text: String::new(), depth };
+                writer.comment(&format!("a {}", "b".repeat(length)));
+                assert_eq!(writer.finish().lines().count(), lines, "{length} at depth {depth}");
+            }
+        }
+    }
 }

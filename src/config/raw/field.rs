@@ -100,7 +100,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        let mut found = Vec::with_capacity(items.size_hint().unwrap_or_default());
+        let mut found = Vec::new();
         while let Some(item) = items.next_element()? {
             found.push(item);
         }

@@ -424,6 +424,10 @@ mod tests {
             "2026-01-01 00:05:00 2026-01-01 00:20:00 2026-01-01 00:40:00"
         );
         assert_eq!(
+            times("*/20,40-45/5 * * * *", "2026-01-01 00:21:00", 3).join(" "),
+            "2026-01-01 00:40:00 2026-01-01 00:45:00 2026-01-01 01:00:00"
+        );
+        assert_eq!(
             times("0 9-17/4 * * *", "2026-01-01 10:00:00", 3).join(" "),
             "2026-01-01 13:00:00 2026-01-01 17:00:00 2026-01-02 09:00:00"
         );
@@ -443,7 +447,7 @@ mod tests {
 
     #[test]
     fn sunday_is_0_and_7_and_ends_a_range() {
-        for sunday in ["0", "7", "SUN", "sun", "7-7"] {
+        for sunday in ["0", "7", "SUN", "sun", "7-7", "0-0", "SUN-SUN", "0-7/7"] {
             assert_eq!(
                 times(&format!("0 0 * * {sunday}"), "2026-11-09 00:00:00", 1),
                 ["2026-11-15 00:00:00"],
@@ -466,6 +470,7 @@ mod tests {
             times("0 0 * * 5L", "2026-11-01 00:00:00", 2),
             ["2026-11-27 00:00:00", "2026-12-25 00:00:00"]
         );
+        assert_eq!(times("0 0 * * SATL", "2026-10-01 00:00:00", 1), ["2026-10-31 00:00:00"]);
         assert_eq!(
             times("0 0 15,L 2 *", "2026-02-01 00:00:00", 2),
             ["2026-02-15 00:00:00", "2026-02-28 00:00:00"]
@@ -512,6 +517,15 @@ mod tests {
     }
 
     #[test]
+    fn a_month_is_a_number_or_a_name() {
+        for (number, name) in (1..).zip(MONTHS) {
+            let [by_number, by_name] = [number.to_string(), name.to_owned()]
+                .map(|month| Pattern::parse(&format!("0 0 1 {month} *")));
+            assert_eq!(by_name.unwrap(), by_number.unwrap(), "{name}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (pattern, expected) in [
             ("60 * * * *", "minute: expected a number from 0 to 59, found \"60\""),
@@ -538,6 +552,11 @@ mod tests {
             ("* * 15W * *", "day of the month: expected a number from 1 to 31, found \"15W\""),
             ("@reboot", "there is no schedule \"@reboot\" (leave `when` out to run the job at startup)"),
             ("@every 5m", "there is no schedule \"@every 5m\" (use `interval` instead of `cron`)"),
+            (
+                "@often",
+                "there is no schedule \"@often\" (the schedules with a name are @hourly, @daily, @weekly, @monthly and \
+                 @yearly)",
+            ),
         ] {
             assert_eq!(error(pattern), expected, "{pattern}");
         }

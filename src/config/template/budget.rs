@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn a_draft_stops_growing_at_its_limit() {
         let mut draft = Draft::default();
-        draft.push_repeated('x', MAX_TEXT);
+        draft.push_repeated('x', MAX_TEXT - 1);
+        draft.push('x');
         assert!(!draft.is_full());
         draft.push('x');
         assert!(draft.is_full());
@@ -158,6 +159,21 @@ mod tests {
         draft.toil(usize::MAX);
         assert!(draft.is_full());
         assert!(draft.finish(&mut Budget::new(), HERE).unwrap_err().message.contains("takes too long"));
+    }
+
+    #[test]
+    fn toil_may_take_all_steps_that_there_are() {
+        let mut draft = Draft::default();
+        draft.toil(MAX_STEPS as usize * BYTES_PER_STEP);
+        assert!(!draft.is_full());
+        assert!(draft.finish(&mut Budget::new(), HERE).is_ok());
+    }
+
+    #[test]
+    fn a_list_may_have_as_many_elements_as_the_limit_says() {
+        assert!(Budget::new().allocate_list(MAX_ELEMENTS, 1, HERE).is_ok());
+        let error = Budget::new().allocate_list(MAX_ELEMENTS + 1, 1, HERE).unwrap_err();
+        assert!(error.message.contains("too long"), "{error}");
     }
 
     #[test]

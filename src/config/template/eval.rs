@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use super::ast::{Binding, Conditional, Loop, Name, Node, Pipeline, Templates, Term};
+use super::ast::{Binding, Conditional, Loop, Name, Node, Pipeline, Templates};
 use super::budget::{Draft, MAX_CALLS, MAX_TEXT, too_long};
 use super::format::write_plain;
 use super::functions::Session;
@@ -233,11 +233,10 @@ impl<'t, 's> Evaluator<'t, 's> {
     }
 }
 
-/// The name in a plain `.NAME` that the environment does not have.
+/// The name in `.NAME` or `$.NAME` that the environment does not have.
 fn unset_variable<'s>(pipeline: &Pipeline<'s>, dot: &Value) -> Option<&'s str> {
     let [command] = pipeline.commands.as_slice() else { return None };
     let [name] = command.head.fields.as_slice() else { return None };
     let Value::Environment(environment) = dot else { return None };
-    let is_plain = matches!(command.head.term, Term::Dot) && command.arguments.is_empty();
-    (is_plain && !environment.contains_key(name.text)).then_some(name.text)
+    (!environment.contains_key(name.text)).then_some(name.text)
 }

@@ -208,6 +208,20 @@ mod tests {
     }
 
     #[test]
+    fn hexadecimal_digits_are_rounded_to_the_nearest_and_halves_to_even() {
+        check(
+            Style::Hexadecimal,
+            &[
+                (1.25, Some(0), "0x1p+00"),      // 0x1.4
+                (1.75, Some(0), "0x1p+01"),      // 0x1.c
+                (1.03125, Some(1), "0x1.0p+00"), // 0x1.08
+                (1.09375, Some(1), "0x1.2p+00"), // 0x1.18
+                (1.96875, Some(1), "0x1.0p+01"), // 0x1.f8
+            ],
+        );
+    }
+
+    #[test]
     fn a_huge_precision_is_padded_with_zeros() {
         assert_eq!(format(1.5, Style::Point, Some(100_000)).len(), 100_002);
         assert_eq!(format(1.5, Style::Exponent, Some(100_000)).len(), 100_006);

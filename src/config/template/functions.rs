@@ -180,6 +180,7 @@ mod tests {
             "function \"replaceall\" is not defined; did you mean \"replaceAll\"?"
         );
         assert_eq!(not_defined("nofunc"), "function \"nofunc\" is not defined");
+        assert_eq!(not_defined("xy"), "function \"xy\" is not defined");
     }
 
     #[test]

@@ -274,7 +274,7 @@ impl<'s> Lexer<'s> {
             previous = character;
             self.position = start + at + character.len_utf8();
         }
-        self.imaginary_part(start);
+        self.imaginary_part();
         let literal = self.source.get(start..self.position).unwrap_or_default();
         super::number::parse(literal)
             .map(drop)
@@ -282,9 +282,9 @@ impl<'s> Lexer<'s> {
     }
 
     /// Goes past the `+2i` of `1+2i`: it is not supported, and said to be so.
-    fn imaginary_part(&mut self, start: usize) {
+    fn imaginary_part(&mut self) {
         let rest = self.rest();
-        if self.position > start && rest.starts_with(['+', '-']) {
+        if rest.starts_with(['+', '-']) {
             let after = rest.get(1..).unwrap_or_default();
             let part = after.trim_start_matches(|c: char| is_word(c) || c == '.');
             self.position += rest.len() - part.len();
@@ -357,6 +357,14 @@ mod tests {
         assert_eq!(kinds("{{.5 .x , true 'a'}}"), [Open, Number, Field, Symbol, Boolean, Character, Close]);
         assert_eq!(kinds("{{\"a}}\" `}}` x ! }}"), [Open, Quoted, Raw, Identifier, Symbol, Close]);
         assert_eq!(kinds("{{if nil}}"), [Open, Keyword, Keyword, Close]);
+    }
+
+    #[test]
+    fn the_span_of_a_token_holds_its_text() {
+        let source = "a \n{{- $x := \"é\" -}}\n b {{/* c */}} c{{ .X }} d";
+        for token in lex(source).unwrap() {
+            assert_eq!(&source[token.span.start..token.span.end], token.text);
+        }
     }
 
     #[test]

@@ -298,12 +298,14 @@ mod tests {
             ("%8.3d", int(-7), "    -007"),
             ("%08.3d", int(7), "     007"),
             ("%.0d", int(0), ""),
+            ("%.0d", int(7), "7"),
             ("%06.0d", int(0), "      "),
             ("%b", int(-6), "-110"),
             ("%#b", int(7), "0b111"),
             ("%o", int(668), "1234"),
             ("%#o", int(668), "01234"),
             ("%O", int(668), "0o1234"),
+            ("%X", int(255), "FF"),
             ("%#X", int(255), "0XFF"),
             ("%#06x", int(255), "0x0000ff"),
             ("%-#20.8x|", int(0x1234abc), "0x01234abc          |"),
@@ -346,6 +348,7 @@ mod tests {
             ("%+07.2f", float(1.0), "+001.00"),
             ("% 07.2f", float(1.0), " 001.00"),
             ("%07.2f", float(-1.0), "-001.00"),
+            ("%7.2f", float(-1.0), "  -1.00"),
             ("%-7.2f|", float(1.0), "1.00   |"),
             ("%.3g", float(100000.0), "1e+05"),
             ("%#g", float(1.1), "1.10000"),
@@ -422,6 +425,8 @@ mod tests {
         assert_eq!(sprintf("%[2]*[1]d", &two), " 1");
         assert_eq!(sprintf("%[3]*.[2]*[1]f", &[Value::Float(12.0), Value::Int(2), Value::Int(6)]), " 12.00");
         assert_eq!(sprintf("%[5]d", &two), "%!d(BADINDEX)");
+        assert_eq!(sprintf("%[3]d", &two), "%!d(BADINDEX)");
+        assert_eq!(sprintf("%[+1]d", &two), "%!d(BADINDEX)");
         assert_eq!(sprintf("%[0]d", &two), "%!d(BADINDEX)");
         assert_eq!(sprintf("%[x]d", &two), "%!d(BADINDEX)");
         assert_eq!(sprintf("%[]d", &two), "%!d(BADINDEX)");

@@ -72,6 +72,7 @@ mod tests {
         assert_eq!(host_and_port("db"), Ok(("db".into(), None)));
         assert_eq!(host_and_port("10.0.0.1:80"), Ok(("10.0.0.1".into(), Some(80))));
         assert_eq!(host_and_port("[::1]:8500"), Ok(("::1".into(), Some(8500))));
+        assert_eq!(host_and_port("[::1]"), Ok(("::1".into(), None)));
         for wrong in ["", ":80", "a:0", "a:65536", "a:+1", "a b:1", "::1", "[::1", "[x]:1", "[::1]x"] {
             assert!(host_and_port(wrong).is_err(), "{wrong}");
         }
@@ -83,6 +84,16 @@ mod tests {
         assert_eq!(check_url("HTTPS://user:pw@host"), Ok(()));
         for wrong in ["", "127.0.0.1:80", "ftp://x", "http://", "http://a b", "http://a:x/"] {
             assert!(check_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_url_contains_spaces_or_control_characters() {
+        for wrong in ["http://a/b c", "http://a/\u{7}", "http://a/?b=\n"] {
+            assert!(
+                check_url(wrong).is_err_and(|reason| reason.starts_with("a URL cannot contain")),
+                "{wrong:?}"
+            );
         }
     }
 }

@@ -69,7 +69,7 @@ fn check_name(context: &mut Context<'_>, entry: &Field<RawGroup>, raw: &RawGroup
         return context.error("missing-name", entry.span, ": expected a `name`");
     };
     let Some(name) = &field.value else { return };
-    if name.is_empty() || name.contains(|letter: char| letter.is_control() || letter.is_whitespace()) {
+    if name.contains(|letter: char| letter.is_control() || letter.is_whitespace()) {
         let message = format!(".name: expected a name without spaces, found {name:?}");
         context.error("bad-name", field.span, message);
     }

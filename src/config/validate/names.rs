@@ -1,7 +1,6 @@
 //! The names of all jobs and watches, which must be known before any `source` can be judged.
 
 use std::cell::{Cell, OnceCell};
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -52,20 +51,19 @@ impl Names {
         names
     }
 
+    /// Adds the names of a list, and reports those that an earlier list has. Within one list, duplicates have been reported
+    /// file by file, before merging.
     fn add_all<T: Named>(&mut self, entries: &Opt<List<T>>, problems: &mut Problems) {
+        let mut added = HashMap::new();
         for (name, place) in list(entries, &mut self.incomplete) {
             check_reserved(T::NOUN, &name, place.span, problems);
-            match self.jobs.entry(name) {
-                // Within one list this has been reported file by file, before merging.
-                Entry::Occupied(earlier) if T::NOUN == "coprocess" => {
-                    problems.add(duplicate_name("job", earlier.key(), place, *earlier.get()));
-                }
-                Entry::Occupied(_) => {}
-                Entry::Vacant(entry) => {
-                    entry.insert(place);
-                }
+            if let Some(earlier) = self.jobs.get(&name) {
+                problems.add(duplicate_name("job", &name, place, *earlier));
+            } else {
+                added.entry(name).or_insert(place);
             }
         }
+        self.jobs.extend(added);
     }
 
     pub(super) fn job(&self, name: &str) -> Option<Arc<str>> {
@@ -143,4 +141,30 @@ fn check_reserved(noun: &str, name: &str, span: Span, problems: &mut Problems) {
     };
     let message = format!("{noun} {name:?}: {what} reserved");
     problems.add(Problem::error("reserved-name", span, message).note(why));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watches(count: usize) -> Names {
+        let watches = (1..=count).map(|number| format!("{number:02}").into()).collect();
+        Names { watches, ..Names::default() }
+    }
+
+    #[test]
+    fn advice_lists_twenty_names_and_counts_the_others() {
+        assert_eq!(watches(2).advice("x"), "there are watch.01, watch.02");
+        assert!(watches(MOST_LISTED).advice("x").ends_with(", watch.19, watch.20"));
+        assert!(watches(MOST_LISTED + 1).advice("x").ends_with(", watch.19, watch.20 and 1 more"));
+    }
+
+    #[test]
+    fn a_similar_name_is_looked_for_only_a_hundred_times() {
+        let names = watches(1);
+        for _ in 0..MOST_ADVICE {
+            assert_eq!(names.advice("wacth.01"), "did you mean \"watch.01\"?");
+        }
+        assert_eq!(names.advice("wacth.01"), "there are watch.01");
+    }
 }

@@ -115,3 +115,20 @@ fn taken(signal: Signal) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signal_can_be_passed_on_but_those_that_stop_us_or_mean_something_else() {
+        let forwardable = forwardable();
+        let kept = Signal::all().filter(|signal| !forwardable.contains(signal));
+        let kept: Vec<String> = kept.map(|signal| signal.to_string()).collect();
+        let expected = [
+            "SIGINT", "SIGILL", "SIGTRAP", "SIGBUS", "SIGFPE", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM",
+            "SIGCHLD", "SIGSTOP", "SIGTTIN", "SIGTTOU", "SIGSYS", "32", "33",
+        ];
+        assert_eq!(kept, expected);
+    }
+}

@@ -372,3 +372,40 @@ async fn held_output_is_logged_when_it_is_released_at_a_level_that_depends_on_th
         .await;
     }
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_stream_is_read_four_times_in_a_turn_and_once_if_that_fills_the_log() {
+    let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
+    for (bound, expected) in [(8 * CHUNK, 4), (CHUNK, 1)] {
+        told(async {
+            let (log, _log_writer) = Log::simulated(bound, 0);
+            let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+            fcntl(&writer, FcntlArg::F_SETPIPE_SZ(512 * 1024)).unwrap();
+            let ChildStream { stream, forwarder } = stream_from(reader, &log);
+            File::from(writer).write_all(&line.repeat(5 * CHUNK / line.len())).unwrap();
+            forwarder.read_some(&stream);
+            let left = unistd::read(&stream.pipe, &mut vec![0; 5 * CHUNK]).unwrap();
+            assert_eq!(left, (5 - expected) * CHUNK);
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_watched_line_is_found_once_whether_it_is_logged_or_not() {
+    for level in [LogLevel::Info, LogLevel::Warn] {
+        told(async {
+            let mut story = Story::new(level);
+            let times = Rc::new(Cell::new(0));
+            let counted = Rc::clone(&times);
+            let watch = LineWatch::new("^ready$").unwrap();
+            story.stream.watch(watch.then(Rc::new(move || counted.set(counted.get() + 1))));
+            for (text, expected) in [("not ready\n", 0), ("ready\n", 1), ("ready\n", 1)] {
+                story.child.write_all(text.as_bytes()).unwrap();
+                story.stream.drain();
+                assert_eq!(times.get(), expected, "{text} {level:?}");
+            }
+        })
+        .await;
+    }
+}

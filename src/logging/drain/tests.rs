@@ -58,16 +58,19 @@ fn job_and_pid_keys_say_who_a_record_is_about() {
 fn other_keys_are_appended_in_the_order_of_their_names() {
     let record = |log: &Log| {
         let logger = log.logger().new(o!("zone" => "b", "code" => 1, "job" => "app", "pid" => 7));
-        info!(logger, "over"; "restarts" => 3, "code" => "last wins", "ok" => true, "none" => Option::<u32>::None, "ratio" => 0.5);
+        let none = Option::<u32>::None;
+        info!(logger, "over"; "restarts" => 3, "code" => "last wins", "ok" => true, "none" => none,
+            "ratio" => 0.5, "unit" => ());
     };
     assert_eq!(
         logged(LogLevel::Info, LogFormat::Default, record),
-        ["app 7 over code=\"last wins\" none=null ok=true ratio=0.5 restarts=3 zone=b"]
+        ["app 7 over code=\"last wins\" none=null ok=true ratio=0.5 restarts=3 unit=null zone=b"]
     );
     assert_eq!(
         logged(LogLevel::Info, LogFormat::Text, record),
         [
-            "level=info msg=over job=app pid=7 code=\"last wins\" none=null ok=true ratio=0.5 restarts=3 zone=b"
+            "level=info msg=over job=app pid=7 code=\"last wins\" none=null ok=true ratio=0.5 restarts=3 unit=null \
+             zone=b"
         ]
     );
     let json = logged(LogLevel::Info, LogFormat::Json, record);
@@ -170,4 +173,18 @@ fn a_reload_changes_level_format_and_output() {
     let text = fs::read_to_string(second).unwrap();
     let lines: Vec<_> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
     assert_eq!(lines, ["level=debug msg=shown job=app pid=7", "level=debug msg=unchanged job=app pid=7"]);
+}
+
+#[test]
+fn a_rotated_log_file_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, rotated] = ["log", "log.1"].map(|name| folder.path().join(name));
+    let log = Log::open(&spec(&path, LogLevel::Info, LogFormat::Default)).unwrap();
+    info!(log.logger(), "before");
+    fs::rename(&path, &rotated).unwrap();
+    log.reopen();
+    info!(log.logger(), "after");
+    assert!(log.flush(LONG));
+    assert!(fs::read_to_string(rotated).unwrap().ends_with(" before\n"));
+    assert!(fs::read_to_string(path).unwrap().ends_with(" after\n"));
 }

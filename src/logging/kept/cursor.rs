@@ -82,19 +82,19 @@ impl Cursor {
         };
         let first = chosen.iter().enumerate().filter_map(|(index, ring)| next(index, ring.up_to(self.read)));
         let mut heap: BinaryHeap<_> = first.collect();
-        let mut skip = self.skip;
         let read = loop {
             let Some(Reverse((number, index, piece))) = heap.pop() else { break newest.min(self.end) };
             let part = chosen.get(index).and_then(|ring| ring.get(piece));
             let part = part.map(|piece| &*piece.text).unwrap_or_default();
+            // The piece whose first lines are to be left out may be forgotten by now.
+            let skip = if number == self.read + 1 { self.skip } else { 0 };
             text.extend_from_slice(part.get(after_lines(part, skip)..).unwrap_or_default());
-            skip = 0;
             heap.extend(next(index, piece + 1));
             if text.len() >= limit {
                 break number;
             }
         };
-        (self.read, self.skip) = (read, skip);
+        (self.read, self.skip) = (read, 0);
         text
     }
 

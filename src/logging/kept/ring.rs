@@ -174,3 +174,54 @@ fn next_line(text: &[u8], at: usize) -> usize {
     }
     memchr(b'\n', text.get(at..).unwrap_or_default()).map_or(text.len(), |found| at + found + 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ring to which these records were added.
+    fn ring(limit: usize, additions: &[&[u8]]) -> Ring {
+        let (mut ring, mut newest) = (Ring::default(), 0);
+        for records in additions {
+            ring.push(&mut newest, Origin { time: 0, pid: 1 }, records, limit);
+        }
+        ring
+    }
+
+    fn text(ring: &Ring) -> Vec<u8> {
+        ring.pieces.iter().flat_map(|piece| piece.text.iter().copied()).collect()
+    }
+
+    #[test]
+    fn what_fits_exactly_is_kept() {
+        let two_pieces = 2 * (3 + PIECE);
+        let additions: [&[u8]; 3] = [b"a1\n", b"a2\n", b"a3\n"];
+        assert_eq!(text(&ring(two_pieces, &additions)), b"a2\na3\n");
+        assert_eq!(text(&ring(two_pieces - 1, &additions)), b"a3\n");
+    }
+
+    #[test]
+    fn records_that_are_more_than_the_room_have_a_quarter_of_it() {
+        let line = [b"x".repeat(99), b"\n".to_vec()].concat();
+        let ring_with = |lines| ring(2000 + PIECE, &[b"old\n", &line.repeat(lines)]);
+        assert!(text(&ring_with(20)).len() > 1000);
+        assert_eq!(text(&ring_with(21)), line.repeat(5));
+    }
+
+    #[test]
+    fn the_size_includes_the_memory_for_further_pieces() {
+        let mut ring = ring(1000, &[b"a1\n"]);
+        let (before, unused) = (ring.size(), ring.pieces.capacity() - 1);
+        ring.shrink(1000);
+        assert_eq!(ring.size(), 3 + PIECE);
+        assert_eq!(before, 3 + PIECE + unused * size_of::<Piece>());
+        assert!(unused > 0);
+    }
+
+    #[test]
+    fn a_piece_has_all_records_that_fit_or_the_first() {
+        for (most, expected) in [(0, 3), (2, 3), (3, 3), (5, 3), (6, 6), (8, 6), (9, 9), (10, 9)] {
+            assert_eq!(first_records(b"ab\ncd\nef\n", most), expected, "{most}");
+        }
+    }
+}

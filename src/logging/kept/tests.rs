@@ -66,6 +66,21 @@ fn only_the_last_lines_are_read_of_all_jobs_together() {
     {
         assert_eq!(text(&kept, wanted(&[], lines)), expected);
     }
+    assert!(kept.find(wanted(&[], 0)).is_at_end());
+    assert!(!kept.find(wanted(&[], 1)).is_at_end());
+}
+
+#[test]
+fn a_read_ends_after_the_output_that_reaches_its_limit() {
+    let kept = KeptOutput::default();
+    let a = process(&kept, "a", None, 1);
+    for number in 1..=4 {
+        a.add(format!("a{number}\n").as_bytes());
+    }
+    let mut cursor = kept.find(wanted(&[], 9));
+    for (limit, expected) in [(4, "a1\na2\n"), (3, "a3\n"), (100, "a4\n"), (100, "")] {
+        assert_eq!(kept.read(&mut cursor, limit), expected.as_bytes(), "{limit}");
+    }
 }
 
 #[test]
@@ -109,6 +124,21 @@ fn a_follower_that_is_too_slow_is_told_so_once() {
     a.add(b"a10\n");
     assert_eq!(rest(&kept, &mut follower), "a10\n");
     assert_eq!(text(&kept, wanted(&[], 9)), "a9\na10\n", "who asks now has missed nothing");
+}
+
+#[test]
+fn a_follower_is_told_of_lines_that_were_too_many_or_too_long() {
+    let kept = KeptOutput::default();
+    let a = process(&kept, "a", Some(200), 1);
+    a.add(b"a1\n");
+    let mut follower = kept.find(Wanted { follow: true, ..wanted(&[], 9) });
+    assert_eq!(rest(&kept, &mut follower), "a1\n");
+    let line = "0123456789abcde\n";
+    a.add(line.repeat(50).as_bytes());
+    let gap = "[some lines of a are no longer kept]\n";
+    assert_eq!(rest(&kept, &mut follower), format!("{gap}{line}{line}"));
+    a.add(&[b"x".repeat(500), b"\n".to_vec()].concat());
+    assert_eq!(rest(&kept, &mut follower), gap);
 }
 
 #[test]
@@ -213,6 +243,23 @@ fn all_jobs_together_are_bounded_and_a_quiet_one_keeps_its_lines() {
 }
 
 #[test]
+fn all_jobs_together_may_use_the_whole_bound_and_no_byte_more() {
+    let kept = KeptOutput::default();
+    let (a, b) = (process(&kept, "a", Some(u32::MAX), 1), process(&kept, "b", Some(u32::MAX), 2));
+    let size = || kept.0.store.borrow().size;
+    a.add(b"\n");
+    let besides_text = size() - 1;
+    let mut line = vec![b'x'; MOST_BYTES - size() - besides_text];
+    *line.last_mut().unwrap() = b'\n';
+    b.add(&line);
+    assert_eq!(size(), MOST_BYTES);
+    assert!(text(&kept, wanted(&["b"], 9)).len() == line.len(), "nothing is forgotten");
+    a.add(b"\n");
+    assert!(size() < MOST_BYTES);
+    assert_eq!(text(&kept, wanted(&[], 9)), "\n\n", "the largest job is forgotten");
+}
+
+#[test]
 fn the_level_is_the_size_at_which_all_fit() {
     assert_eq!(level(&mut [10, 30, 20], 60), usize::MAX);
     assert_eq!(level(&mut [10, 30, 20], 50), 20);
@@ -229,4 +276,16 @@ async fn a_follower_is_woken_and_comes_to_an_end() {
     let (woken, ()) = tokio::join!(kept.more(), async { kept.close() });
     assert!(woken);
     assert!(!kept.more().await);
+}
+
+#[test]
+fn a_reader_that_wanted_a_part_of_output_which_is_forgotten_loses_nothing_of_what_came_later() {
+    let kept = KeptOutput::default();
+    let a = process(&kept, "a", Some(160), 1);
+    a.add(b"a1\na2\n");
+    let mut cursor = kept.find(Wanted { follow: true, ..wanted(&["a"], 1) });
+    a.add(b"a3\n");
+    a.add(b"a4\n");
+    assert_eq!(text(&kept, wanted(&["a"], 9)), "a3\na4\n", "the first is forgotten");
+    assert_eq!(rest(&kept, &mut cursor), "a3\na4\n");
 }

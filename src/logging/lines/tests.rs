@@ -108,6 +108,13 @@ fn a_long_line_of_broken_utf_8_is_cut_all_the_same() {
 }
 
 #[test]
+fn no_more_than_three_bytes_are_cut_off_for_broken_utf_8() {
+    let line = [b"x".repeat(LONGEST - 10), vec![0x80; 20]].concat();
+    let (piece, rest) = line.split_at(LONGEST);
+    assert_eq!(messages(&[&line]), [[piece, CONTINUED].concat(), rest.to_vec()]);
+}
+
+#[test]
 fn memory_of_a_long_line_is_given_back() {
     let mut lines = LineFormatter::new(Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout });
     let (time, mut out) = (TimeText::default(), Vec::new());

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -146,7 +147,9 @@ fn flush_waits_for_what_is_queued_but_not_for_ever() {
     let sink = sink_to(writer, DEFAULT_BOUND);
     assert!(sink.flush(Duration::ZERO), "nothing to wait for");
     sink.push(&[b'x'; 100_000]);
-    assert!(!sink.flush(Duration::from_millis(20)), "nobody reads");
+    let (patience, begin) = (Duration::from_millis(200), Instant::now());
+    assert!(!sink.flush(patience), "nobody reads");
+    assert!((patience..10 * patience).contains(&begin.elapsed()), "{:?}", begin.elapsed());
     let read = thread::spawn(move || rest_of(reader).len());
     assert!(sink.flush(LONG));
     drop(sink);
@@ -156,8 +159,10 @@ fn flush_waits_for_what_is_queued_but_not_for_ever() {
 #[test]
 fn flush_waits_longer_for_a_reader_that_reads() {
     let (mut reader, writer) = small_pipe();
+    // So that each page counts as progress: a write that blocks returns after 64 KiB.
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
     let sink = sink_to(writer, DEFAULT_BOUND);
-    sink.push(&vec![b'x'; 8 * 64 * 1024]);
+    sink.push(&vec![b'x'; 120 * 4096]);
     let read = thread::spawn(move || {
         let mut page = [0; 4096];
         let mut total = 0;
@@ -167,9 +172,27 @@ fn flush_waits_longer_for_a_reader_that_reads() {
         }
         total
     });
-    assert!(sink.flush(Duration::from_millis(400)), "all of it takes 640 ms, and 64 KiB take 80 ms");
+    assert!(sink.flush(Duration::from_millis(200)), "all of it takes 600 ms, and a page takes 5 ms");
     drop(sink);
-    assert_eq!(read.join().unwrap(), 8 * 64 * 1024);
+    assert_eq!(read.join().unwrap(), 120 * 4096);
+}
+
+#[test]
+fn flush_gives_up_on_a_reader_that_is_never_done() {
+    let (sink, _writer) = unwritten(DEFAULT_BOUND);
+    sink.push(b"never written\n");
+    let shared = Arc::clone(&sink.shared);
+    let (given_up, is_over) = mpsc::channel::<()>();
+    let reader = thread::spawn(move || {
+        let deadline = Instant::now() + LONG;
+        while is_over.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
+            assert!(Instant::now() < deadline, "the flush goes on");
+            shared.note_written(1);
+        }
+    });
+    assert!(!sink.flush(Duration::from_millis(50)));
+    drop(given_up);
+    reader.join().unwrap();
 }
 
 #[test]
@@ -309,6 +332,45 @@ fn large_buffers_are_given_back_when_the_log_is_idle() {
     wait_until("a small buffer", || sink.shared.lock().pending.capacity() <= KEPT_CAPACITY);
     drop(sink);
     assert_eq!(read.join().unwrap(), 1_000_000);
+}
+
+/// A sink whose writer does nothing.
+fn unwritten(bound: usize) -> (LogSink, simulated::SimulatedWriter) {
+    simulated::sink(LogOutput::Stdout, settings(), bound, 0)
+}
+
+#[test]
+fn children_have_room_in_three_quarters_of_the_bound() {
+    let (sink, _writer) = unwritten(1000);
+    sink.append(|out| out.resize(749, b'x'));
+    assert!(sink.has_room());
+    sink.append(|out| out.push(b'\n'));
+    assert!(!sink.has_room());
+}
+
+#[test]
+fn a_failed_write_is_repeated_after_its_delay_or_for_a_flush() {
+    let (sink, _writer) = unwritten(1000);
+    sink.shared.set_broken(true);
+    let retry = |delay| {
+        let shared = Arc::clone(&sink.shared);
+        thread::spawn(move || {
+            let begin = Instant::now();
+            (shared.wait_to_retry(delay, &mut VecDeque::new()), begin.elapsed())
+        })
+    };
+    let delay = Duration::from_millis(50);
+    let waiting = retry(delay);
+    wait_until("the end of the delay", || waiting.is_finished());
+    let (next, waited) = waiting.join().unwrap();
+    assert!(next == AfterFailure::Retry && waited >= delay, "{next:?} {waited:?}");
+
+    let waiting = retry(10 * LONG);
+    wait_until("an end before the delay", || {
+        assert!(!sink.flush(LONG));
+        waiting.is_finished()
+    });
+    assert_eq!(waiting.join().unwrap().0, AfterFailure::Retry);
 }
 
 /// A sink whose writer blocks with a record that it has taken, so that what follows stays queued.

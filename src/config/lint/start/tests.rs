@@ -141,6 +141,20 @@ fn the_exit_of_a_job_that_executes_nothing_never_comes_but_its_health_may() {
 }
 
 #[test]
+fn the_health_of_a_job_that_executes_nothing_is_known_even_if_the_job_never_starts() {
+    let mut external = checked(job("a", once("plain", Healthy)));
+    external.exec = None;
+    let jobs = vec![
+        external,
+        job("plain", startup()),
+        job("b", once("a", Healthy)),
+        job("c", once("a", Unhealthy)),
+        job("d", once("a", Ready)),
+    ];
+    assert_eq!(reasons(jobs), []);
+}
+
+#[test]
 fn a_cycle_is_named_once_and_its_followers_refer_to_it() {
     let jobs = vec![
         job("a", once("b", EventCode::ExitSuccess)),

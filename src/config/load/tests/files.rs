@@ -49,12 +49,17 @@ fn rendering_a_directory_names_each_file() {
     assert_eq!(render(&directory.path().join("a.json5"), &env(&[])).unwrap(), "{}");
 }
 
-/// The place and text of what is wrong with a file of these bytes.
-fn wrong(bytes: &[u8]) -> Vec<(Option<std::ops::Range<usize>>, String)> {
+/// The report about a file of these bytes, if it is wrong.
+fn refusal(bytes: &[u8]) -> Option<Report> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("c.json5");
     fs::write(&path, bytes).unwrap();
-    let Err(report) = load_path(&path) else { return vec![] };
+    load_path(&path).err()
+}
+
+/// The place and text of what is wrong with a file of these bytes.
+fn wrong(bytes: &[u8]) -> Vec<(Option<std::ops::Range<usize>>, String)> {
+    let Some(report) = refusal(bytes) else { return vec![] };
     let place =
         |problem: &Problem| if let Place::At(span) = problem.place { Some(span.range()) } else { None };
     report.problems().iter().map(|problem| (place(problem), problem.message.clone())).collect()
@@ -71,10 +76,19 @@ fn bytes_that_are_no_text_are_shown_where_they_are() {
 }
 
 #[test]
-fn the_largest_file_is_read_and_a_larger_one_is_not() {
-    let padded = |length: u64| [b"{}".to_vec(), vec![b' '; usize::try_from(length).unwrap() - 2]].concat();
-    let is_too_large =
-        |length: u64| wrong(&padded(length)).iter().any(|(_, text)| text.contains("larger than"));
-    assert!(!is_too_large(LARGEST_FILE));
-    assert!(is_too_large(LARGEST_FILE + 1));
+fn a_byte_order_mark_moves_no_place() {
+    let place = |bytes: &[u8]| {
+        let json = refusal(bytes).unwrap().to_json();
+        [json[0]["line"].as_u64().unwrap(), json[0]["column"].as_u64().unwrap()]
+    };
+    assert_eq!(place(b"\xef\xbb\xbf{x: 1}"), [1, 2]);
+    assert_eq!(place(b"\xef\xbb\xbf{\n \xff}"), [2, 2]);
+}
+
+#[test]
+fn the_largest_file_is_read_to_its_end_and_a_larger_one_is_not() {
+    let padded = |length: u64| [vec![b' '; usize::try_from(length).unwrap() - 2], b"{}".to_vec()].concat();
+    assert_eq!(wrong(&padded(LARGEST_FILE)), []);
+    let refused = wrong(&padded(LARGEST_FILE + 1));
+    assert!(refused.iter().any(|(_, text)| text.contains("larger than")), "{refused:?}");
 }

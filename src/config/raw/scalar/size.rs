@@ -59,6 +59,7 @@ mod tests {
             ("17", Some(17)),
             ("64KiB", Some(65_536)),
             ("64 KiB", Some(65_536)),
+            ("3KB", Some(3000)),
             ("2MB", Some(2_000_000)),
             ("8MiB", Some(8 << 20)),
             ("9MiB", None),

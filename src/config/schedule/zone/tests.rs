@@ -167,6 +167,7 @@ fn rules_of_every_form_are_read() {
     assert_eq!(offset("<+0330>-3:30<+0430>,78/24,262/24", december), Some(12_600));
     assert_eq!(offset("NZST-12NZDT,M9.5.0,M4.1.0/3", december), Some(46_800));
     assert_eq!(offset("XXX3:15:30", july), Some(-(3 * 3600 + 15 * 60 + 30)));
+    assert_eq!(offset("XXX+3", july), Some(-10_800));
     let wrong = [
         "",
         "UTC",
@@ -180,10 +181,35 @@ fn rules_of_every_form_are_read() {
         "CET-1CEST,M3.5.0,M10.5.0/3x",
         "CET-1CEST,M3.5.0",
         "CET-1:60",
+        "CET-+1",
     ];
     for text in wrong {
         assert_eq!(offset(text, july), None, "{text:?}");
     }
+}
+
+#[test]
+fn a_zone_follows_its_rule_after_its_last_change_without_a_rule() {
+    let rule = Rule::parse("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+    let changes = vec![(FROM, 5400), (FROM + 86_400, 0)];
+    let zone = Zone { name: "x".to_owned(), first: 1800, changes, rule };
+    let offsets = [FROM - 1, FROM, FROM + 86_400, 1_782_907_200].map(|moment| zone.offset_at(moment));
+    assert_eq!(offsets, [1800, 5400, 3600, 7200]);
+}
+
+#[test]
+fn a_change_on_new_years_day_is_that_of_the_local_year() {
+    let zone = Zone::by_rule("x", "XXX-10YYY,J1/5,J182/0").unwrap();
+    // 2027-01-01 05:00 there, 2026-12-31 19:00 UTC.
+    let begins = 1_798_743_600;
+    assert_eq!((zone.offset_at(begins - 1), zone.offset_at(begins)), (36_000, 39_600));
+}
+
+#[test]
+fn summer_time_that_ends_when_it_begins_lasts_all_year() {
+    // As in the code of IANA and in musl; glibc never has summer time then.
+    let zone = Zone::by_rule("x", "XXX0YYY,J60/0,J60/1").unwrap();
+    assert_eq!([FROM, 1_772_323_200, UNTIL].map(|moment| zone.offset_at(moment)), [3600; 3]);
 }
 
 #[test]

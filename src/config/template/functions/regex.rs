@@ -110,16 +110,22 @@ fn group<'t>(name: &str, captures: &Captures<'t>) -> Option<&'t str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::Session;
     use super::*;
     use crate::config::template::budget::Budget;
     use crate::config::template::span::Span;
+    use crate::config::template::value::environment;
+
+    const HERE: Span = Span { start: 0, end: 0 };
 
     fn replace(expression: &str, replacement: &str, text: &str) -> String {
         let regex = Regex::new(expression).unwrap();
         let mut draft = Draft::default();
         let captures = regex.captures(text).unwrap();
         expand(&mut draft, replacement, &captures);
-        draft.finish(&mut Budget::new(), Span { start: 0, end: 0 }).unwrap().to_string()
+        draft.finish(&mut Budget::new(), HERE).unwrap().to_string()
     }
 
     #[test]
@@ -136,5 +142,16 @@ mod tests {
     fn a_dollar_without_a_name_stays() {
         assert_eq!(replace("a", "$$1 $ ${ ${} ${1 $-", "a"), "$1 $ ${ ${} ${1 $-");
         assert_eq!(replace("a", "5$", "a"), "5$");
+    }
+
+    #[test]
+    fn even_a_search_of_an_empty_text_takes_a_step() {
+        let mut session = Session::new(environment(&BTreeMap::new()));
+        for steps in [1000, 1] {
+            while session.budget.spend(steps, HERE).is_ok() {}
+        }
+        let mut call = Call { name: "regexReplaceAll", arguments: &[], span: HERE, session: &mut session };
+        let compiled = Compiled { regex: Regex::new("a").unwrap(), size: SIZES[0] };
+        assert!(pay(&mut call, &compiled, 0).is_err());
     }
 }

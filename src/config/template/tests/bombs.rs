@@ -24,11 +24,26 @@ fn recursion_that_ends_in_time_is_fine() {
 }
 
 #[test]
+fn calls_one_after_another_are_no_recursion() {
+    let source = "{{ define \"T\" }}x{{ end }}{{ range loop 200 }}{{ template \"T\" }}{{ end }}";
+    assert_eq!(text(source), "x".repeat(200));
+}
+
+#[test]
 fn the_output_is_bounded() {
     let megabyte = "{{ $x := printf \"%1000000d\" 1 }}{{ range loop 17 }}{{ $x }}{{ end }}";
     assert!(error(megabyte).message.contains("the text grows too long"));
     let megabytes = "{{ $x := printf \"%1000000d\" 1 }}{{ range loop 16 }}{{ $x }}{{ end }}";
     assert_eq!(text(megabytes).len(), 16_000_000);
+}
+
+#[test]
+fn the_output_may_be_as_long_as_the_limit_says() {
+    let rest = (16 << 20) - 16_000_000;
+    let start = "{{ $x := printf \"%1000000d\" 1 }}{{ range loop 16 }}{{ $x }}{{ end }}";
+    assert_eq!(text(&format!("{start}{}", "x".repeat(rest))).len(), 16 << 20);
+    let too_long = format!("{start}{}", "x".repeat(rest + 1));
+    assert_eq!(error(&too_long).span, start.len()..too_long.len());
 }
 
 #[test]
@@ -51,6 +66,14 @@ fn intermediate_values_are_bounded() {
 }
 
 #[test]
+fn lists_may_be_as_long_as_the_limit_says() {
+    assert_eq!(text("{{ len (loop 1048576) }}"), "1048576");
+    assert!(error("{{ len (loop 1048577) }}").message.contains("cannot count 1048577 numbers"));
+    let too_many = format!("{{{{ split `,` `{}` }}}}", ",".repeat(1 << 20));
+    assert!(error(&too_many).message.contains("too long: 1048577 elements"));
+}
+
+#[test]
 fn work_without_output_is_bounded() {
     check_refused(&[
         ("{{ range loop 1000000 }}{{ range loop 1000000 }}{{ end }}{{ end }}", "takes too long"),
@@ -62,6 +85,20 @@ fn work_without_output_is_bounded() {
         ("{{ $x := printf \"%1000000d\" 1 }}{{ regexReplaceAll \" \" \"\" $x }}", "takes too long"),
         ("{{ range loop 100000 }}{{ $x := regexReplaceAll (print .) \"\" \"\" }}{{ end }}", "takes too long"),
     ]);
+}
+
+#[test]
+fn a_search_costs_no_more_than_the_text_that_is_left() {
+    let (before, found) = ("a".repeat(50_000), "b".repeat(3_000));
+    assert_eq!(text(&format!("{{{{ regexReplaceAll `b` `` `{before}{found}` }}}}")), before);
+    let short = "{{ range loop 1000 }}{{ $x := regexReplaceAll `z` `` `fifteen letters` }}{{ end }}";
+    assert_eq!(text(short), "");
+}
+
+#[test]
+fn long_expressions_are_fine() {
+    let long = "a".repeat(5_000);
+    assert_eq!(text(&format!("{{{{ regexReplaceAll `{long}` `x` `b` }}}}")), "b");
 }
 
 #[test]
@@ -79,6 +116,11 @@ fn nesting_is_bounded_in_the_source() {
         let message = error(&source).message;
         assert!(message.contains("nested too deep") || message.contains("unexpected"), "{message}");
     }
+}
+
+#[test]
+fn what_stands_side_by_side_is_not_nested() {
+    assert_eq!(text(&"{{ if (1) }}x{{ end }}".repeat(200)), "x".repeat(200));
 }
 
 #[test]
@@ -105,6 +147,13 @@ fn many_variables_are_found_in_bounded_time() {
         "{{ $x := 1 }}".repeat(20_000)
     );
     assert!(error(&source).message.contains("takes too long"));
+}
+
+#[test]
+fn variables_can_be_used_often() {
+    let many = |last: &str| format!("{}{last}", "{{ $x := 1 }}".repeat(1_000));
+    assert_eq!(text(&many("{{ range loop 4000 }}{{ if $ }}{{ end }}{{ end }}")), "");
+    assert_eq!(text(&many("{{ range $y := loop 40000 }}{{ if $y }}{{ end }}{{ end }}")), "");
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn points_at(marked: &str, message: &str) {
     let start = marked.find('«').unwrap();
     let end = marked.find('»').unwrap() - '«'.len_utf8();
     let error = error(&source);
-    assert_eq!((error.message.as_str(), error.span), (message, start..end), "{marked}");
+    assert_eq!((error.to_string().as_str(), error.span), (message, start..end), "{marked}");
 }
 
 #[test]
@@ -61,11 +61,13 @@ fn an_unexpected_token_is_shown() {
     points_at("{{ with 1 }}{{ else «if» 2 }}{{ end }}", "unexpected \"if\" in else");
     points_at("{{ «/»* a */ }}", "unexpected \"/\" in action");
     points_at("{{ print «if» }}", "unexpected \"if\" in action");
+    points_at("{{ print «:» 1 }}", "unexpected \":\" in action");
 }
 
 #[test]
 fn a_bad_literal_is_shown_whole() {
     points_at("{{ «12ab» }}", "\"12ab\" is not a number");
+    points_at("{{ «1e» }}", "\"1e\" is not a number");
     points_at("{{ «1+2i» }}", "\"1+2i\" is an imaginary number, which is not supported");
     points_at("{{ «\"a\\q\"» }}", "unknown escape \\q");
     points_at("{{ «'ab'» }}", "expected exactly one character between the quotes, found 'ab'");

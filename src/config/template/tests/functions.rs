@@ -164,6 +164,7 @@ fn escapes() {
         ("{{ html \"\\x00\" }}", "\u{fffd}"),
         ("{{ js `It'd \"be\" \\ <nice>&=` }}", "It\\'d \\\"be\\\" \\\\ \\u003Cnice\\u003E\\u0026\\u003D"),
         ("{{ js \"a\\n日\\u00ad\" }}", "a\\u000A日\\u00AD"),
+        ("{{ js \"\\x7f\" }}", "\x7f"),
         ("{{ urlquery `http://a.b/c d?e=f&é~-_.` }}", "http%3A%2F%2Fa.b%2Fc+d%3Fe%3Df%26%C3%A9~-_."),
         ("{{ `<` | html }}", "&lt;"),
     ]);

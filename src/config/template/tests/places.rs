@@ -34,6 +34,7 @@ fn what_an_action_prints_is_found_at_the_action() {
     assert_eq!(origin("a {{ .NAME }} b", "emp"), produced("{{ .NAME }}"));
     assert_eq!(origin("a {{- .NAME -}} b", "Template"), produced("{{- .NAME -}}"));
     assert_eq!(origin("{{ range loop 3 }}{{ . }}{{ end }}", "1"), produced("{{ . }}"));
+    assert_eq!(origin("{{ .NAME }}{{ .USER }}", "pilot"), produced("{{ .USER }}"));
 }
 
 #[test]
@@ -52,4 +53,14 @@ fn the_end_of_the_output_is_the_end_of_its_last_part() {
     assert_eq!(rendered.map.locate(end + 5..end + 9).span, 13..13);
     assert_eq!(text("{{ if false }}x{{ end }}"), "");
     assert_eq!(try_render("{{ if false }}x{{ end }}").unwrap().map.locate(0..0).span, 0..0);
+}
+
+#[test]
+fn where_nothing_was_printed_the_variable_that_is_not_set_is_known() {
+    let unset = |source: &str| try_render(source).unwrap().map.hole(&(0..0)).unwrap().unset.clone();
+    for action in ["{{ .NONE }}", "{{ $.NONE }}", "{{ (.).NONE }}"] {
+        assert_eq!(unset(action).as_deref(), Some("NONE"), "{action}");
+    }
+    assert_eq!(unset(r#"{{ "" }}"#), None);
+    assert_eq!(unset(r#"{{ .NONE | print }}"#), None, "it is not what was printed");
 }

@@ -105,8 +105,7 @@ fn of_source(
     let (event, events) = (key.code.config_name(), names_of(events));
     let place = if name.is_empty() { String::new() } else { format!(".{name}") };
     let message = format!("{place}: a {noun} has no event {event:?}; its events are {events}");
-    let may_be_watch = noun == "job" && WATCH_EVENTS.contains(&key.code);
-    let watch = context.names.watch(source).filter(|_| may_be_watch);
+    let watch = context.names.watch(source).filter(|_| noun == "job");
     let help = watch.map(|_| format!("\"watch.{source}\" is the watch of that name"));
     context.reject(Problem::error("wrong-event", span, message).maybe_help(help))
 }
