@@ -1,6 +1,7 @@
 //! Finds what no message may show: the values of variables, headers, tokens and passwords, and the credentials in URLs.
 //! A plain search, so that it works in files that are no JSON5 (yet) too; it would rather hide too much.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::suggest;
@@ -35,12 +36,20 @@ pub(super) fn is_secret_object(name: &str) -> bool {
 /// The ranges of all secrets.
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut secrets = credentials(text);
+    let mut hidden_up_to = 0;
     for word in words(text) {
+        if word.start < hidden_up_to {
+            continue;
+        }
         let name = text.get(word.clone()).unwrap_or_default();
         let is_secret = is_secret_name(name);
         if is_secret || is_secret_object(name) || is_misspelt(name, SECRET_OBJECTS) {
             match bracket_after(text, word.end) {
-                Some(start) => secrets.extend(values(text, start)),
+                Some(start) => {
+                    let (found, end) = values(text, start);
+                    secrets.extend(found);
+                    hidden_up_to = end;
+                }
                 None => secrets.extend(value_after(text, word.end).filter(|_| is_secret)),
             }
         }
@@ -62,30 +71,28 @@ pub(super) fn without_credentials(text: &str) -> String {
 
 /// The part before the `@` of `scheme://user:password@host`, or of `user:password@host`.
 fn credentials(text: &str) -> Vec<Range<usize>> {
-    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut found: BTreeMap<usize, usize> = BTreeMap::new();
     for (scheme, _) in text.match_indices("://") {
         let start = scheme + 3;
         let rest = text.get(start..).unwrap_or_default();
         let ends = |character: char| character.is_whitespace() || "\"`/?#".contains(character);
         let authority = rest.split(ends).next().unwrap_or_default();
         // The last one: a password may contain an `@` that nobody encoded.
-        found.extend(authority.rfind('@').map(|length| start..start + length));
+        found.extend(authority.rfind('@').map(|length| (start, start + length)));
     }
     for (at, _) in text.match_indices('@') {
         let (before, after) = text.split_at(at);
         let ends = |character: char| character.is_whitespace() || "\"'`/,<>()[]{}".contains(character);
         let user = before.char_indices().rev().take(LONGEST_USER).take_while(|(_, next)| !ends(*next));
         let start = user.last().map_or(at, |(index, _)| index);
-        let is_known = found.iter().any(|known| known.start <= start && at <= known.end);
+        let is_known = found.range(..=start).next_back().is_some_and(|(_, end)| at <= *end);
         let around = [text.get(start..at), after.split(ends).next()];
         // Only with a colon on either side: `root@host` is no secret.
         if !is_known && start < at && around.iter().flatten().any(|part| part.contains(':')) {
-            found.retain(|earlier| earlier.start != start);
-            found.push(start..at);
+            found.insert(start, at);
         }
     }
-    found.sort_by_key(|range| range.start);
-    found
+    found.into_iter().map(|(start, end)| start..end).collect()
 }
 
 /// Every word that could be a key.
@@ -149,8 +156,8 @@ fn bracket_after(text: &str, key_end: usize) -> Option<usize> {
     text.get(start..)?.starts_with(['{', '[']).then_some(start)
 }
 
-/// Everything that is no key in the object or list that begins here.
-fn values(text: &str, bracket: usize) -> Vec<Range<usize>> {
+/// Everything that is no key in the object or list that begins here, and where that ends.
+fn values(text: &str, bracket: usize) -> (Vec<Range<usize>>, usize) {
     let (mut found, mut depth, mut at) = (Vec::new(), 0_usize, bracket);
     while let Some(rest) = text.get(at..)
         && let Some(next) = rest.chars().next()
@@ -188,7 +195,7 @@ fn values(text: &str, bracket: usize) -> Vec<Range<usize>> {
         };
         at += length.max(1);
     }
-    found
+    (found, at)
 }
 
 #[cfg(test)]
@@ -254,5 +261,13 @@ mod tests {
             "found \"http://***@host\": no, http://***@c"
         );
         assert_eq!(without_credentials("nothing: 1 @ 2"), "nothing: 1 @ 2");
+    }
+
+    #[test]
+    fn many_secrets_within_each_other_or_in_a_row_are_found_in_one_pass() {
+        let many = 20_000;
+        assert_eq!(secrets(&"token:[x ".repeat(many)).len(), many);
+        assert_eq!(secrets(&"a:b@c ".repeat(many)).len(), many);
+        assert_eq!(secrets(&"http://a:b@c ".repeat(many)).len(), many);
     }
 }
