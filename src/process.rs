@@ -76,9 +76,7 @@ pub trait Kernel {
 
     /// Says that a start takes long: others that were asked for should begin beside it.
     /// False if no more can begin.
-    fn help_slow_starts(&self) -> bool {
-        true
-    }
+    fn help_slow_starts(&self) -> bool;
 
     /// A child, adopted orphans included, that has ended and is still a zombie; the same one again until it
     /// is reaped.

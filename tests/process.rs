@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,14 +26,20 @@ use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{getgid, getuid};
 
+#[path = "process/kernel.rs"]
+mod kernel;
 #[path = "support/lease.rs"]
 mod lease;
 #[path = "support/needs.rs"]
-#[allow(dead_code, reason = "only one of its needs is needed here")]
+#[allow(dead_code, reason = "only some of its needs are needed here")]
 mod needs;
+#[path = "process/signals.rs"]
+mod signals;
+#[path = "process/terminals.rs"]
+mod terminals;
 
 use lease::Lease;
-use needs::is_root;
+use needs::{can_be_pid_one, is_root};
 
 static ALONE: Mutex<()> = Mutex::new(());
 static LINUX: LazyLock<Linux> = LazyLock::new(Linux::default);
@@ -213,6 +220,19 @@ fn executable_file(folder: &Path, name: &str, content: &str, mode: u32) -> Strin
     fs::write(&file, content).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
     file.to_str().unwrap().to_owned()
+}
+
+/// Runs a test that is part of another one in a new process, which this command becomes.
+fn run_again(within: &[&str], part: &str) {
+    run_again_with(Stdio::null(), within, part);
+}
+
+fn run_again_with(stdin: Stdio, within: &[&str], part: &str) {
+    let mut command = Command::new(within[0]);
+    command.args(&within[1..]).arg(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", "--ignored", part]).stdin(stdin).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && told.contains("1 passed"), "{told}{output:?}");
 }
 
 fn killed_by(status: ExitStatus) -> Option<i32> {

@@ -13,11 +13,9 @@ use crate::messages::signal::Signal;
 /// The name that the kernel gives to a process of a program.
 pub(super) fn kernel_name(program: &str) -> String {
     let base = program.rsplit('/').next().unwrap_or_default();
-    let mut end = base.len().min(15);
-    while !base.is_char_boundary(end) {
-        end -= 1;
-    }
-    base.get(..end).unwrap_or_default().to_owned()
+    let bytes = base.as_bytes();
+    // It may cut within a character, which is then shown as `describe` does.
+    String::from_utf8_lossy(bytes.get(..15).unwrap_or(bytes)).into_owned()
 }
 
 /// Sends a signal to one child; one that is gone needs none.
@@ -111,6 +109,7 @@ mod tests {
     fn the_kernel_names_a_process_after_its_program_in_at_most_15_bytes() {
         assert_eq!(kernel_name("/usr/sbin/nginx"), "nginx");
         assert_eq!(kernel_name("a-name-of-more-than-15"), "a-name-of-more-");
+        assert_eq!(kernel_name("fourteen-bytes\u{f6}x"), "fourteen-bytes\u{fffd}");
     }
 
     #[test]

@@ -152,6 +152,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_order_is_not_blamed() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        fs::write(&script, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        let told = execution_failed(Path::new("/x"), Some(folder.path()), error).to_string();
+        assert_eq!(told, "cannot execute \"/x\": No such file or directory", "the directory can be entered");
+        let told = |number| explain(&script, number).replace(&format!("{script:?}"), "it");
+        assert_eq!(told(libc::ENOENT), "cannot execute it: No such file or directory");
+        assert_eq!(told(libc::EACCES), "cannot execute it: Permission denied");
+    }
+
+    #[test]
     fn the_interpreter_is_read_as_the_kernel_does() {
         assert_eq!(interpreter(b" /bin/sh -e\necho"), Path::new("/bin/sh"));
         assert_eq!(interpreter(b"/bin/sh\r\n"), Path::new("/bin/sh\r"));

@@ -127,6 +127,23 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_file_is_read_without_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (value, list) = (folder.path().join("value"), folder.path().join("list"));
+        fs::write(&value, "1").unwrap();
+        fs::write(&list, "A=1").unwrap();
+        let files = [variable("A", value)];
+        let nothing = ExecutionSpec::default();
+        let list = ExecutionSpec { env_files: vec![list], ..ExecutionSpec::default() };
+        let own = ExecutionSpec { variable_files: files.to_vec(), ..ExecutionSpec::default() };
+        for (common, execution) in [(&files[..], nothing), (&[], list), (&[], own)] {
+            let mut environment = block(&[]);
+            add(&mut environment, common, &execution).unwrap();
+            assert_eq!(texts(&environment), ["A=1"], "{common:?} {execution:?}");
+        }
+    }
+
+    #[test]
     fn one_newline_at_the_end_of_a_value_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("value");

@@ -310,6 +310,26 @@ mod tests {
     }
 
     #[test]
+    fn the_cost_counts_every_variable_with_its_nul_and_a_pointer_to_it() {
+        let pointer = size_of::<*const u8>();
+        let bare = Environ::new([]);
+        let mut environ = Environ::new([("A".into(), "12".into())]);
+        assert_eq!(environ.cost(), bare.cost() + "A=12\0".len() + pointer);
+        let before = environ.cost();
+        environ.configure(vec![("B".into(), Some("3".into())), ("C".into(), None)], []);
+        assert_eq!(environ.cost(), before + "B=3\0".len() + pointer);
+    }
+
+    #[test]
+    fn the_variables_from_files_are_those_that_were_configured_last() {
+        let file = |name: &str| VariableFile { name: name.to_owned(), path: "/run/secrets/value".into() };
+        let mut environ = environ();
+        environ.configure_files(vec![file("OLD")]);
+        environ.configure_files(vec![file("A"), file("B")]);
+        assert_eq!(environ.variable_files(), [file("A"), file("B")]);
+    }
+
+    #[test]
     fn a_process_is_told_the_event_that_started_it() {
         let key = EventKey { code: EventCode::Changed, source: Source::Watch(Arc::from("db")) };
         let environ = environ();

@@ -57,6 +57,13 @@ mod tests {
     }
 
     #[test]
+    fn the_systems_error_is_the_source() {
+        let error = failure(libc::EIO);
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        assert_eq!(source.and_then(io::Error::raw_os_error), Some(libc::EIO));
+    }
+
+    #[test]
     fn a_failure_has_the_status_that_shells_give_it() {
         assert_eq!(failure(libc::ENOENT).shell_code(), 127);
         assert_eq!(failure(libc::EACCES).shell_code(), 126);

@@ -256,6 +256,26 @@ mod tests {
     }
 
     #[test]
+    fn groups_are_set_for_another_user_and_by_root() {
+        let sets_groups = |uid| {
+            let user = Some(UserSpec { name: None, uid, gid: 7 });
+            let steps = Steps::plan(&ExecutionSpec { user, ..Default::default() });
+            steps.0.iter().any(|step| matches!(step, Step::Groups { .. }))
+        };
+        let ours = getuid().as_raw();
+        assert!(sets_groups(ours + 1));
+        assert_eq!(sets_groups(ours), geteuid().is_root());
+    }
+
+    #[test]
+    fn the_group_that_is_asked_for_is_among_the_groups() {
+        let user = |name: Option<&str>| UserSpec { name: name.map(Into::into), uid: 54_321, gid: 9 };
+        let gid = Gid::from_raw(7);
+        assert_eq!(groups_of(&user(None), gid), [gid]);
+        assert_eq!(groups_of(&user(Some("no-such-user")), gid), [gid]);
+    }
+
+    #[test]
     fn our_own_user_keeps_its_environment() {
         let user = UserSpec { name: None, uid: geteuid().as_raw(), gid: 0 };
         assert_eq!(login_environment(&user), []);

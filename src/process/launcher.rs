@@ -22,7 +22,7 @@ use crate::messages::signal::Signal;
 #[derive(Clone)]
 pub struct Launcher {
     reaper: Recipient<ExecutionCommand>,
-    last: Arc<AtomicU64>,
+    next: Arc<AtomicU64>,
 }
 
 /// Command to the Reaper.
@@ -67,12 +67,12 @@ pub enum Kind {
 impl Launcher {
     /// A launcher that sends its commands there.
     pub fn new(reaper: Recipient<ExecutionCommand>) -> Self {
-        Self { reaper, last: Arc::default() }
+        Self { reaper, next: Arc::default() }
     }
 
     /// Asks for a process to be started; `owner` hears what becomes of it.
     pub fn launch(&self, order: Order, owner: Recipient<ExecutionReport>) -> ExecutionId {
-        let execution = ExecutionId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let execution = ExecutionId(self.next.fetch_add(1, Ordering::Relaxed));
         self.reaper.do_send(ExecutionCommand::Launch(execution, order, owner));
         execution
     }
@@ -161,5 +161,61 @@ impl Order {
             passed,
             command,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix::prelude::{Actor, Context, Handler};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::config::spec::ReadyBy;
+
+    /// Hears the commands in the place of the Reaper.
+    struct Listener(mpsc::UnboundedSender<String>);
+
+    impl Actor for Listener {
+        type Context = Context<Self>;
+    }
+
+    impl Handler<ExecutionCommand> for Listener {
+        type Result = ();
+
+        fn handle(&mut self, command: ExecutionCommand, _: &mut Context<Self>) {
+            let _ = self.0.send(match command {
+                ExecutionCommand::Launch(execution, order, _) => {
+                    format!("launch {} of {}", execution.0, order.label())
+                }
+                ExecutionCommand::End(execution, signal) => format!("end {} by {signal}", execution.0),
+                ExecutionCommand::Signal(execution, signal) => format!("{signal} to {}", execution.0),
+                ExecutionCommand::KeepDescriptors(jobs) => format!("keep those of {jobs:?}"),
+                ExecutionCommand::Forward(execution, signal) => {
+                    format!("forward {signal} to {}", execution.0)
+                }
+            });
+        }
+    }
+
+    fn job(name: &str) -> JobSpec {
+        JobSpec::new(name.into(), Some(CommandLine { program: "true".into(), args: vec![] }))
+    }
+
+    #[actix::test]
+    async fn every_request_is_a_command_to_the_reaper() {
+        let (sender, mut commands) = mpsc::unbounded_channel();
+        let launcher = Launcher::new(Listener(sender).start().recipient());
+        let execution = ExecutionId(7);
+        let mut notifying = job("app");
+        notifying.ready.by = Some(ReadyBy::Notify);
+        let jobs = [notifying, job("other")].map(Arc::new).to_vec();
+        launcher.forward(execution, Signal::HUP);
+        launcher.keep_descriptors(&Spec { jobs, ..Spec::default() });
+        launcher.signal(execution, Signal::TERM);
+        launcher.end(execution, Signal::KILL);
+        let expected = ["forward SIGHUP to 7", "keep those of {\"app\"}", "SIGTERM to 7", "end 7 by SIGKILL"];
+        for text in expected {
+            assert_eq!(commands.recv().await.as_deref(), Some(text));
+        }
     }
 }

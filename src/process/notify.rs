@@ -11,9 +11,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use nix::cmsg_space;
-use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg, setsockopt, sockopt::PassCred,
-};
+use nix::sys::socket::{MsgFlags, UnixCredentials, recvmsg, setsockopt, sockopt::PassCred};
 use tokio::io::Interest;
 
 use super::random_share;
@@ -42,8 +40,10 @@ pub struct Datagram {
     pub sender: Option<Pid>,
     /// What it says.
     pub text: Vec<u8>,
-    /// What came with it.
+    /// The descriptors that came with it.
     pub descriptors: Vec<OwnedFd>,
+    /// Not all of them could be opened here, so that none is there.
+    pub has_lost_descriptors: bool,
 }
 
 impl NotifySocket {
@@ -96,20 +96,39 @@ fn receive(socket: RawFd) -> io::Result<Datagram> {
     let mut parts = [IoSliceMut::new(&mut text)];
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
     let received = recvmsg::<()>(socket, &mut parts, Some(&mut control), flags)?;
-    let mut datagram = Datagram { sender: None, text: vec![], descriptors: vec![] };
-    for message in received.cmsgs()? {
-        if let ControlMessageOwned::ScmCredentials(credentials) = message {
-            datagram.sender = Pid::new(credentials.pid());
-        } else if let ControlMessageOwned::ScmRights(numbers) = message {
+    let (flags, length) = (received.flags, received.bytes);
+    let (mut sender, mut descriptors) = (None, Vec::new());
+    for (kind, data) in control_messages(&control) {
+        // Both carry numbers of four bytes; the first one of credentials is the process.
+        let mut numbers =
+            data.chunks_exact(4).map(|bytes| i32::from_ne_bytes(bytes.try_into().unwrap_or_default()));
+        if kind == libc::SCM_CREDENTIALS {
+            sender = numbers.next().and_then(Pid::new);
+        } else if kind == libc::SCM_RIGHTS {
             // SAFETY: the kernel has just made these descriptors for us, and nobody else knows their numbers.
-            let owned = numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
-            datagram.descriptors.extend(owned);
+            descriptors.extend(numbers.map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
         }
     }
-    let length = if received.flags.contains(MsgFlags::MSG_TRUNC) { 0 } else { received.bytes };
-    text.truncate(length);
-    datagram.text = text;
-    Ok(datagram)
+    let has_lost_descriptors = flags.contains(MsgFlags::MSG_CTRUNC);
+    if has_lost_descriptors {
+        descriptors.clear();
+    }
+    text.truncate(if flags.contains(MsgFlags::MSG_TRUNC) { 0 } else { length });
+    Ok(Datagram { sender, text, descriptors, has_lost_descriptors })
+}
+
+/// The control messages of sockets (cmsg(3)) that the kernel has written into a buffer of zeroes: kind and data. nix hands out
+/// none if not all of them fit, and the descriptors among them would stay open.
+fn control_messages(mut control: &[u8]) -> impl Iterator<Item = (i32, &[u8])> {
+    const LENGTH: usize = size_of::<usize>();
+    const HEADER: usize = LENGTH + 8;
+    std::iter::from_fn(move || {
+        let length = usize::from_ne_bytes(control.get(..LENGTH)?.try_into().ok()?);
+        let kind = i32::from_ne_bytes(control.get(LENGTH + 4..HEADER)?.try_into().ok()?);
+        let data = control.get(HEADER..length)?;
+        control = control.get(length.next_multiple_of(LENGTH)..).unwrap_or_default();
+        Some((kind, data))
+    })
 }
 
 #[cfg(test)]
@@ -145,6 +164,19 @@ mod tests {
         send(socket.address(), b"READY=1", &[]);
         assert_eq!(socket.receive_unnoticed().unwrap().unwrap().text, b"READY=1");
         assert!(socket.receive_unnoticed().unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_fails_is_no_silence() {
+        let socket = NotifySocket::open().unwrap();
+        send(socket.address(), b"READY=1", &[]);
+        socket.readable().await.unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: takes the numbers of two open descriptors. Only the socket uses the second, and closes it.
+        assert_ne!(unsafe { libc::dup2(null.as_raw_fd(), socket.socket.as_raw_fd()) }, -1);
+        for failed in [socket.receive(), socket.receive_unnoticed()] {
+            assert_eq!(failed.unwrap_err().raw_os_error(), Some(libc::ENOTSOCK));
+        }
     }
 
     #[tokio::test]

@@ -75,6 +75,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use nix::unistd::{Uid, setfsuid};
     use std::ffi::OsString;
 
     fn put(folder: &Path, name: &str, mode: u32) -> PathBuf {
@@ -110,6 +111,23 @@ mod tests {
             error.to_string(),
             format!("cannot execute {file:?}: permission denied: the file is not executable (mode 0644)")
         );
+        assert_eq!(error.shell_code(), 126);
+    }
+
+    #[test]
+    fn a_directory_of_the_path_that_may_not_be_entered_is_told_if_nothing_better_follows() {
+        let root = tempfile::tempdir().unwrap();
+        let file = put(&root.path().join("closed"), "tool", 0o755);
+        let search = path_of(&[&root.path().join("closed"), Path::new("/none")]);
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o000)).unwrap();
+        // Root may enter it all the same, unless it has another user's rights to files: those are a thread's own.
+        let look = move || {
+            setfsuid(Uid::from_raw(65_534));
+            executable("tool", search.as_deref(), None).unwrap_err()
+        };
+        let error = std::thread::spawn(look).join().unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(error.to_string(), format!("cannot execute {file:?}: Permission denied"));
         assert_eq!(error.shell_code(), 126);
     }
 

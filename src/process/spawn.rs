@@ -401,6 +401,24 @@ fn cannot_pipe(error: io::Error) -> SpawnError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::sync::Arc;
+
+    #[test]
+    fn descriptors_wait_above_the_numbers_that_they_get_in_the_child() {
+        let (report, mut report_writer) = io::pipe().unwrap();
+        let (one, other) = io::pipe().unwrap();
+        let descriptors = vec![(Arc::new(one.into()), 500), (Arc::new(other.into()), 3)];
+        let passed = Passed { descriptors, ..Passed::default() };
+        let (sources, numbers) = lift(&passed, &mut report_writer).unwrap();
+        let lifted: Vec<RawFd> = sources.iter().map(AsRawFd::as_raw_fd).collect();
+        assert_eq!(numbers, [(lifted[0], 500), (lifted[1], 3)]);
+        assert!(lifted.iter().all(|number| *number > 500), "{lifted:?}");
+        assert!(report_writer.as_raw_fd() > 500);
+        let failure = Stage::Execution.failed(Errno::ENOENT);
+        report_writer.write_all(&failure.to_bytes()).unwrap();
+        assert_eq!(Failure::receive(report), Some(failure), "it is the same pipe");
+    }
 
     #[test]
     fn every_failure_survives_the_way_through_the_pipe() {

@@ -174,7 +174,12 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::super::{EnvironmentBlock, Output, Passed, RunningJobs};
     use super::*;
+    use crate::config::spec::{CommandLine, ExecutionSpec};
 
     #[test]
     fn a_start_is_cancelled_or_has_a_process_never_both() {
@@ -188,5 +193,63 @@ mod tests {
         let pid = Pid::new(7).unwrap();
         begun.end_clone(pid);
         assert_eq!(begun.pid(), Some(pid));
+        let failed = Progress::default();
+        assert!(failed.begin_clone());
+        failed.end_without_process();
+        assert_eq!(failed.0.load(Ordering::SeqCst), CANCELLED);
+        assert_eq!((failed.pid(), failed.cancel()), (None, false));
+    }
+
+    /// A start that is cancelled already.
+    fn work() -> Work {
+        let launch = Launch {
+            command: CommandLine { program: "true".into(), args: vec![] },
+            execution: ExecutionSpec::default(),
+            environment: EnvironmentBlock::default(),
+            variable_files: vec![],
+            running: RunningJobs::default(),
+            variable: None,
+            output: Output::Inherited,
+            passed: Passed::default(),
+        };
+        let progress = Arc::new(Progress::default());
+        assert!(progress.cancel());
+        Work { launch, progress, outcome: oneshot::channel().0 }
+    }
+
+    fn shared(starts: usize, threads: usize, idle: usize) -> Arc<Shared> {
+        let waiting = (0..starts).map(|_| work()).collect();
+        Arc::new(Shared { queue: Mutex::new(Queue { waiting, threads, idle }), work: Condvar::new() })
+    }
+
+    #[test]
+    fn another_thread_is_made_only_if_starts_wait_and_no_thread_is_idle() {
+        for (starts, threads, idle, expected) in [
+            (1, 1, 0, (true, 2)),
+            (0, 1, 0, (true, 1)),
+            (1, 1, 1, (true, 1)),
+            (1, MOST_THREADS - 1, 0, (true, MOST_THREADS)),
+            (1, MOST_THREADS, 0, (false, MOST_THREADS)),
+        ] {
+            let spawner = Spawner(shared(starts, threads, idle));
+            let found = (spawner.help(), spawner.0.lock().threads);
+            assert_eq!(found, expected, "{starts} starts, {threads} threads, {idle} idle");
+        }
+    }
+
+    #[test]
+    fn one_thread_waits_for_work_and_the_others_end() {
+        let shared = shared(1, 3, 1);
+        let (sender, receiver) = mpsc::channel();
+        let threads = Arc::clone(&shared);
+        thread::spawn(move || {
+            for _ in 0..2 {
+                let _ = sender.send(threads.next().is_some());
+            }
+        });
+        let next = || receiver.recv_timeout(Duration::from_secs(20)).expect("it does not wait");
+        assert!(next(), "there is work");
+        assert!(!next(), "another thread waits for work already");
+        assert_eq!(shared.lock().threads, 2);
     }
 }

@@ -279,6 +279,14 @@ mod tests {
     }
 
     #[test]
+    fn variables_are_compared_by_name() {
+        let variable = |name: &str, value: &str| Variable::new(OsStr::new(name), OsStr::new(value)).unwrap();
+        assert!(variable("A", "1") == variable("A", "2"));
+        assert!(variable("A", "1") != variable("B", "1"));
+        assert!(variable("A", "2") < variable("B", "1"));
+    }
+
+    #[test]
     fn a_variable_that_is_unset_is_gone() {
         let mut variables: Variables = [("A", "1"), ("B", "2")].into_iter().collect();
         variables.unset(OsStr::new("A"));

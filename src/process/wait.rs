@@ -36,15 +36,13 @@ fn peek(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Exited>> {
 pub(super) fn reap(pid: Pid) -> io::Result<Option<Usage>> {
     // SAFETY: all zeroes is a valid `rusage`, a C struct of integers.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
-    loop {
-        let mut status = 0;
-        // SAFETY: `status` and `usage` are valid for writes for the whole call.
-        match unsafe { libc::wait4(pid.number(), &raw mut status, libc::WNOHANG, &raw mut usage) } {
-            reaped if reaped == pid.number() => return Ok(Some(used(&usage))),
-            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-            _ => return Err(io::Error::other(format!("process {pid} is no child of ours that has ended"))),
-        }
+    let mut status = 0;
+    // SAFETY: `status` and `usage` are valid for writes for the whole call.
+    let reaped = unsafe { libc::wait4(pid.number(), &raw mut status, libc::WNOHANG, &raw mut usage) };
+    if reaped == pid.number() {
+        return Ok(Some(used(&usage)));
     }
+    Err(io::Error::other(format!("process {pid} is no child of ours that has ended")))
 }
 
 fn used(usage: &libc::rusage) -> Usage {

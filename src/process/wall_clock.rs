@@ -24,13 +24,17 @@ pub fn read(chance: f64) -> ClockReading {
     if let Some(reading) = simulated::read(chance) {
         return reading;
     }
-    let wall = match SystemTime::now().duration_since(UNIX_EPOCH) {
-        Ok(since) => milliseconds(since),
-        Err(before) => -milliseconds(before.duration()),
-    };
     // Older than every kernel that we run on; without it, a pause looks like a clock that was set.
     let since_boot = clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from);
-    ClockReading { wall: WallTime::from_milliseconds(wall), since_boot, chance }
+    ClockReading { wall: wall_time(SystemTime::now()), since_boot, chance }
+}
+
+/// A time of the standard library by the clock on the wall.
+fn wall_time(time: SystemTime) -> WallTime {
+    WallTime::from_milliseconds(match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => milliseconds(since),
+        Err(before) => -milliseconds(before.duration()),
+    })
 }
 
 /// A time by the clock on the wall as the standard library has it.
@@ -128,6 +132,7 @@ mod tests {
         let (before, reading) = (SystemTime::now() - Duration::from_millis(1), read(0.5));
         assert!(system_time(reading.wall) >= before && system_time(reading.wall) <= SystemTime::now());
         assert!(reading.since_boot > Duration::ZERO);
-        assert_eq!(system_time(WallTime::from_milliseconds(-1500)), UNIX_EPOCH - Duration::from_millis(1500));
+        let before_1970 = (WallTime::from_milliseconds(-1500), UNIX_EPOCH - Duration::from_millis(1500));
+        assert_eq!((wall_time(before_1970.1), system_time(before_1970.0)), before_1970);
     }
 }

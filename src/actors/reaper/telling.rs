@@ -240,6 +240,9 @@ impl Reaper {
         let mut message = Message::parse(&datagram.text);
         let main = &mut message.notification.main_process;
         *main = main.filter(|pid| is_of_it(*pid));
+        if datagram.has_lost_descriptors {
+            self.warn_once(execution, "sends descriptors, but too many files are open here: they are closed");
+        }
         let job = self.handles.get(&execution)?.ways.job.clone()?;
         if message.stores && !self.stores.store(&job, &message.name_to_store(), datagram.descriptors) {
             self.warn_once(execution, "stores more descriptors than are kept: some are closed");

@@ -240,6 +240,10 @@ impl Kernel for Fake {
         Spawning { progress: Arc::new(Progress::done(pid)), outcome }
     }
 
+    fn help_slow_starts(&self) -> bool {
+        true
+    }
+
     fn peek_exited(&self) -> io::Result<Option<Exited>> {
         Ok(self.0.borrow().dead.front().copied())
     }

@@ -9,23 +9,39 @@ use crate::messages::signal::Signal;
 
 impl Dice {
     /// The steps of a story. Often an order goes to the same job as the one before, so that what was stopped is started again.
-    /// Often the step after a restart comes so soon that it finds the job in the middle of it.
     pub(super) fn steps(&mut self, program: &Program) -> Vec<Step> {
         let mut steps: Vec<Step> = (0..self.0.usize(0..14)).map(|_| self.step(program)).collect();
         let mut last: Option<String> = None;
-        let mut restarts = false;
         for step in &mut steps {
-            if restarts && self.one_in(2) {
-                step.pause = self.0.u64(0..40);
-            }
-            restarts = matches!(step.operation, Operation::Order(_, JobOrder::Restart));
             let Operation::Order(target, _) = &mut step.operation else { continue };
             if let Some(last) = last.filter(|_| self.one_in(2)) {
                 *target = last;
             }
             last = Some(target.clone());
         }
+        if self.one_in(4) {
+            let restart = self.restart_of_an_awaited_job(program);
+            let place = self.0.usize(0..=steps.len());
+            steps.splice(place..place, restart);
+        }
         steps
+    }
+
+    /// A job is restarted that others may still wait for, and meanwhile another one ends.
+    fn restart_of_an_awaited_job(&mut self, program: &Program) -> Vec<Step> {
+        let awaited: Vec<&str> = program.jobs.iter().flat_map(awaited).collect();
+        let Some(target) = self.0.choice(awaited) else { return vec![] };
+        let other = program.jobs[self.0.usize(0..program.jobs.len())].name.to_string();
+        let end = if self.0.bool() {
+            Operation::Order(other, JobOrder::Stop)
+        } else {
+            Operation::Kill(other, Signal::KILL)
+        };
+        let restart = Operation::Order(target.to_owned(), JobOrder::Restart);
+        vec![
+            Step { pause: self.0.u64(0..1500), operation: restart },
+            Step { pause: self.0.u64(0..40), operation: end },
+        ]
     }
 
     fn step(&mut self, program: &Program) -> Step {
@@ -115,6 +131,14 @@ impl Dice {
         next.settle_groups();
         next
     }
+}
+
+/// The jobs that it waits for, perhaps again and again.
+fn awaited(job: &JobSpec) -> impl Iterator<Item = &str> {
+    job.when.keys().iter().filter_map(|key| match &key.source {
+        Source::Job(name) => Some(&**name),
+        Source::Global | Source::Watch(_) | Source::Check(_) | Source::Group(_) | Source::Signal(_) => None,
+    })
 }
 
 /// Whether all jobs that it waits for are among the first `number`.

@@ -75,6 +75,10 @@ impl Kernel for SimulatedKernel {
         self.begin(launch)
     }
 
+    fn help_slow_starts(&self) -> bool {
+        true
+    }
+
     fn peek_exited(&self) -> io::Result<Option<Exited>> {
         // In the order of their births, as waitid(2) looks at children.
         Ok(self.look(|all| all.iter().find_map(Process::exited)))
