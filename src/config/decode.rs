@@ -241,7 +241,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     ) -> Result<V::Value> {
         let result = match self.node.as_object() {
             Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries, Some(fields))),
-            None => Err(DecodeError::expected(&visitor)),
+            None => Err(DecodeError::expected(&"an object")),
         };
         self.locate(result)
     }
@@ -272,7 +272,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let result = match self.node.as_object() {
             Some(entries) => visitor.visit_map(EntryAccess::new(&self, entries, None)),
-            None => Err(DecodeError::expected(&"an object")),
+            None => Err(DecodeError::expected(&visitor)),
         };
         self.locate(result)
     }

@@ -176,7 +176,7 @@ fn write_line(line: &[u8], records: &mut Records<'_>) {
     records.write(last.strip_suffix(b"\r").unwrap_or(last));
 }
 
-/// Writes those parts of a `line` that is too long that end with ` [continued]`; returns the number of bytes written.
+/// Writes a `line` that is too long but for its last part, each part with ` [continued]`; returns the number of bytes written.
 fn write_pieces(line: &[u8], records: &mut Records<'_>) -> usize {
     // A carriage return at the end may belong to the line end, so it does not count.
     let length = line.strip_suffix(b"\r").unwrap_or(line).len();
