@@ -134,6 +134,7 @@ fn control_messages(mut control: &[u8]) -> impl Iterator<Item = (i32, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::fcntl::{FcntlArg, fcntl};
     use nix::sys::socket::{AddressFamily, ControlMessage, SockFlag, SockType, UnixAddr, sendmsg, socket};
     use std::io::IoSlice;
 
@@ -155,6 +156,9 @@ mod tests {
         let datagram = socket.receive().unwrap().unwrap();
         assert_eq!(datagram.sender.map(Pid::number), i32::try_from(std::process::id()).ok());
         assert_eq!((datagram.text.as_slice(), datagram.descriptors.len()), (&b"FDSTORE=1"[..], 2));
+        let flags =
+            datagram.descriptors.iter().map(|descriptor| fcntl(descriptor, FcntlArg::F_GETFD).unwrap());
+        assert!(flags.into_iter().all(|flags| flags == libc::FD_CLOEXEC), "no job inherits them by chance");
     }
 
     #[tokio::test]

@@ -185,6 +185,13 @@ mod tests {
     use crate::messages::job::Phase;
 
     #[test]
+    fn a_place_knows_whether_the_last_execution_was_a_success() {
+        let succeeded =
+            |last_status| Place::of(&Member { last_status, ..job("app", Phase::Complete) }).succeeded;
+        assert!(succeeded(Some(0)) && !succeeded(Some(1)) && !succeeded(None));
+    }
+
+    #[test]
     fn a_member_that_waits_only_for_the_start_of_the_program_starts_at_once() {
         let starts_at_once = |code: EventCode, source: Source| {
             let trigger = Trigger::Once(EventKey { code, source });
