@@ -182,11 +182,11 @@ impl State {
     /// Tells those to stop who may, and leaves once all are complete.
     pub(super) fn go_on_stopping(&mut self, now: Moment) -> Vec<Action> {
         let Stage::ShuttingDown(shutdown) = &self.stage else { return vec![] };
-        if self.members.list().iter().all(Member::is_complete) {
-            return self.leave(now);
-        }
         if !shutdown.is_announced {
             return vec![];
+        }
+        if self.members.list().iter().all(Member::is_complete) {
+            return self.leave(now);
         }
         let stop = JobCommand::Stop { cause: shutdown.event, in_shutdown: true };
         let orders = orders(self.members.list(), |job| self.members.is_confirmed(job));

@@ -281,3 +281,17 @@ fn nil_is_a_value_only_as_an_argument() {
         ("{{ lt nil 1 }}", "nil has no order"),
     ]);
 }
+
+#[test]
+fn the_dot_is_the_value_within_with_and_stays_what_it_is_within_if() {
+    check(&[
+        ("{{ if .NAME }}{{ .USER }}{{ end }}", "pilot"),
+        ("{{ with .NAME }}{{ . }}{{ end }}", "Template"),
+        ("{{ if .NONE }}{{ else if .NAME }}{{ .USER }}{{ end }}", "pilot"),
+    ]);
+}
+
+#[test]
+fn a_number_may_have_two_signs() {
+    check(&[("{{ +1e+2 }} {{ -1e-1 }}", "100 -0.1")]);
+}

@@ -92,6 +92,7 @@ fn a_second_signal_kills_and_one_that_comes_with_the_first_does_not() {
     let mut scene = Scene::new(whole(vec![spec("app")]));
     scene.report("app", 0, Phase::Running);
     assert!(scene.step(Input::Signal(Signal::TERM)).contains(&Action::PublishShutdown));
+    scene.step(Input::Delivered);
     scene.wait(100);
     assert_eq!(killed(&scene.step(Input::Signal(Signal::TERM))), 0);
     scene.wait(200);
@@ -124,6 +125,18 @@ fn jobs_are_told_to_stop_after_everybody_knows_of_the_shutdown_and_in_their_orde
 }
 
 #[test]
+fn everybody_has_heard_of_the_shutdown_before_the_program_leaves() {
+    let mut scene = Scene::new(whole(vec![spec("app")]));
+    scene.report("app", 0, Phase::Running);
+    scene.step(Input::Signal(Signal::TERM));
+    let leaves =
+        |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::EndOrphans { .. }));
+    assert!(!leaves(&scene.report("app", 0, Phase::Complete)));
+    scene.step(Input::Delivered);
+    assert!(leaves(&scene.step(Input::DecisionDue)));
+}
+
+#[test]
 fn late_in_the_shutdown_everything_is_told_then_killed_then_left_behind() {
     let mut scene = Scene::new(whole(vec![spec("db"), needing_db("app")]));
     scene.report("db", 0, Phase::Running);
@@ -145,6 +158,7 @@ fn orphans_have_no_more_time_than_the_shutdown() {
     let mut scene = Scene::new(whole(vec![spec("app")]));
     scene.report("app", 0, Phase::Running);
     scene.step(Input::Signal(Signal::TERM));
+    scene.step(Input::Delivered);
     scene.wait(4700);
     let actions = scene.report("app", 0, Phase::Complete);
     let (grace, patience) = (Duration::from_millis(300), Duration::from_secs(3));

@@ -267,7 +267,9 @@ impl Rules {
         }
         // If others were given up together with it, which was the event that it waited for, it has only just heard of that.
         let fired = account.fired > 0 && !account.is_fired_in(&moment.1);
-        let waits = account.starts == 0 && (account.spec.exec.is_some() || !fired);
+        // A run whose time was over before it had a process has ended, too.
+        let has_run = account.starts > 0 || account.ends > 0;
+        let waits = !has_run && (account.spec.exec.is_some() || !fired);
         // One that was started by hand waits again for the beginning of its schedule.
         let is_repeated =
             matches!(account.spec.when.trigger, Trigger::Each(_)) || account.waits_for_its_schedule();

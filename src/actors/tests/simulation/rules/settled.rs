@@ -11,6 +11,8 @@ use crate::messages::status::JobStatus;
 
 /// What a shutdown takes beyond its budget: the rest of a group has a second after its leader was killed.
 const AFTER_BUDGET: Duration = Duration::from_millis(1600);
+/// So long after everything was killed the program leaves, whatever is left.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Rules {
     /// Looks at everything after all faults have ceased and nobody has asked for anything for a while.
@@ -141,7 +143,10 @@ impl Rules {
             let took = now.saturating_sub(began).as_secs_f64();
             self.break_rule("a shutdown ends within its budget", format!("it took {took:.3} s"));
         }
-        if let Some(end) = ledger.ends.first() {
+        // After a sleep of the machine its patience may be over at once: then it does not wait for those who tell it of ends.
+        let lasted = ledger.shutdown_clock.map(|began| began.elapsed()).unwrap_or_default();
+        let is_patient = lasted < PATIENCE || lasted <= now.saturating_sub(began) + AT_ONCE;
+        if let Some(end) = ledger.ends.first().filter(|_| is_patient) {
             self.break_rule("no exit status is lost", format!("of a process of {}", end.job));
         }
     }

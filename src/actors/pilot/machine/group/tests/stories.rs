@@ -326,6 +326,17 @@ fn a_member_that_was_stopped_before_its_turn_in_a_restart_is_started() {
 }
 
 #[test]
+fn the_end_of_a_member_counts_once_even_if_it_is_stopped_before_its_turn() {
+    let mut story = Story::running(standard(Strategy::OneForOne));
+    let ended = |phase| JobChanged { is_restart: true, ..changed("app", 0, phase) };
+    story.group.note(Moment::default(), &JobChanged { group_order: 1, ..ended(Phase::Queued) });
+    for phase in [Phase::Halted, Phase::Halted, Phase::Complete] {
+        story.group.note(Moment::default(), &JobChanged { group_order: 1, ..ended(phase) });
+    }
+    assert_eq!(story.group.status().restarts, 1);
+}
+
+#[test]
 fn a_group_that_gave_up_has_all_its_restarts_again_when_somebody_starts_it() {
     let mut story = Story::running(group(Strategy::OneForOne, Limit::Finite(1), OnExhausted::Stop));
     story.ends("db");
