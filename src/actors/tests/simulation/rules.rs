@@ -80,6 +80,11 @@ struct Ledger {
     is_blurred: bool,
     /// Reloads that are under way.
     reloads: u32,
+    /// When the first of these was asked for.
+    reload_asked: Option<(Instant, WallTime)>,
+    /// A client's reload was refused, and one without a reply may have changed jobs before: which configuration they have is
+    /// not known.
+    is_uncertain: bool,
     /// When the reply to the last reload was heard.
     reloaded: Duration,
     /// Ends of processes that no event has told yet.
@@ -142,6 +147,8 @@ impl Rules {
             killed: None,
             is_blurred: false,
             reloads: 0,
+            reload_asked: None,
+            is_uncertain: false,
             reloaded: Duration::ZERO,
             ends: vec![],
             environ: None,
@@ -243,7 +250,11 @@ impl Rules {
     }
 
     pub fn reload_began(&self) {
-        self.ledger.borrow_mut().reloads += 1;
+        let mut ledger = self.ledger.borrow_mut();
+        if ledger.reloads == 0 {
+            ledger.reload_asked = Some((Instant::now(), schedules::wall()));
+        }
+        ledger.reloads += 1;
     }
 
     /// A reload is over; if it changed anything, these jobs are new.
@@ -252,7 +263,10 @@ impl Rules {
         let now = (self.journal.awake(), ledger.last_sequence);
         ledger.reloads = ledger.reloads.saturating_sub(1);
         ledger.reloaded = now.0;
-        let Some((program, started)) = outcome else { return };
+        let Some((program, started)) = outcome else {
+            ledger.is_uncertain |= ledger.is_blurred;
+            return;
+        };
         ledger.given_up.clear();
         ledger.jobs.retain(|name, _| program.jobs.iter().any(|job| job.name == *name));
         // A reload that a signal asked for may have changed a job before this one did, which keeps it then.
@@ -274,6 +288,7 @@ impl Rules {
         ledger.suspects.retain(|job| !is_new(job));
         for job in program.jobs.iter().filter(|job| is_new(&job.name)) {
             let mut account = Account::new(Arc::new(job.clone()), true, now);
+            account.may_have_begun(ledger.reload_asked);
             if !matches!(job.when.trigger, Trigger::Each(_)) {
                 // What still holds need not happen again.
                 holding.iter().for_each(|key| account.observe(key));

@@ -24,6 +24,8 @@ pub struct Account {
     pub is_new: bool,
     /// When it was configured, on the real clock of the run.
     pub since: Instant,
+    /// When it may have begun at the earliest.
+    pub begun: Instant,
     /// Events of its trigger that have come.
     pub seen: Vec<EventKey>,
     /// The last event before it was configured, or before its last run.
@@ -101,6 +103,15 @@ impl Account {
         !self.spec.when.after.is_empty() && self.fired == 0
     }
 
+    /// The reload that has brought it was asked for then; the reply may be heard much later, if the machine sleeps.
+    pub fn may_have_begun(&mut self, asked: Option<(Instant, WallTime)>) {
+        if let Some((began, wall)) = asked {
+            self.begun = began;
+            let before = WallTime::from_milliseconds(wall.milliseconds() - 1000);
+            self.scheduled = self.scheduled.min(before);
+        }
+    }
+
     /// Whether an event that it waits for was delivered at the present time.
     pub fn is_fired_in(&self, moment: &[(u64, EventKey)]) -> bool {
         moment.iter().any(|(_, key)| self.spec.when.keys().contains(key))
@@ -110,6 +121,7 @@ impl Account {
         let mut account = Self {
             is_new,
             since: Instant::now(),
+            begun: Instant::now(),
             seen: vec![],
             after,
             fired: 0,

@@ -118,6 +118,8 @@ impl Rules {
         let is_known = !ledger.is_blurred && ledger.reloads == 0;
         if let Some(account) = ledger.jobs.get_mut(name) {
             account.ends += 1;
+            // It was stopped to run again, and that run, whose start failed, had no process.
+            account.is_over = false;
             account.is_ready = false;
             account.phase = None;
         }
@@ -275,7 +277,7 @@ impl Rules {
             matches!(account.spec.when.trigger, Trigger::Each(_)) || account.waits_for_its_schedule();
         let ran_for_each = account.starts > 0 && is_repeated;
         // A reply to a reload may be heard some time after it.
-        let lasted = account.since.elapsed() + if account.is_new { HEARD_WITHIN } else { Duration::ZERO };
+        let lasted = account.begun.elapsed() + if account.is_new { HEARD_WITHIN } else { Duration::ZERO };
         let expired = account.spec.when.timeout.is_some_and(|timeout| lasted >= timeout);
         if (waits && !expired) || ran_for_each {
             let halted = phases.unwrap_or_default().into_iter().filter(|(_, phase)| *phase == Phase::Halted);
@@ -312,7 +314,9 @@ impl Rules {
         {
             let mut ledger = self.ledger.borrow_mut();
             let Some(account) = ledger.jobs.get_mut(name) else { return };
-            if !account.is_stopping {
+            // One that a reload has brought may have said it before the reply to that was heard.
+            let is_just_known = account.is_new && account.since == Instant::now();
+            if !account.is_stopping && !is_just_known {
                 self.break_rule(
                     "`stopping` and `stopped` take turns",
                     format!("{name} stopped without a word"),
