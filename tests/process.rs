@@ -1,5 +1,5 @@
 //! The process layer against the real kernel. Waiting sees every child of this test program, so each test
-//! holds [`Children`] and thereby runs alone.
+//! that has children holds [`Children`] and thereby runs alone.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::print_stderr)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -222,7 +222,7 @@ fn executable_file(folder: &Path, name: &str, content: &str, mode: u32) -> Strin
     file.to_str().unwrap().to_owned()
 }
 
-/// Runs a test that is part of another one in a new process, which this command becomes.
+/// Runs an ignored test of this program in a new process, started through the command `within`.
 fn run_again(within: &[&str], part: &str) {
     run_again_with(Stdio::null(), within, part);
 }

@@ -14,7 +14,7 @@ const SECRET_NAMES: [&str; 5] = ["token", "passw", "passphrase", "secret", "cred
 /// No longer word is one of these names misspelt.
 const LONGEST_MISSPELT: usize = 12;
 
-/// The longest user name with a password, in characters, that is looked for without a scheme before it.
+/// The longest user name with a password, and the longest host, in characters, that are looked for without a scheme before them.
 const LONGEST_USER: usize = 256;
 
 /// Is the value of a key with this name secret? A misspelt `token` is one too.
@@ -38,13 +38,12 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut secrets = credentials(text);
     let mut hidden_up_to = 0;
     for word in words(text) {
-        if word.start < hidden_up_to {
-            continue;
-        }
         let name = text.get(word.clone()).unwrap_or_default();
         let is_secret = is_secret_name(name);
         if is_secret || is_secret_object(name) || is_misspelt(name, SECRET_OBJECTS) {
             match bracket_after(text, word.end) {
+                // Its values were found with those around it.
+                Some(_) if word.start < hidden_up_to => {}
                 Some(start) => {
                     let (found, end) = values(text, start);
                     secrets.extend(found);
@@ -86,9 +85,11 @@ fn credentials(text: &str) -> Vec<Range<usize>> {
         let user = before.char_indices().rev().take(LONGEST_USER).take_while(|(_, next)| !ends(*next));
         let start = user.last().map_or(at, |(index, _)| index);
         let is_known = found.range(..=start).next_back().is_some_and(|(_, end)| at <= *end);
-        let around = [text.get(start..at), after.split(ends).next()];
+        let mut host = after.chars().take(LONGEST_USER).take_while(|next| !ends(*next));
         // Only with a colon on either side: `root@host` is no secret.
-        if !is_known && start < at && around.iter().flatten().any(|part| part.contains(':')) {
+        let has_colon =
+            host.any(|next| next == ':') || text.get(start..at).is_some_and(|user| user.contains(':'));
+        if !is_known && start < at && has_colon {
             found.insert(start, at);
         }
     }
@@ -126,24 +127,25 @@ fn value_after(text: &str, key_end: usize) -> Option<Range<usize>> {
 }
 
 fn value_length(value: &str) -> usize {
-    let line = value.lines().next().unwrap_or_default();
-    if line.starts_with(['"', '\'']) {
-        return string_length(line);
-    }
-    // A bare value ends at a delimiter; brackets stand for no value that we know.
-    match line.starts_with(['{', '[']) {
-        true => line.len(),
-        false => line.find([',', '}', ' ', '\t', '"', '\'']).unwrap_or(line.len()),
-    }
+    let end = match value.chars().next() {
+        Some('"' | '\'') => return string_length(value),
+        // Brackets stand for no value that we know.
+        Some('{' | '[') => value.find('\n'),
+        Some(_) | None => value.find([',', '}', ' ', '\t', '"', '\'', '\n']),
+    };
+    end.unwrap_or(value.len())
 }
 
-/// The length of the string that the text begins with, quotes included.
+/// The length of the string that the text begins with, quotes included; at most to the end of the line.
 fn string_length(text: &str) -> usize {
     let quote = text.chars().next();
     let mut escaped = false;
     for (index, character) in text.char_indices().skip(1) {
         if !escaped && Some(character) == quote {
             return index + 1;
+        }
+        if character == '\n' {
+            return index;
         }
         escaped = !escaped && character == '\\';
     }
@@ -174,13 +176,16 @@ fn values(text: &str, bracket: usize) -> (Vec<Range<usize>>, usize) {
                 }
                 1
             }
-            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
-            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
+            // Right after a colon it is the rest of a URL without quotes.
+            '/' if rest.starts_with("//") && !text.get(..at).is_some_and(|before| before.ends_with(':')) => {
+                rest.find('\n').unwrap_or(rest.len())
+            }
+            '/' if rest.starts_with("/*") => rest.find("*/").map_or(2, |end| end + 2),
             ',' | ':' => 1,
             _ if next.is_whitespace() => next.len_utf8(),
             _ => {
                 let length = match next {
-                    '"' | '\'' => string_length(rest.lines().next().unwrap_or_default()),
+                    '"' | '\'' => string_length(rest),
                     _ => {
                         rest.find([',', ':', '{', '}', '[', ']', ' ', '\t', '\r', '\n']).unwrap_or(rest.len())
                     }
@@ -264,10 +269,27 @@ mod tests {
     }
 
     #[test]
-    fn many_secrets_within_each_other_or_in_a_row_are_found_in_one_pass() {
+    fn a_secret_in_a_secret_object_is_found_also_where_the_object_cannot_be_read() {
+        for (text, hidden) in [
+            ("{env: {DB_PASSWORD: abc:def}}", "abc:def"),
+            ("{env: [TOKEN=abc:def]}", "abc:def"),
+            ("{env: {URL: http://db, DB_PASSWORD: 'x'}}", "'x'"),
+            ("{env: {URL: http://db, TOKENS: ['x']}}", "'x'"),
+            ("{env: {GLOB: /*.txt, A: 1}, token: 'x'}", "'x'"),
+            ("{env: { // DB_PASSWORD: 'old'\n}}", "'old'"),
+        ] {
+            assert!(found(text).iter().any(|found| found.starts_with(hidden)), "{text}: {:?}", found(text));
+        }
+    }
+
+    #[test]
+    fn many_secrets_are_found_in_a_moment_also_within_each_other_and_without_spaces() {
         let many = 20_000;
         assert_eq!(secrets(&"token:[x ".repeat(many)).len(), many);
         assert_eq!(secrets(&"a:b@c ".repeat(many)).len(), many);
         assert_eq!(secrets(&"http://a:b@c ".repeat(many)).len(), many);
+        assert_eq!(secrets(&"token: 'x', ".repeat(many)).len(), many);
+        assert_eq!(secrets(&format!("env: {{{}", "a: 'x', ".repeat(many))).len(), many);
+        assert!(!secrets(&"a:b@".repeat(many)).is_empty());
     }
 }

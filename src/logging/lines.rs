@@ -176,7 +176,8 @@ fn write_line(line: &[u8], records: &mut Records<'_>) {
     records.write(last.strip_suffix(b"\r").unwrap_or(last));
 }
 
-/// Writes a `line` that is too long but for its last part, each part with ` [continued]`; returns the number of bytes written.
+/// Writes all but the last part of a line of more than `LONGEST` bytes, each with ` [continued]`; returns the number of bytes
+/// written, 0 for a shorter line.
 fn write_pieces(line: &[u8], records: &mut Records<'_>) -> usize {
     // A carriage return at the end may belong to the line end, so it does not count.
     let length = line.strip_suffix(b"\r").unwrap_or(line).len();

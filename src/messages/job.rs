@@ -186,7 +186,7 @@ pub struct JobChanged {
     pub last_status: Option<u8>,
     /// The number of the [`JobCommand::Answer`] that it replies to.
     pub answers: Option<u64>,
-    /// It is queued because its execution ended and it is to be restarted.
+    /// It was queued last because its execution had ended and it was to be restarted.
     pub is_restart: bool,
     /// The number of the last [`GroupOrder`] that it has carried out.
     pub group_order: u64,

@@ -14,7 +14,7 @@ use crate::messages::signal::Signal;
 pub(super) fn kernel_name(program: &str) -> String {
     let base = program.rsplit('/').next().unwrap_or_default();
     let bytes = base.as_bytes();
-    // It may cut within a character, which is then shown as `describe` does.
+    // The kernel cuts at 15 bytes, perhaps within a character; `describe` reads that in the same way.
     String::from_utf8_lossy(bytes.get(..15).unwrap_or(bytes)).into_owned()
 }
 

@@ -197,6 +197,19 @@ mod tests {
         }
     }
 
+    /// Hears what becomes of executions.
+    struct Owner;
+
+    impl Actor for Owner {
+        type Context = Context<Self>;
+    }
+
+    impl Handler<ExecutionReport> for Owner {
+        type Result = ();
+
+        fn handle(&mut self, _: ExecutionReport, _: &mut Context<Self>) {}
+    }
+
     fn job(name: &str) -> JobSpec {
         JobSpec::new(name.into(), Some(CommandLine { program: "true".into(), args: vec![] }))
     }
@@ -205,6 +218,16 @@ mod tests {
     async fn every_request_is_a_command_to_the_reaper() {
         let (sender, mut commands) = mpsc::unbounded_channel();
         let launcher = Launcher::new(Listener(sender).start().recipient());
+        let order = || {
+            let job = Arc::new(job("app"));
+            Order { job, kind: Kind::Job, raw_output: false, occasion: None }
+        };
+        let owner = Owner.start();
+        let executions = [(); 2].map(|()| launcher.launch(order(), owner.clone().recipient()));
+        assert_eq!(executions, [ExecutionId(0), ExecutionId(1)]);
+        for execution in 0..2 {
+            assert_eq!(commands.recv().await, Some(format!("launch {execution} of app")));
+        }
         let execution = ExecutionId(7);
         let mut notifying = job("app");
         notifying.ready.by = Some(ReadyBy::Notify);

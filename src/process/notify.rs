@@ -42,7 +42,7 @@ pub struct Datagram {
     pub text: Vec<u8>,
     /// The descriptors that came with it.
     pub descriptors: Vec<OwnedFd>,
-    /// Not all of them could be opened here, so that none is there.
+    /// Some could not be opened here (MSG_CTRUNC); then all were closed.
     pub has_lost_descriptors: bool,
 }
 
@@ -100,8 +100,7 @@ fn receive(socket: RawFd) -> io::Result<Datagram> {
     let (mut sender, mut descriptors) = (None, Vec::new());
     for (kind, data) in control_messages(&control) {
         // Both carry numbers of four bytes; the first one of credentials is the process.
-        let mut numbers =
-            data.chunks_exact(4).map(|bytes| i32::from_ne_bytes(bytes.try_into().unwrap_or_default()));
+        let mut numbers = data.as_chunks::<4>().0.iter().map(|bytes| i32::from_ne_bytes(*bytes));
         if kind == libc::SCM_CREDENTIALS {
             sender = numbers.next().and_then(Pid::new);
         } else if kind == libc::SCM_RIGHTS {
@@ -124,7 +123,11 @@ fn control_messages(mut control: &[u8]) -> impl Iterator<Item = (i32, &[u8])> {
     const HEADER: usize = LENGTH + 8;
     std::iter::from_fn(move || {
         let length = usize::from_ne_bytes(control.get(..LENGTH)?.try_into().ok()?);
-        let kind = i32::from_ne_bytes(control.get(LENGTH + 4..HEADER)?.try_into().ok()?);
+        let [level, kind] = *control.get(LENGTH..HEADER)?.as_chunks::<4>().0 else { return None };
+        if i32::from_ne_bytes(level) != libc::SOL_SOCKET {
+            return None;
+        }
+        let kind = i32::from_ne_bytes(kind);
         let data = control.get(HEADER..length)?;
         control = control.get(length.next_multiple_of(LENGTH)..).unwrap_or_default();
         Some((kind, data))

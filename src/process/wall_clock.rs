@@ -29,7 +29,7 @@ pub fn read(chance: f64) -> ClockReading {
     ClockReading { wall: wall_time(SystemTime::now()), since_boot, chance }
 }
 
-/// A time of the standard library by the clock on the wall.
+/// Converts a time of the standard library.
 fn wall_time(time: SystemTime) -> WallTime {
     WallTime::from_milliseconds(match time.duration_since(UNIX_EPOCH) {
         Ok(since) => milliseconds(since),

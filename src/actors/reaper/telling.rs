@@ -241,7 +241,10 @@ impl Reaper {
         let main = &mut message.notification.main_process;
         *main = main.filter(|pid| is_of_it(*pid));
         if datagram.has_lost_descriptors {
-            self.warn_once(execution, "sends descriptors, but too many files are open here: they are closed");
+            self.warn_once(
+                execution,
+                "sends descriptors that cannot all be opened here (too many open files?): they are closed",
+            );
         }
         let job = self.handles.get(&execution)?.ways.job.clone()?;
         if message.stores && !self.stores.store(&job, &message.name_to_store(), datagram.descriptors) {

@@ -55,8 +55,12 @@ impl<'a> Old<'a> {
         if let Some(words) = node.as_array() {
             return words.iter().map(|word| self.source(word).to_owned()).collect();
         }
+        let quote = match self.written(node).chars().next() {
+            Some(quote @ ('"' | '\'')) => quote,
+            // A template action alone.
+            Some(_) | None => return vec![self.source(node).to_owned()],
+        };
         let inner = self.inner(node);
-        let quote = if self.written(node).starts_with('\'') { '\'' } else { '"' };
         let mut words = Vec::new();
         let mut start = 0;
         for part in self.without_actions(node).split(' ') {
@@ -69,7 +73,7 @@ impl<'a> Old<'a> {
         words
     }
 
-    /// The same characters of a string as `inner`, but that no space, quote or backslash is left of template actions.
+    /// `inner` of a string in quotes, with every template action replaced by as many letters.
     pub fn without_actions(&self, node: &Node) -> &str {
         unquoted(self.masked.text.get(node.span.range()).unwrap_or_default())
     }

@@ -299,6 +299,13 @@ fn differences_that_ask_for_no_decision_are_told_in_comments() {
 }
 
 #[test]
+fn a_command_that_is_a_template_action_alone_is_one_word() {
+    let sensor = r#"{"telemetry": {"port": 1, "sensors": [{"name": "a", "help": "b", "type": "gauge", "poll": 1, "check": {{ .X }}}]}}"#;
+    let (new, _) = migrated(sensor);
+    assert!(new.contains(r#""sensor", {{ .X }}]"#), "{new}");
+}
+
+#[test]
 fn comments_are_told_to_be_lost() {
     let (_, remarks) = migrated("{ // mine\n preStart: 'x' }");
     assert!(remarks[0].message.contains("comments"), "{remarks:?}");

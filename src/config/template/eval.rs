@@ -96,7 +96,7 @@ impl<'t, 's> Evaluator<'t, 's> {
         };
         self.write(&text, span)?;
         if text.is_empty() {
-            self.map.add_nothing(span, unset_variable(pipeline, dot));
+            self.map.add_nothing(span, unset_variable(pipeline, &self.session.environment));
         }
         self.map.add_action(span, text.len());
         Ok(())
@@ -233,10 +233,9 @@ impl<'t, 's> Evaluator<'t, 's> {
     }
 }
 
-/// The name in `.NAME` or `$.NAME` that the environment does not have.
-fn unset_variable<'s>(pipeline: &Pipeline<'s>, dot: &Value) -> Option<&'s str> {
+/// The name in `.NAME` or `$.NAME` that the environment does not have. No other value has fields that are empty.
+fn unset_variable<'s>(pipeline: &Pipeline<'s>, environment: &Environment) -> Option<&'s str> {
     let [command] = pipeline.commands.as_slice() else { return None };
     let [name] = command.head.fields.as_slice() else { return None };
-    let Value::Environment(environment) = dot else { return None };
     (!environment.contains_key(name.text)).then_some(name.text)
 }

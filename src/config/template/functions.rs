@@ -100,7 +100,7 @@ pub(super) fn not_defined(name: &str) -> String {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) budget: Budget,
-    environment: Rc<Environment>,
+    pub(super) environment: Rc<Environment>,
     regexes: Regexes,
 }
 

@@ -201,7 +201,8 @@ impl Group {
         (place.phase, place.ready, place.health) = (change.phase, change.ready, change.health);
         place.succeeded = change.last_status == Some(0);
         place.told = place.told.filter(|order| !place.has_done(*order));
-        // The end of a member that was to stop anyway is not counted; nor is one that was stopped while it was queued.
+        // The end of a member that was to stop anyway is not counted. One that is stopped while it is queued still reports
+        // `is_restart`: its end was counted when it was queued.
         let is_queued_now = place.phase == Phase::Queued && !was_queued;
         let is_new_end = is_queued_now && change.is_restart && !was_occupied;
         if is_new_end { self.ended(now, index, change) } else { vec![] }

@@ -61,6 +61,7 @@ fn where_nothing_was_printed_the_variable_that_is_not_set_is_known() {
     for action in ["{{ .NONE }}", "{{ $.NONE }}", "{{ (.).NONE }}"] {
         assert_eq!(unset(action).as_deref(), Some("NONE"), "{action}");
     }
+    assert_eq!(unset("{{ range loop 1 }}{{ $.NONE }}{{ end }}").as_deref(), Some("NONE"));
     assert_eq!(unset(r#"{{ "" }}"#), None);
     assert_eq!(unset(r#"{{ .NONE | print }}"#), None, "it is not what was printed");
 }

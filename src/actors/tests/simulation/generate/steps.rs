@@ -133,7 +133,7 @@ impl Dice {
     }
 }
 
-/// The jobs that it waits for, perhaps again and again.
+/// The jobs that its trigger names.
 fn awaited(job: &JobSpec) -> impl Iterator<Item = &str> {
     job.when.keys().iter().filter_map(|key| match &key.source {
         Source::Job(name) => Some(&**name),

@@ -11,7 +11,7 @@ use crate::messages::status::JobStatus;
 
 /// What a shutdown takes beyond its budget: the rest of a group has a second after its leader was killed.
 const AFTER_BUDGET: Duration = Duration::from_millis(1600);
-/// So long after everything was killed the program leaves, whatever is left.
+/// The program exits this long after it has killed everything, even if processes are left.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Rules {
@@ -143,9 +143,13 @@ impl Rules {
             let took = now.saturating_sub(began).as_secs_f64();
             self.break_rule("a shutdown ends within its budget", format!("it took {took:.3} s"));
         }
-        // After a sleep of the machine its patience may be over at once: then it does not wait for those who tell it of ends.
+        // If the machine slept, the time after which the program exits may be over before the Reaper's reports are handled.
         let lasted = ledger.shutdown_clock.map(|began| began.elapsed()).unwrap_or_default();
-        let is_patient = lasted < PATIENCE || lasted <= now.saturating_sub(began) + AT_ONCE;
+        let kills_at = match ledger.killed {
+            Some(killed) => killed.saturating_sub(began),
+            None => budget(ledger.program.budget),
+        };
+        let is_patient = lasted < kills_at + PATIENCE;
         if let Some(end) = ledger.ends.first().filter(|_| is_patient) {
             self.break_rule("no exit status is lost", format!("of a process of {}", end.job));
         }
