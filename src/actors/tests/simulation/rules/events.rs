@@ -327,7 +327,7 @@ impl Rules {
             account.over_since = now;
         }
         // One that is restarted may be there again before its stop is told.
-        let is_back = |account: &Account| account.stopping.is_some_and(|(_, at)| account.last_start > at);
+        let is_back = |account: &Account| account.stopping.is_some_and(|(_, at)| account.last_start >= at);
         let is_back = self.ledger.borrow().jobs.get(name).is_some_and(is_back);
         if self.ledger.borrow().killed.is_none() && !is_back {
             self.check_withdrawn(name, "a job is withdrawn before it is stopped");
