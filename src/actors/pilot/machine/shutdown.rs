@@ -188,7 +188,11 @@ impl State {
         if self.members.list().iter().all(Member::is_complete) {
             return self.leave(now);
         }
-        let stop = JobCommand::Stop { cause: shutdown.event, in_shutdown: true };
+        // Who has only just come to life, by an order from before, is killed with the others.
+        let stop = match shutdown.kills {
+            true => JobCommand::Kill,
+            false => JobCommand::Stop { cause: shutdown.event, in_shutdown: true },
+        };
         let orders = orders(self.members.list(), |job| self.members.is_confirmed(job));
         let mut actions = Vec::new();
         for index in orders.stop {

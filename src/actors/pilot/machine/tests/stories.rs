@@ -137,6 +137,19 @@ fn everybody_has_heard_of_the_shutdown_before_the_program_leaves() {
 }
 
 #[test]
+fn a_job_that_comes_to_life_after_everything_was_killed_is_killed_too() {
+    let mut scene = Scene::new(whole(vec![spec("app"), spec("other")]));
+    scene.report("app", 0, Phase::Running);
+    scene.report("other", 0, Phase::Complete);
+    scene.step(Input::Signal(Signal::TERM));
+    scene.step(Input::Delivered);
+    scene.wait(300);
+    assert_eq!(killed(&scene.step(Input::Signal(Signal::TERM))), 1);
+    let actions = scene.report("other", 0, Phase::Running);
+    assert!(actions.contains(&Action::Tell("other".into(), JobCommand::Kill)), "{actions:?}");
+}
+
+#[test]
 fn late_in_the_shutdown_everything_is_told_then_killed_then_left_behind() {
     let mut scene = Scene::new(whole(vec![spec("db"), needing_db("app")]));
     scene.report("db", 0, Phase::Running);
