@@ -1,4 +1,4 @@
-//! What the kernel is asked about processes and told to do with them.
+//! The `Kernel` trait against the real kernel: groups, stopped children, signals to all, and descriptors.
 
 use std::io::IoSlice;
 use std::os::fd::AsRawFd;

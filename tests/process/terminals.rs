@@ -21,7 +21,7 @@ fn at_terminal(is_writable: bool, within: &[&str], part: &str) {
     run_again_with(options.open(ttyname(&pty.slave).unwrap()).unwrap().into(), within, part);
 }
 
-/// What a job at the terminal finds at its streams. Its group is in the foreground.
+/// The files behind stdin, stdout and stderr of a job at the terminal. Its group is in the foreground.
 fn found_by_job(children: &mut Children, then: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let found = folder.path().join("found");

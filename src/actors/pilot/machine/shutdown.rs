@@ -188,7 +188,7 @@ impl State {
         if self.members.list().iter().all(Member::is_complete) {
             return self.leave(now);
         }
-        // Who has only just come to life, by an order from before, is killed with the others.
+        // A job that an earlier order has just started is killed like the others.
         let stop = match shutdown.kills {
             true => JobCommand::Kill,
             false => JobCommand::Stop { cause: shutdown.event, in_shutdown: true },

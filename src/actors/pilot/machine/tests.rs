@@ -73,7 +73,7 @@ pub(super) fn checked(name: &str, phase: Phase) -> Member {
     with(job(name, phase), |spec| spec.health.push(check()))
 }
 
-/// What a job reports; one that waits does so for db to be healthy.
+/// The report of a job. In the phase `Waiting` it waits for db to be healthy.
 pub(super) fn changed(name: &str, generation: u64, phase: Phase) -> JobChanged {
     let missing = if phase == Phase::Waiting {
         Missing::AnyOf(vec![event("db", EventCode::Healthy)])
