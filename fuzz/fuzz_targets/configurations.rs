@@ -34,7 +34,8 @@ impl<'a> Arbitrary<'a> for Input {
             let kind = u.int_in_range(0..=9)?;
             is_by_schema &= kind < 7;
             let text = match kind {
-                0..7 => by_schema(u)?.into_bytes(),
+                0 => [by_schema(u)?.as_bytes(), u.choose(&[b"\xff", b"\0"])?.as_slice()].concat(),
+                1..7 => by_schema(u)?.into_bytes(),
                 7 | 8 => of_version_two(u)?.into_bytes(),
                 _ => {
                     let length = u.int_in_range(0..=200)?;

@@ -12,7 +12,6 @@ use super::document;
 use super::lint;
 use super::merge::{self, Merged};
 use super::raw::RawConfig;
-use super::secret::secrets;
 use super::source::{FileId, SourceFile, Sources, Span};
 use super::spec::{CommandLine, JobSpec, MAIN, Spec};
 use super::system::System;
@@ -215,12 +214,8 @@ impl Loader {
     fn render(&mut self, file: FileId, env: &BTreeMap<String, String>) -> Option<&Rendered> {
         let source = self.sources.get_mut(file)?;
         match template::render(&source.written, env) {
-            Ok(rendered) => {
-                source.secrets = secrets(&rendered.text);
-                Some(source.rendered.insert(rendered))
-            }
+            Ok(rendered) => Some(source.rendered.insert(rendered)),
             Err(error) => {
-                source.secrets = secrets(&source.written);
                 let message = format!("template: {}", error.message);
                 self.problems.add(Problem::error("template", Span::new(file, error.span), message));
                 None

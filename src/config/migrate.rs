@@ -10,7 +10,6 @@ mod writer;
 
 use super::diagnostic::{Problem, Problems, Report};
 use super::document::{self, Node};
-use super::secret::secrets;
 use super::source::{SourceFile, Sources, Span};
 use super::spec::CommandLine;
 use convert::Converter;
@@ -54,9 +53,7 @@ const STRAY_HELP: &str = "render the file first, with the variables that matter 
 pub fn migrate(name: &str, text: &str, main: Option<&CommandLine>) -> Result<Migration, Report> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut sources = Sources::default();
-    let mut source = SourceFile::new(name.to_owned(), text.to_owned());
-    source.secrets = secrets(text);
-    let file = sources.add(source);
+    let file = sources.add(SourceFile::new(name.to_owned(), text.to_owned()));
     let mut problems = Problems::default();
     let wrong = |error: MaskError| Problem::error("template", Span::new(file, error.range), error.message);
     let masked = mask::mask(text).map_err(|error| problems.add(wrong(error))).ok();

@@ -3,7 +3,9 @@
 //! to what the user wrote.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
+use super::secret;
 use super::template::{Hole, Rendered};
 
 /// A file of the configuration, by its position in the order of reading.
@@ -43,8 +45,8 @@ pub struct SourceFile {
     pub written: String,
     /// The text after the template was rendered; `None` until that succeeded.
     pub rendered: Option<Rendered>,
-    /// Ranges of the rendered text that no message may show.
-    pub secrets: Vec<Range<usize>>,
+    /// Looked for when something is to be shown.
+    secrets: OnceLock<Vec<Range<usize>>>,
 }
 
 /// A place in the text that the user wrote.
@@ -74,7 +76,7 @@ const SHOWN_RENDERED: usize = 80;
 impl SourceFile {
     /// A file that has not been rendered yet.
     pub fn new(name: String, written: String) -> Self {
-        Self { name, written, rendered: None, secrets: Vec::new() }
+        Self { name, written, rendered: None, secrets: OnceLock::new() }
     }
 
     /// The place in the written text that a range of the rendered text came from.
@@ -101,11 +103,12 @@ impl SourceFile {
 
     /// The written text with every secret replaced by asterisks, byte for byte.
     pub fn masked(&self) -> std::borrow::Cow<'_, str> {
-        if self.secrets.is_empty() {
+        let secrets = self.secrets();
+        if secrets.is_empty() {
             return self.written.as_str().into();
         }
         let mut bytes = self.written.clone().into_bytes();
-        for secret in &self.secrets {
+        for secret in secrets {
             let Origin { range, rendered } = self.origin_of(secret.clone());
             // `{{ .TOKEN }}` is no secret itself, a literal within an action may be.
             let is_literal = self.written.get(range.clone()).is_some_and(|text| text.contains(['"', '`']));
@@ -121,8 +124,15 @@ impl SourceFile {
         String::from_utf8_lossy(&bytes).into_owned().into()
     }
 
+    /// Ranges that no message may show: of the rendered text, or of the written one if it could not be rendered.
+    fn secrets(&self) -> &[Range<usize>] {
+        self.secrets.get_or_init(|| {
+            secret::secrets(self.rendered.as_ref().map_or(&self.written, |rendered| &rendered.text))
+        })
+    }
+
     fn is_secret(&self, range: &Range<usize>) -> bool {
-        self.secrets.iter().any(|secret| secret.start < range.end && range.start < secret.end)
+        self.secrets().iter().any(|secret| secret.start < range.end && range.start < secret.end)
     }
 }
 
@@ -183,6 +193,9 @@ fn shorten(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::template;
     use super::*;
 
     #[test]
@@ -199,18 +212,18 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_byte_for_byte() {
-        let mut file = SourceFile::new("f".into(), "token: 'abc'".into());
-        file.secrets.push(8..11);
-        assert_eq!(file.masked(), "token: '***'");
-        assert!(file.is_secret(&(10..20)) && file.is_secret(&(0..9)));
-        assert!(!file.is_secret(&(11..20)) && !file.is_secret(&(0..8)));
+        let file = SourceFile::new("f".into(), "token: 'abc', x: 1".into());
+        assert_eq!(file.masked(), "token: *****, x: 1");
+        assert!(file.is_secret(&(11..20)) && file.is_secret(&(0..8)));
+        assert!(!file.is_secret(&(12..20)) && !file.is_secret(&(0..7)));
     }
 
     #[test]
     fn a_secret_of_several_lines_keeps_its_line_ends() {
-        let mut file = SourceFile::new("f".into(), "token: 'ab\r\ncd'".into());
-        file.secrets.push(8..14);
-        assert_eq!(file.masked(), "token: '**\r\n**'");
+        let written = "token: {{ \"ab\"\r\n}}";
+        let mut file = SourceFile::new("f".into(), written.into());
+        file.rendered = template::render(written, &BTreeMap::new()).ok();
+        assert_eq!(file.masked(), "token: *******\r\n**");
     }
 
     #[test]

@@ -76,6 +76,14 @@ fn bytes_that_are_no_text_are_shown_where_they_are() {
 }
 
 #[test]
+fn a_file_that_is_no_text_shows_no_secret_either() {
+    for bytes in [b"{token: 'SECRET', a: '\xff'}".as_slice(), b"{env: {A: 'SECRET'}, a: '\0'}"] {
+        let report = refusal(bytes).unwrap().to_string();
+        assert!(report.contains("a: '") && !report.contains("SECRET"), "{report}");
+    }
+}
+
+#[test]
 fn a_byte_order_mark_moves_no_place() {
     let place = |bytes: &[u8]| {
         let json = refusal(bytes).unwrap().to_json();

@@ -95,6 +95,8 @@ pub struct Account {
     pub needs_until: Duration,
     /// Until then every due time of its schedule had its turn.
     pub scheduled: WallTime,
+    /// A run was due when somebody set the clock, and has not begun: the one before it still ended.
+    pub is_owed: bool,
 }
 
 impl Account {
@@ -163,6 +165,7 @@ impl Account {
             needs_until: Duration::ZERO,
             // The reply to a reload may be heard some time after it.
             scheduled: WallTime::from_milliseconds(schedules::wall().milliseconds() - 1000),
+            is_owed: false,
             spec,
         };
         if is_new {

@@ -26,7 +26,13 @@ impl Account {
         // A run that was decided before the machine slept is followed by one that makes up for the others.
         // If somebody has just set the clock back, runs go on from the new time.
         self.scheduled = due.filter(|_| is_awakening).unwrap_or(now).min(wall()).max(done);
-        due.is_some_and(|due| due <= now)
+        std::mem::take(&mut self.is_owed) || due.is_some_and(|due| due <= now)
+    }
+
+    /// Somebody is about to set the clock, which says so much: is a run due that has not begun?
+    fn note_what_is_due(&mut self, now: WallTime) {
+        let Trigger::Cron(cron) = &self.spec.when.trigger else { return };
+        self.is_owed |= self.starts > 0 && cron.next(self.scheduled).is_some_and(|due| due <= now);
     }
 
     /// Whether it has waited for longer than it takes to start for a run that was due.
@@ -52,11 +58,13 @@ impl Rules {
     pub fn clock_set_by(&self, milliseconds: i64) {
         let mut ledger = self.ledger.borrow_mut();
         ledger.clock_changes += 1;
-        ledger.clock_was = Some((Instant::now(), ledger.decided_at()));
+        let was = ledger.decided_at();
+        ledger.clock_was = Some((Instant::now(), was));
         let now = WallTime::from_milliseconds(wall().milliseconds() + milliseconds);
         // Changes that come together count as one, which may be a large one.
         let may_be_large = milliseconds < -CORRECTION || ledger.clock_changes > 1;
         for account in ledger.jobs.values_mut() {
+            account.note_what_is_due(was);
             // Nor is it known whether a schedule that has had no run has begun.
             if may_be_large || account.starts == 0 {
                 account.scheduled = account.scheduled.min(now);
