@@ -1,4 +1,5 @@
-//! The actors: thin engines around pure decisions. They do not know each other; [`assembly`] puts them together.
+//! The actors: thin engines around pure decisions. [`assembly`] puts them together; only the Pilot, their root,
+//! knows others.
 
 pub mod assembly;
 pub mod consul_agent;

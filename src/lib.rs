@@ -12,11 +12,11 @@
 //!                        process, consul, metrics, logging
 //! ```
 //!
-//! Imports point one way: `main, cli → replay → actors → process → {consul, metrics, logging, recording} → config →
-//! messages`, and `tests/project/architecture.rs` checks it. Actors exchange [`messages`] and do not import each other, except the
-//! Pilot: it is the root, and starts and ends the jobs and watches.
+//! Imports point one way, from the top of this picture to its bottom; `tests/project/architecture.rs` has the layers and checks
+//! them. Actors exchange [`messages`] and do not import each other, except the Pilot: it is the root, and knows those that it
+//! creates or commands.
 //!
-//! - [`messages`]: the messages between actors; types only.
+//! - [`messages`]: the messages between actors, and what they share to be shown; no decisions.
 //! - [`actors`]: the state machines, and the actors around them.
 //! - [`process`]: starts, signals and waits for processes.
 //! - [`config`]: from the text of a configuration to a validated [`config::spec::Spec`], or to all errors in it.

@@ -1,4 +1,4 @@
-//! The messages between actors, and the types that they are made of. No behaviour.
+//! The messages between actors, the bus that carries them, and what actors share to be shown. No decisions.
 pub mod account;
 pub mod bus;
 pub mod control;

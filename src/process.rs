@@ -1,10 +1,9 @@
 //! Processes: the only place that starts, waits for and signals them, behind one seam to the kernel. No decisions about
 //! jobs. Calls never block: starts, which may, happen on threads of their own; all else is done by one thread.
 //!
-//! How a child starts: in a new process group that it leads, with stdin from `/dev/null` unless it gets our terminal. Signals that we
-//! handle have their default action in it, and so have SIGPIPE and those that were ignored when we were
-//! started, the terminal's aside. Its signal mask is ours: empty after [`reset_signals`].
-//! None of our descriptors reach it, those that were given to us by our parent do, as without us.
+//! How a child starts: in a new process group that it leads, with stdin from `/dev/null` unless it gets our terminal. In it
+//! every signal has its default action, except that the terminal's stay ignored if they were when we were started. Its signal mask
+//! is ours: empty after [`reset_signals`]. It inherits the descriptors that our parent gave us, and none that we opened.
 
 mod adopted;
 mod diagnosis;

@@ -1,4 +1,4 @@
-//! The seam between deciding and acting. Every actor is an engine: it turns messages into inputs of its machine, and the
+//! The seam between deciding and acting. An actor is an engine: it turns messages into inputs of its machine, and the
 //! actions that come back into effects. The machine decides, and is plain data: it can be written down, read back and run
 //! again.
 

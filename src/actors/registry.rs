@@ -1,7 +1,7 @@
 //! The Registry: one order of events for all subscribers, delivered to those who listen.
 //!
-//! It decides nothing. A flood of events is delivered in turns, so that timers and control stay served, and one that
-//! nobody can follow is thinned out: whoever listens treats any number of the same event as one anyway.
+//! It decides nothing. A flood of events is delivered in turns, so that timers and control stay served. While the queue is full,
+//! an event that waits in it already is left out: jobs do not notice, metrics and `/v3/events` miss it, and the log says how many.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};

@@ -11,7 +11,7 @@ use crate::config::spec::{LogFormat, LogLevel};
 
 /// The level of the records of children, unless another one is set.
 pub const LEVEL: LogLevel = LogLevel::Info;
-/// The longest message of one record.
+/// The most bytes of a line in one record.
 pub const LONGEST: usize = 64 * 1024;
 /// Ends the message of a record whose line goes on in the next record of the same process.
 pub const CONTINUED: &[u8] = b" [continued]";

@@ -1,4 +1,4 @@
-//! Events: facts in the past tense, broadcast to every subscriber in one order.
+//! Events: facts, broadcast to every subscriber in one order.
 
 use std::fmt;
 use std::sync::Arc;

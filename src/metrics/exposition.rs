@@ -6,6 +6,8 @@
 
 use std::fmt::Write;
 
+use memchr::memchr3;
+
 use crate::offload::Pauses;
 
 /// A text format for metrics.
@@ -180,7 +182,7 @@ fn write_number(value: f64, out: &mut String) {
 }
 
 fn escape(text: &str, quotes: bool, out: &mut String) {
-    if !text.bytes().any(|byte| matches!(byte, b'\\' | b'\n' | b'"')) {
+    if memchr3(b'\\', b'\n', b'"', text.as_bytes()).is_none() {
         return out.push_str(text);
     }
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! Chance, as far as delays need it.
+//! Random numbers for delays; not for security.
 
 /// A number in 0..1 that differs from caller to caller and from time to time; no more is asked of jitter.
 #[cfg(not(test))]

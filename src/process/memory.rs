@@ -9,8 +9,8 @@ use crate::messages::process::Pid;
 /// Where the kernel shows control groups, within a container and outside.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// How much likelier a victim than we a job is when memory runs out. The kernel counts it in thousandths of the memory
-/// that the container may have, so this outweighs our size in a container of 64 MB and more.
+/// Added to a job's `oom_score_adj`, so that the kernel kills a job before us when memory runs out. It counts in thousandths of the
+/// memory that the container may have, so this outweighs our size in a container of 64 MB and more.
 const ABOVE_OURS: i32 = 200;
 /// The highest that the kernel takes.
 const HIGHEST_SCORE: i32 = 1000;

@@ -314,6 +314,23 @@ fn a_place_that_cannot_be_bound_refuses_the_whole_reload() {
 }
 
 #[test]
+fn a_log_that_cannot_be_opened_refuses_the_reload_and_no_new_place_is_served() {
+    let (pilot, port) = start_movable();
+    let free = free_port();
+    pilot.edit(&port.to_string(), &free.to_string());
+    pilot.edit("/old", "/new");
+    let missing = pilot.path("missing/log");
+    pilot.edit("jobs:", &format!("logging: {{ output: {missing:?} }}, jobs:"));
+    let answer = ask(&pilot, "old", "PUT", "/v3/reload");
+    assert_eq!(answer.status, 422, "{answer:?}");
+    assert!(answer.json()["error"].as_str().unwrap().contains("missing/log"), "{answer:?}");
+    pilot.eventually("the new control socket is gone", || !pilot.path("new").exists());
+    pilot.eventually("the new port is closed", || get_port(free, "/healthz", "").status == 0);
+    assert_eq!(get_port(port, "/healthz", "").status, 200);
+    assert_eq!(ask(&pilot, "old", "GET", "/v3/ping").status, 200);
+}
+
+#[test]
 fn a_consul_that_cannot_be_spoken_to_refuses_the_reload() {
     let pilot = Pilot::start(TWO);
     pilot.wait_for_event("global startup");

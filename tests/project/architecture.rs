@@ -1,5 +1,4 @@
-//! Holds the direction of imports: `main, cli → replay → actors → process → {consul, metrics, logging, recording} → config →
-//! messages`.
+//! Holds the direction of imports: from the layers with high numbers to those with low ones.
 //! Actors meet in `messages`, except the root; their pure files see no library, no system and no other actor.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! The timers of a job: the deadlines of its execution, and the clock on the wall for its schedule.
+//! Starts and cancels the timers that a job's machine asks for, and waits for the clock on the wall for its schedule.
 
 use std::io;
 use std::rc::Rc;

@@ -1,7 +1,8 @@
-//! The decisions about children: which start begins next, which signal goes where, what owners are told, and how what is
-//! left of an execution, or of all at the end of the program, is ended. Pure: no clock, no I/O.
+//! The decisions about children: which start begins next, which signal goes where, what owners are told, and how processes
+//! that are left over are ended, of one execution or of all at the end of the program. Pure: no clock, no I/O.
 //!
-//! A group's number is used only while its leader is not reaped or the last [`Survey`] has shown a member of it.
+//! A group is signalled only while its number cannot have been given to another one: its leader is not reaped, or the last
+//! [`Survey`] has shown a member of it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The next call about one service: `reconcile(wanted, known) → call`, and what is known after it. Each outcome leads to
-//! a state in which the next calls make things right.
+//! The next call about one service, from what is wanted and what is known, and what is known after it. A changed status is sent at
+//! once, an unchanged one when its heartbeat is due. Each outcome leads to a state in which the next calls make things right.
 
 use serde::{Deserialize, Serialize};
 

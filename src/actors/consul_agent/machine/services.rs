@@ -10,7 +10,7 @@ use super::{Action, CallFailure, Link, Remark, State, retry};
 use crate::messages::discovery::{Registration, ServiceStatus};
 use crate::messages::moment::Moment;
 
-/// How long a stopping job waits for its withdrawal; just below the 2 s that the job itself waits.
+/// After this time a job that waits for its withdrawal is told to go on: before its own limit of 2 s, so that we answer first.
 pub const WITHDRAWAL_LIMIT: Duration = Duration::from_millis(1900);
 /// After this many failures in a row, nobody waits for a withdrawal any more.
 const WITHDRAWAL_TRIES: u32 = 2;

@@ -1,4 +1,4 @@
-//! How a job stands with Consul: what its health means there, told to the ConsulAgent when it changes.
+//! Which status Consul has to show for a job, from its health. When that is sent is decided in the ConsulAgent's `reconcile.rs`.
 
 use std::sync::Arc;
 

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::schedule::CronSpec;
 use crate::messages::moment::{ClockReading, WallTime};
 
-/// A run that begins this late is on time: a busy machine costs no run.
+/// A run that begins up to this late counts as on time, so that a busy machine loses none.
 const TOLERANCE: i64 = 60_000;
-/// A clock that is set by more is taken for one that was wrong, as by other crons: the new time counts at once.
+/// If the clock is set by more than this, it was wrong: the schedule follows the new time at once, as cron does.
 const CORRECTION: i64 = 3 * 3_600_000;
 /// Clocks that differ by less were not set.
 const NOISE: i64 = 1000;

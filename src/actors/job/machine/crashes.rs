@@ -1,4 +1,5 @@
-//! Which ends of a job's process are failures that somebody will want to look into, and what can be told of them.
+//! Which failed executions get a dossier, and what it says. A kill during a stop gets one too, though `crash_reason.rs` does not
+//! count it.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Which jobs must outlive which: those that a job waited for to be ready or healthy, those before it in its group, and those
-//! that a job whose success it waited for had waited for, through any chain. So a database outlives the application that was
-//! started after its migration.
+//! Which jobs a job needs, so that they stop after it: those that it waited for to be ready or healthy; those before it in its
+//! group; and if it waited for the success of another job, all that that one needs. So a database stops after the application
+//! that was started after its migration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

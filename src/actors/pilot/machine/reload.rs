@@ -101,7 +101,8 @@ impl State {
     pub(super) fn prepared(&mut self, now: Moment, outcome: Result<(), String>) -> Vec<Action> {
         let spec = self.reloads.spec.take();
         if let Err(report) = outcome {
-            return self.refuse(report);
+            // The listeners may have been made, and the log not.
+            return [vec![Action::Discard], self.refuse(report)].concat();
         }
         let (Some(spec), Some(asked)) = (spec, self.reloads.current.take()) else {
             return vec![Action::Discard];

@@ -1,4 +1,5 @@
-//! Which waiting jobs can still start: a least fixed point over the events that can still come.
+//! Which waiting jobs can still start: begins with the events that jobs which live can cause, and adds the jobs that these can
+//! start, until nothing is added.
 
 use std::collections::{BTreeMap, BTreeSet};
 

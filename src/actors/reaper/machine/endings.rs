@@ -1,4 +1,5 @@
-//! How executions end: owners are told, and what is left of an execution is ended before its owner hears that nothing is.
+//! How executions end: the owner is told of the exit, the rest of the process group is ended, and the owner is told that the
+//! group is gone.
 
 use std::mem;
 use std::time::Duration;

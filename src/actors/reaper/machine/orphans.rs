@@ -1,4 +1,4 @@
-//! How what jobs left behind is ended before the program ends.
+//! Ends processes that jobs have left over, before the program ends.
 
 use std::time::Duration;
 

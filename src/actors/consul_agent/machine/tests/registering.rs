@@ -30,7 +30,7 @@ fn a_service_is_registered_and_then_repeats_its_status_with_each_heartbeat() {
 }
 
 #[test]
-fn a_job_that_becomes_unhealthy_tells_consul_at_once() {
+fn a_changed_status_is_sent_without_waiting_for_the_heartbeat() {
     let mut state = registered();
     let actions = state.step(ms(100), advertised("a", Critical));
     assert_eq!(actions.first(), Some(&Action::CancelTimer("a".into())));

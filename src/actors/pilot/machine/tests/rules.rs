@@ -1,4 +1,4 @@
-//! The rules about the whole, one by one.
+//! Which jobs are told to stop, which are given up, when the program ends and with which status.
 
 use std::sync::Arc;
 

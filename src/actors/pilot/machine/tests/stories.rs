@@ -1,4 +1,4 @@
-//! The machine as a whole, step by step.
+//! Start, signals, shutdown and reload: inputs into the Pilot's machine, actions out.
 
 mod any_order;
 mod ending;
@@ -197,6 +197,7 @@ fn a_bad_configuration_changes_nothing_and_says_why() {
         };
         let reply = Reply::Reload(Err(Refusal::BadConfiguration(report.into())));
         assert_eq!(refused.last(), Some(&Action::Reply(1, reply)));
+        assert_eq!(refused.contains(&Action::Discard), at_prepare, "what was prepared is given back");
         assert_eq!(scene.state, before);
     }
 }
