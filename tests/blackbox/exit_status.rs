@@ -117,6 +117,35 @@ fn the_first_of_several_failed_jobs_decides() {
 }
 
 #[test]
+fn a_member_that_failed_decides_and_not_one_that_its_group_stopped_therefore() {
+    let (exit, pilot) = Pilot::run(
+        r#"{ jobs: [
+              { name: "app", exec: ["sh", "-c", "exit 5"], restarts: "unlimited",
+                when: { source: "base", once: "ready" } },
+              { name: "base", exec: "sleep 1000", restarts: "unlimited" },
+            ],
+            groups: [{ name: "g", jobs: ["base", "app"], limit: 0, onExhausted: "stop" }] }"#,
+    );
+    pilot.assert_order(&["app exitFailed", "base stopping", "base exitFailed"]);
+    assert_eq!(exit, Exit::Code(5));
+}
+
+#[test]
+fn a_job_that_a_failure_starts_runs_to_its_end_also_if_the_shutdown_would_start_it_too() {
+    for _ in 0..10 {
+        let (exit, pilot) = Pilot::run(
+            r#"{ stopTimeout: "2s", jobs: [
+                { name: "app", exec: ["sh", "-c", "exit 3"] },
+                { name: "cleanup", exec: ["sh", "-c", "sleep 0.1; echo done >> {dir}/log"],
+                  when: { any: [{ source: "app", once: "exitFailed" }, { once: "shutdown" }] } },
+            ] }"#,
+        );
+        pilot.assert_order(&["cleanup exitSuccess", "global shutdown"]);
+        assert_eq!((exit, pilot.lines("log").len()), (Exit::Code(3), 1));
+    }
+}
+
+#[test]
 fn only_the_last_execution_of_a_job_counts() {
     let config = |script: &str| {
         format!(r#"{{ jobs: [{{ name: "app", restarts: 1, exec: ["sh", "-c", "{script}"] }}] }}"#,)

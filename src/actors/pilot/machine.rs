@@ -351,9 +351,12 @@ impl State {
         if self.barriers == 0 && !self.has_ordered_group() {
             actions.extend(self.members.give_up(&review.lost, false));
         }
-        if let Some(reason) = review.end {
-            actions.extend(self.shut_down(now, reason));
+        let Some(reason) = review.end else { return actions };
+        if !review.dormant.is_empty() && self.barriers > 0 {
+            return actions;
         }
+        let next = self.members.ask(&review.dormant).unwrap_or_else(|| self.shut_down(now, reason));
+        actions.extend(next);
         actions
     }
 

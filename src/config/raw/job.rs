@@ -32,13 +32,14 @@ pub struct RawJob {
     /// The longest silence of its process, at least 1ms: it must send `WATCHDOG=1` to `NOTIFY_SOCKET` more often, or it gets
     /// SIGABRT, then SIGKILL after `killTimeout`. Its execution has failed then.
     pub watchdog: Opt<Time>,
-    /// How often to restart it when it ends, or a rule. Default "never"; with `when.interval`, "unlimited".
+    /// How often to restart it when it ends, or a rule. Default "never"; with `when.interval` or `when.cron`, "unlimited".
     pub restarts: Opt<RawRestarts>,
     /// Exit statuses and signals that count as success. Default: 0.
     pub success: Opt<OneOrMany<Ending>>,
-    /// The longest run of one execution, at least 1ms; then it is killed.
+    /// The longest run of one execution, at least 1ms; then it is killed. Default: none; with `when.interval`, the interval.
     pub timeout: Opt<Time>,
-    /// How long it waits, when told to stop, for the jobs that its `stopping` event started.
+    /// How long it waits, when told to stop, for the jobs that its `stopping` event started. Default 5s; in a shutdown, what is
+    /// left of the top-level `stopTimeout`.
     pub stop_timeout: Opt<Time>,
     /// The signal that asks it to stop. Default SIGTERM.
     pub stop_signal: Opt<Scalar>,
@@ -48,7 +49,7 @@ pub struct RawJob {
     /// Gives it our terminal, as a shell would: its input and output, Ctrl-C, Ctrl-Z and the size. One job at most. Default
     /// false.
     pub tty: Opt<Flag>,
-    /// How long it has after `stopSignal` before SIGKILL.
+    /// How long it has after `stopSignal` before SIGKILL. Default 5s; in a shutdown, what is left of the top-level `stopTimeout`.
     pub kill_timeout: Opt<Time>,
     /// The pause between leaving Consul and `stopSignal`. Default 0.
     pub drain: Opt<Time>,
@@ -207,12 +208,13 @@ pub enum RawWhen {
 }
 
 /// The event, events or schedule that starts a job: exactly one of `once`, `each`, `interval`, `cron`, `event`,
-/// `all` and `any`.
+/// `all` and `any`; or only `source: "SIGHUP"` or `"SIGUSR2"`, which means each such signal.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawWhenRule {
-    /// Whose event: a job's name, `watch.NAME`, `check.NAME` (a job's health checks), "SIGHUP" or "SIGUSR2".
+    /// Whose event: the name of a job or coprocess, `group.NAME`, `watch.NAME`, `check.NAME` (a job's health checks), "SIGHUP" or
+    /// "SIGUSR2". Left out for events of the program, such as `startup`.
     pub source: Opt<String>,
     /// Runs the job at the first such event only.
     pub once: Opt<EventName>,
@@ -246,7 +248,8 @@ pub struct RawWhenRule {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawTerm {
-    /// Whose event: a job's name, `watch.NAME`, `check.NAME` (a job's health checks), "SIGHUP" or "SIGUSR2".
+    /// Whose event: the name of a job or coprocess, `group.NAME`, `watch.NAME`, `check.NAME` (a job's health checks), "SIGHUP" or
+    /// "SIGUSR2". Left out for events of the program, such as `startup`.
     pub source: Opt<String>,
     /// The event.
     pub once: Opt<EventName>,

@@ -27,7 +27,7 @@ pub enum RawConsul {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawConsulSettings {
-    /// `host:port`, a `http://` or `https://` URL, or `unix:///path`. Default 127.0.0.1:8500.
+    /// `host:port`, a `http://` or `https://` URL, or `unix:///path`. Default: CONSUL_HTTP_ADDR, or 127.0.0.1:8500.
     pub address: Opt<String>,
     /// "http" or "https". Default "http".
     pub scheme: Opt<RawScheme>,

@@ -90,8 +90,10 @@ impl Reference<'_> {
             let choices: Vec<String> =
                 choices.iter().map(|choice| format!("`{}`", choice["const"])).collect();
             kinds.push(choices.join(", "));
-        } else if schema["enum"].is_array() {
-            kinds.push("name of an [event](events.md)".to_owned());
+        } else if let Some(values) = schema["enum"].as_array() {
+            let is_event = values.iter().any(|value| *value == "exitSuccess");
+            let all: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+            kinds.push(if is_event { "name of an [event](events.md)".to_owned() } else { all.join(", ") });
         } else if let Some(parts) = schema["anyOf"].as_array() {
             parts.iter().for_each(|part| self.collect(part, kinds));
         } else if let Some(constant) = schema.get("const") {

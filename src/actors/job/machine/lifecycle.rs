@@ -1,6 +1,6 @@
 //! The life of one job as a pure state machine: `step(policy, state, input) → (state, actions)`.
 //!
-//! [`phases`] has one function per phase, and each lists every input. `docs/lifecycle-table.txt` is printed from here and kept equal by a test.
+//! `phases.rs` has one function per phase, and each lists every input. `docs/lifecycle-table.txt` is printed from here and kept equal by a test.
 
 use std::time::Duration;
 

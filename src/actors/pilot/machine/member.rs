@@ -29,7 +29,7 @@ pub struct Member {
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.
     pub last_status: Option<u8>,
-    /// When it was over, in the order of all ends.
+    /// When its last execution ended, in the order of all ends.
     pub last_end: u64,
     /// The jobs that must outlive it, found out when jobs begin to stop.
     pub needs: Vec<Arc<str>>,

@@ -68,10 +68,12 @@ impl Members {
         let index = self.index.get(&change.name).copied()?;
         let job = self.list.get_mut(index).filter(|job| job.generation == change.generation)?;
         let completed = change.phase == Phase::Complete && !job.is_complete();
+        let ended = may_have_process(job.phase) && !may_have_process(change.phase);
         let is_news = one_run(change.phase) != one_run(job.phase) || change.returns != job.returns;
         self.news = self.news.saturating_add(u64::from(is_news));
         job.note(change);
-        if completed {
+        // A job that was told to stop before it ran has no other end.
+        if ended || completed && job.last_end == 0 {
             self.ends = self.ends.saturating_add(1);
             job.last_end = self.ends;
         }
@@ -91,20 +93,28 @@ impl Members {
     /// Ends the wait of jobs for what can no longer come. What we know of them may be older than events that are
     /// on their way to them, so each is asked first; who answers has seen all that those gone before have sent.
     pub fn give_up(&mut self, lost: &[usize], in_shutdown: bool) -> Vec<Action> {
+        if let Some(questions) = self.ask(lost) {
+            return questions;
+        }
+        let lost = lost.iter().filter_map(|index| self.list.get(*index));
+        lost.map(|job| Action::Tell(job.name().clone(), JobCommand::GiveUp { in_shutdown })).collect()
+    }
+
+    /// Asks jobs where they are; `None` if all have said it since anything changed, so that it is certain.
+    pub fn ask(&mut self, jobs: &[usize]) -> Option<Vec<Action>> {
         let news = self.news;
-        let is_doubtful = |index: &usize| self.list.get(*index).is_some_and(|job| job.answered != news);
-        let are_certain = !lost.iter().any(is_doubtful);
-        let mut actions = Vec::new();
-        for index in lost {
+        if jobs.iter().all(|index| self.list.get(*index).is_none_or(|job| job.answered == news)) {
+            return None;
+        }
+        let mut questions = Vec::new();
+        for index in jobs {
             let Some(job) = self.list.get_mut(*index) else { continue };
-            if are_certain {
-                actions.push(Action::Tell(job.name().clone(), JobCommand::GiveUp { in_shutdown }));
-            } else if job.answered != news && job.asked != news {
+            if job.answered != news && job.asked != news {
                 job.asked = news;
-                actions.push(Action::Tell(job.name().clone(), JobCommand::Answer(news)));
+                questions.push(Action::Tell(job.name().clone(), JobCommand::Answer(news)));
             }
         }
-        actions
+        Some(questions)
     }
 
     /// Commands every job that is not over.
@@ -123,6 +133,26 @@ impl Members {
     /// The names of those stopped by hand.
     pub fn halted(&self) -> BTreeSet<Arc<str>> {
         self.list.iter().filter(|job| job.phase == Phase::Halted).map(|job| job.name().clone()).collect()
+    }
+}
+
+/// Whether the main process of an execution may live in this phase.
+const fn may_have_process(phase: Phase) -> bool {
+    match phase {
+        Phase::Running
+        | Phase::TimedOut
+        | Phase::Holding
+        | Phase::Deregistering
+        | Phase::Draining
+        | Phase::Terminating
+        | Phase::Killing => true,
+        Phase::Waiting
+        | Phase::Sweeping
+        | Phase::Queued
+        | Phase::Delayed
+        | Phase::Ending
+        | Phase::Halted
+        | Phase::Complete => false,
     }
 }
 
@@ -167,6 +197,21 @@ mod tests {
         assert_eq!(note("b", Phase::Complete), (false, 1));
         assert_eq!(note("a", Phase::Terminating), (false, 0));
         assert_eq!(note("a", Phase::Complete), (true, 2));
+    }
+
+    #[test]
+    fn what_counts_is_when_the_last_execution_ended_not_when_its_job_was_over() {
+        let mut members = members(&["a", "b"], Phase::Running);
+        let mut note = |name: &str, phase: Phase| members.note(changed(name, 0, phase)).unwrap().1.last_end;
+        assert_eq!(note("a", Phase::Sweeping), 1);
+        assert_eq!(
+            (note("b", Phase::Terminating), note("b", Phase::Ending), note("b", Phase::Complete)),
+            (0, 2, 2)
+        );
+        assert_eq!((note("a", Phase::Queued), note("a", Phase::Complete)), (1, 1));
+        let mut members = self::members(&["a"], Phase::Running);
+        let mut note = |phase: Phase| members.note(changed("a", 0, phase)).unwrap().1.last_end;
+        assert_eq!((note(Phase::Delayed), note(Phase::Running), note(Phase::Complete)), (1, 1, 2));
     }
 
     #[test]

@@ -30,30 +30,39 @@ pub struct Review {
     pub lost: Vec<usize>,
     /// The program is to end.
     pub end: Option<Reason>,
+    /// It is to end only if these jobs still wait: an event that starts them may be on its way to them.
+    pub dormant: Vec<usize>,
 }
 
 /// The consequences of a change of some job, outside of a shutdown.
 pub fn review(jobs: &[Member]) -> Review {
     if let Some(job) = jobs.iter().find(|job| job.spec.essential && job.is_complete()) {
-        return Review { lost: vec![], end: Some(Reason::Essential(job.name().clone(), job.last_status)) };
+        let end = Some(Reason::Essential(job.name().clone(), job.last_status));
+        return Review { end, ..Review::default() };
     }
     if let Some(job) = jobs.iter().find(|job| job.is_too_ill()) {
-        return Review { lost: vec![], end: Some(Reason::Unhealthy(job.name().clone())) };
+        return Review { end: Some(Reason::Unhealthy(job.name().clone())), ..Review::default() };
     }
     let possible = Outside { shutdown: true, world: true, coprocesses: true, time_limits: true };
-    Review { lost: lost(jobs, possible), end: (!is_kept_alive(jobs)).then_some(Reason::Completed) }
+    let lost = lost(jobs, possible);
+    match dormant(jobs) {
+        None => Review { lost, ..Review::default() },
+        Some(dormant) => Review { lost, end: Some(Reason::Completed), dormant },
+    }
 }
 
-/// Whether some job is a reason to go on.
-fn is_kept_alive(jobs: &[Member]) -> bool {
+/// The jobs that only the shutdown itself, or the end of a coprocess, can start: they wait for us, not we for them. `None` if
+/// another job is a reason to go on.
+fn dormant(jobs: &[Member]) -> Option<Vec<usize>> {
     let ordinary = Outside { shutdown: false, world: true, coprocesses: false, time_limits: true };
     let alive = can_live(jobs, ordinary);
     let ever = can_live(jobs, Outside { shutdown: true, coprocesses: true, ..ordinary });
-    jobs.iter().zip(alive.iter().zip(&ever)).any(|(job, (ordinary, ever))| {
-        // Only the shutdown itself, or the end of a coprocess, can start it: it waits for us, not we for it.
-        let is_dormant = job.phase == Phase::Waiting && !ordinary && *ever;
-        !job.is_complete() && job.is_ordinary() && !is_dormant
-    })
+    let living = jobs.iter().enumerate().filter(|(_, job)| !job.is_complete() && job.is_ordinary());
+    let is_dormant = |(index, job): (usize, &Member)| {
+        let at = |list: &[bool]| list.get(index).copied().unwrap_or(false);
+        (job.phase == Phase::Waiting && !at(&alive) && at(&ever)).then_some(index)
+    };
+    living.map(is_dormant).collect()
 }
 
 /// The status that the program exits with. For an essential job that never ran it is to be asked for when the shutdown

@@ -55,8 +55,8 @@ pub trait Observer {
     fn executed(&self, job: &str);
     /// The main process of a job has ended; `pid` is `None` if it was killed before it was its program.
     fn ended(&self, job: &str, execution: u64, pid: Option<Pid>, status: ExitStatus);
-    /// A process of a check is asked for.
-    fn check_started(&self, check: &str);
+    /// A process of a check is asked for, while so many of it live.
+    fn check_started(&self, check: &str, living: usize);
     /// The main process of a check has ended.
     fn checked(&self, check: &str, passed: bool);
     /// We sent a signal to the main process of a job, which lives.

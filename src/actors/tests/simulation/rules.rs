@@ -1,5 +1,5 @@
-//! What must hold in every run. Facts come in from the kernel, from the events and from the replies to clients; a rule that
-//! is broken is noted in the journal. Nothing here looks at the decisions of the program, only at what it did.
+//! Rules that must hold in every run. Facts come in from the kernel, from the events and from the replies to clients; a rule that
+//! is broken is noted in the journal. Of the program itself only the board is looked at: in which phase it says that a job is.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,6 +24,8 @@ use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::status::Board;
 
 mod account;
+mod due;
+mod ending;
 mod events;
 mod facts;
 mod given_up;
@@ -34,6 +36,7 @@ mod schedules;
 mod settled;
 
 use account::Account;
+use ending::Ending;
 pub use facts::VARIABLE;
 use given_up::GivenUp;
 
@@ -99,6 +102,10 @@ struct Ledger {
     /// How often somebody set the clock on the wall; when it was last, and what it showed before.
     clock_changes: u32,
     clock_was: Option<(Instant, WallTime)>,
+    /// What is known of the end, once a shutdown has begun.
+    ending: Option<Ending>,
+    /// Since when services are registered that no job has.
+    strangers: BTreeMap<String, Duration>,
 }
 
 /// The end of a job's main process.
@@ -158,6 +165,8 @@ impl Rules {
             flooded: Duration::ZERO,
             clock_changes: 0,
             clock_was: None,
+            ending: None,
+            strangers: BTreeMap::new(),
         };
         Self {
             ledger: Rc::new(RefCell::new(ledger)),
@@ -202,11 +211,13 @@ impl Rules {
 
     /// A client gives an order to a job or group.
     pub fn ordering(&self, target: &str) {
+        let now = self.journal.awake();
         let mut ledger = self.ledger.borrow_mut();
         for job in ledger.meant_by(target) {
             if let Some(account) = ledger.jobs.get_mut(&job) {
                 if account.orders == 0 {
                     account.ran_when_ordered = account.lives && !account.is_stopping;
+                    account.ordered_at = now;
                 }
                 account.orders += 1;
             }
@@ -231,6 +242,9 @@ impl Rules {
                     given_up.retain(|given_up| given_up.counts_on(job));
                 }
                 JobOrder::Stop => (account.is_told, account.returns) = (true, false),
+                JobOrder::Signal(signal) if **job == *target => {
+                    account.owed_signal = Some((signal, account.ordered_at, account.starts));
+                }
                 JobOrder::Signal(_) => {}
             }
         }

@@ -162,6 +162,7 @@ async fn perform(story: Story) -> Outcome {
             journal.note(format!("exits with status {status}"));
             scene.look();
             rules.check_exit(&kernel);
+            rules.check_status(status);
             let _ = tokio::time::timeout(Duration::from_millis(500), agent.send(WithdrawAll)).await;
             scene.rules.settle_replies();
             if rules.awaits_replies() {

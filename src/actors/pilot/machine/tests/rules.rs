@@ -60,13 +60,13 @@ fn a_job_ends_the_program_by_ill_health_only_if_it_is_configured_so() {
 #[test]
 fn a_job_whose_event_can_no_longer_come_is_given_up_before_the_program_ends() {
     let jobs = [ended("a", 1, 1), waits("b", event("a", EventCode::ExitSuccess))];
-    assert_eq!(review(&jobs), Review { lost: vec![1], end: None });
+    assert_eq!(review(&jobs), Review { lost: vec![1], ..Review::default() });
 }
 
 #[test]
 fn a_job_that_waits_for_the_shutdown_does_not_keep_the_program_alive() {
     let jobs = [ended("a", 0, 1), waits("last", shutdown())];
-    assert_eq!(review(&jobs), Review { lost: vec![], end: Some(Reason::Completed) });
+    assert_eq!(review(&jobs), Review { end: Some(Reason::Completed), dormant: vec![1], lost: vec![] });
 }
 
 #[test]

@@ -25,7 +25,11 @@ impl SimulatedKernel {
                 let living = self.look(|all| all.iter().filter(|it| it.is_of(job) && it.lives()).count());
                 self.observer.started(job, living, &launch);
             }
-            Owner::Check(check) => self.observer.check_started(check),
+            Owner::Check(_) => {
+                let is_other = |it: &&Process| it.owner == owner && it.leads() && it.lives();
+                let living = self.look(|all| all.iter().filter(is_other).count());
+                self.observer.check_started(&program, living);
+            }
         }
         let mut world = self.world.borrow_mut();
         let manner = world.manners.get(&program).cloned().unwrap_or_else(Manner::plain);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::due::Overdue;
 use super::{schedules, startup};
 use crate::config::spec::{EndOfRun, JobSpec, Limit, OnUnhealthy, RestartOn, Trigger};
 use crate::messages::event::EventKey;
@@ -13,6 +14,7 @@ use crate::messages::health::Health;
 use crate::messages::job::Phase;
 use crate::messages::moment::WallTime;
 use crate::messages::process::ExitStatus;
+use crate::messages::signal::Signal;
 
 /// A watchdog that elapses so much too late did so because the machine slept.
 const LATE: Duration = Duration::from_millis(150);
@@ -40,11 +42,15 @@ pub struct Account {
     pub orders: u32,
     /// It ran when the first of them was given.
     pub ran_when_ordered: bool,
+    /// When that was.
+    pub ordered_at: Duration,
     /// It ran when a restart was ordered, and its next process was not asked for yet.
     pub returns: bool,
     pub starts: u32,
     /// Its program was executed at least once.
     pub was_executed: bool,
+    /// The number of its last execution that became its program.
+    pub executed: u32,
     /// Ends of executions that were told.
     pub ends: u32,
     /// Processes whose end was told.
@@ -97,6 +103,14 @@ pub struct Account {
     pub scheduled: WallTime,
     /// A run was due when somebody set the clock, and has not begun: the one before it still ended.
     pub is_owed: bool,
+    /// How often each check has failed in a row.
+    pub failed: BTreeMap<String, u32>,
+    /// When each signal last came to its main process.
+    pub signalled: BTreeMap<Signal, Duration>,
+    /// A client's signal that was accepted: what, when it was sent, and the number of the execution.
+    pub owed_signal: Option<(Signal, Duration, u32)>,
+    /// Since when it is what it should not be for long.
+    pub overdue: BTreeMap<Overdue, Duration>,
 }
 
 impl Account {
@@ -131,9 +145,11 @@ impl Account {
             is_told: false,
             orders: 0,
             ran_when_ordered: false,
+            ordered_at: Duration::ZERO,
             returns: false,
             starts: 0,
             was_executed: false,
+            executed: 0,
             ends: 0,
             processes_ended: 0,
             last_start: now,
@@ -166,6 +182,10 @@ impl Account {
             // The reply to a reload may be heard some time after it.
             scheduled: WallTime::from_milliseconds(schedules::wall().milliseconds() - 1000),
             is_owed: false,
+            failed: BTreeMap::new(),
+            signalled: BTreeMap::new(),
+            owed_signal: None,
+            overdue: BTreeMap::new(),
             spec,
         };
         if is_new {

@@ -14,7 +14,12 @@ use crate::messages::health::Health;
 use crate::messages::job::Phase;
 
 /// So long Consul has to be well until what was wrong is right again: a call may take 5 s, and the pause after it 5 s.
-pub(super) const RECOVERED_AFTER: Duration = Duration::from_secs(11);
+const RECOVERED_AFTER: Duration = Duration::from_secs(11);
+
+/// Whether Consul has been well for long enough: from the beginning, or since it recovered.
+pub(super) fn has_recovered(now: Duration, well_since: Duration) -> bool {
+    well_since.is_zero() || now.saturating_sub(well_since) > RECOVERED_AFTER
+}
 
 /// How long after a reply came it may be heard.
 const HEARD_WITHIN: Duration = Duration::from_millis(300);
@@ -33,6 +38,7 @@ impl Rules {
                     self.break_rule("a shutdown begins once", "it began again");
                 }
                 self.ledger.borrow_mut().given_up.clear();
+                self.check_reason();
             }
             (Source::Global, EventCode::EnterMaintenance) => {
                 self.ledger.borrow_mut().maintenance_since = Some(self.journal.awake());
@@ -41,6 +47,11 @@ impl Rules {
             (Source::Global, EventCode::ExitMaintenance) => {
                 self.ledger.borrow_mut().maintenance_since = None;
                 self.forget_health();
+            }
+            (Source::Global, EventCode::Startup) => {
+                // Until then they did not wait.
+                let mut ledger = self.ledger.borrow_mut();
+                ledger.jobs.values_mut().for_each(|account| account.begun = Instant::now());
             }
             (Source::Watch(name), _) => self.check_watch(name),
             (Source::Global | Source::Check(_) | Source::Group(_) | Source::Signal(_), _) => {}
@@ -327,7 +338,10 @@ impl Rules {
             account.over_since = now;
         }
         // One that is restarted may be there again before its stop is told.
-        let is_back = |account: &Account| account.stopping.is_some_and(|(_, at)| account.last_start >= at);
+        let is_back = |account: &Account| {
+            let is_restarted = account.stopping.is_some_and(|(_, at)| account.last_start >= at);
+            is_restarted || account.spec.exec.is_none() && account.is_told
+        };
         let is_back = self.ledger.borrow().jobs.get(name).is_some_and(is_back);
         if self.ledger.borrow().killed.is_none() && !is_back {
             self.check_withdrawn(name, "a job is withdrawn before it is stopped");
@@ -346,7 +360,7 @@ impl Rules {
             return;
         }
         let is_registered = self.consul.look(|services, well_since| {
-            well_since.is_some_and(|since| now.saturating_sub(since) > RECOVERED_AFTER)
+            well_since.is_some_and(|since| has_recovered(now, since))
                 && services.values().any(|service| service.name == name)
         });
         drop(ledger);

@@ -49,6 +49,7 @@ impl Observer for Rules {
         account.health = Health::Unknown;
         account.lives = true;
         account.checks.clear();
+        account.failed.clear();
         account.doubtful = now;
         account.phase = None;
         let is_repeated =
@@ -91,6 +92,7 @@ impl Observer for Rules {
         if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job) {
             (account.last_sign, account.sleeps) = (Instant::now(), 0);
             account.was_executed = true;
+            account.executed = account.starts;
         }
     }
 
@@ -110,8 +112,11 @@ impl Observer for Rules {
         ledger.ends.push(End { job: Arc::from(job), execution, pid, status, at, was_signalled });
     }
 
-    fn check_started(&self, check: &str) {
+    fn check_started(&self, check: &str, living: usize) {
         self.settle_replies();
+        if living > 0 {
+            self.break_rule("never two executions of a check", check);
+        }
         let since = self.ledger.borrow().maintenance_since;
         if since.is_some_and(|since| self.journal.awake() > since) {
             self.break_rule("nothing is checked in maintenance", check);
@@ -127,6 +132,8 @@ impl Observer for Rules {
         if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job_of(check)) {
             account.checks.insert(check.to_owned(), passed);
             account.checking.remove(check);
+            let failed = account.failed.entry(check.to_owned()).or_default();
+            *failed = if passed { 0 } else { *failed + 1 };
             if !passed {
                 account.doubtful = now;
             }
@@ -155,6 +162,9 @@ impl Observer for Rules {
 
     fn signalled(&self, job: &str, signal: Signal) {
         self.check_watchdog(job, signal);
+        if let Some(account) = self.ledger.borrow_mut().jobs.get_mut(job) {
+            account.signalled.insert(signal, self.journal.awake());
+        }
         if ![Signal::TERM, Signal::KILL].contains(&signal) {
             return;
         }
@@ -163,6 +173,8 @@ impl Observer for Rules {
             Some(phase) if phase.is_stopping() && signal == Signal::TERM => {
                 self.check_withdrawn(job, "a job is withdrawn before it gets its stop signal");
                 self.check_hold(job);
+                self.check_drain(job);
+                self.check_hook(job);
             }
             Some(_) | None => {}
         }
@@ -229,6 +241,19 @@ impl Rules {
         if let Some(other) = ledger.jobs.values().find(acts) {
             let how = format!("{} still acts on the end of {name}", other.spec.name);
             self.break_rule("a stop waits for those that act on it", how);
+        }
+    }
+
+    /// Between its withdrawal and its stop signal, a job has the time of its `drain`.
+    fn check_drain(&self, name: &str) {
+        let ledger = self.ledger.borrow();
+        let Some(account) = ledger.jobs.get(name).filter(|account| account.is_stopping) else { return };
+        let last_call = budget(ledger.program.budget).mul_f64(0.8);
+        let is_last_call = ledger.shutdown_clock.is_some_and(|began| began.elapsed() + AT_ONCE >= last_call);
+        let is_known = !ledger.is_blurred && ledger.reloads == 0 && ledger.killed.is_none();
+        let lasted = account.stopping_clock.elapsed() + Duration::from_millis(2);
+        if is_known && !is_last_call && lasted < account.spec.stop.drain {
+            self.break_rule("a job is drained before it gets its stop signal", name);
         }
     }
 

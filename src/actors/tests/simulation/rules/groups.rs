@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{AT_ONCE, Account, Ledger, Rules, startup};
-use crate::config::spec::{GroupSpec, JobSpec, Strategy, Trigger};
+use crate::config::spec::{GroupSpec, JobSpec, OnUnhealthy, Strategy, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::Phase;
 
@@ -58,6 +58,9 @@ impl Rules {
             let how = format!("{job} starts while {} runs", other.spec.name);
             self.break_rule("no member runs with an older run of one before it", how);
         }
+        if let (Strategy::OneForAll, Some(account)) = (group.strategy, ledger.jobs.get(job)) {
+            self.check_together(account, &group.jobs[..place], ledger);
+        }
         let holds = |before: &&Account| {
             let phase = self.phase_of(&before.spec.name);
             let is_over = matches!(phase, Some(Phase::Complete | Phase::Halted) | None);
@@ -68,6 +71,25 @@ impl Rules {
         if let Some(before) = ledger.members(&group.jobs[..place]).find(holds) {
             let how = format!("{job} starts before {} is ready", before.spec.name);
             self.break_rule("members start in the order of their group", how);
+        }
+    }
+
+    /// With `oneForAll`, a member is restarted when those before it have been, too.
+    fn check_together(&self, account: &Account, before: &[Arc<str>], ledger: &Ledger) {
+        let is_touched = |account: &Account| {
+            let trigger = &account.spec.when.trigger;
+            // One that its own event starts again is not restarted.
+            let is_repeated = trigger.is_periodic() || matches!(trigger, Trigger::Each(_));
+            let is_ordered = account.is_told || account.orders > 0 || account.by_hand > 0;
+            is_ordered || account.is_new || is_repeated || account.spec.on_unhealthy == OnUnhealthy::Restart
+        };
+        if account.starts == 0 || is_touched(account) {
+            return;
+        }
+        let is_old = |it: &&Account| it.lives && it.last_start < account.ended && !is_touched(it);
+        if let Some(old) = ledger.members(before).find(is_old) {
+            let how = format!("{} still runs when {} is restarted", old.spec.name, account.spec.name);
+            self.break_rule("with oneForAll, all members are restarted together", how);
         }
     }
 

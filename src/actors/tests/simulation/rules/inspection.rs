@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::kernel::{Process, SimulatedKernel, State};
-use super::events::RECOVERED_AFTER;
+use super::events::has_recovered;
 use super::{AT_ONCE, Account, Ledger, Rules};
 use crate::config::spec::{JobSpec, Trigger};
+use crate::messages::health::Health;
 use crate::messages::job::Phase;
 
 /// The rest of a group has a second between SIGTERM and SIGKILL.
@@ -33,12 +34,16 @@ impl Rules {
         let is_stopping = ledger.shutdown.is_some();
         // Several reloads at once, one of them by a signal: nobody was told which one a job is of.
         let is_of_any = ledger.is_blurred && (ledger.reloads > 0 || ledger.is_uncertain);
+        let is_changing = ledger.is_blurred || ledger.reloads > 0;
         let Ledger { jobs, flooded, is_blurred, .. } = &mut *ledger;
         for (name, account) in jobs.iter_mut() {
             let phase = board.jobs.get(name).map(|job| job.phase);
             account.note_phase(phase, now);
             if !is_stopping && !is_of_any {
                 self.inspect_phase(now, name, account);
+            }
+            if !is_stopping && !is_changing {
+                self.inspect_due(now, account);
             }
             let is_idle = kernel.look(|all| !all.iter().any(|it| it.is_of(name) && it.leads() && it.lives()));
             let is_running = phase == Some(Phase::Running) && account.spec.exec.is_some();
@@ -66,6 +71,9 @@ impl Rules {
             && let Some(account) = ledger.jobs.values().find(is_ending)
         {
             self.break_rule("the end of an essential job ends the program", &*account.spec.name);
+        }
+        if !is_stopping && !is_changing {
+            self.inspect_end(now, &ledger);
         }
         drop(board);
         if !is_stopping && !is_blurred {
@@ -134,15 +142,24 @@ impl Rules {
 
     /// Nothing is registered that does not serve.
     fn inspect_consul(&self, now: Duration, ledger: &mut Ledger, kernel: &SimulatedKernel) {
-        let Ledger { jobs, maintenance_since, program, .. } = ledger;
+        let Ledger { jobs, maintenance_since, program, strangers, .. } = ledger;
         self.consul.look(|services, well_since| {
-            let Some(well_since) = well_since.filter(|_| program.has_consul) else { return };
-            if now.saturating_sub(well_since) <= RECOVERED_AFTER {
+            let well_since = well_since.filter(|_| program.has_consul);
+            if !well_since.is_some_and(|since| has_recovered(now, since)) {
+                strangers.clear();
                 return;
             }
+            strangers.retain(|name, _| services.values().any(|service| service.name == *name));
             for service in services.values() {
-                let Some(account) = jobs.get_mut(service.name.as_str()) else { continue };
                 let name = &service.name;
+                let Some(account) = jobs.get_mut(name.as_str()) else {
+                    let since = *strangers.entry(name.clone()).or_insert(now);
+                    if now.saturating_sub(since) > SETTLED_AFTER {
+                        self.break_rule("nothing is registered that does not serve", name);
+                    }
+                    continue;
+                };
+                strangers.remove(name);
                 let serves =
                     kernel.look(|all| all.iter().any(|it| it.is_of(name) && it.leads() && it.lives()));
                 let serves = serves || account.spec.exec.is_none();
@@ -150,6 +167,7 @@ impl Rules {
                 let is_over = matches!(account.phase, Some((Phase::Halted | Phase::Complete, _)));
                 let is_wrong = is_over
                     || maintenance_since.is_some()
+                    || (account.health == Health::Unhealthy && service.status == "passing")
                     || (!serves && !is_early && service.status == "passing");
                 if !is_wrong {
                     account.unserved = None;

@@ -132,6 +132,7 @@ impl Rules {
         if living > 0 {
             self.break_rule("no process survives the program", format!("{living} processes live"));
         }
+        self.check_hooks(&ledger);
         let Some(began) = ledger.shutdown else {
             return self.break_rule("the program ends by a shutdown", "there was none");
         };
