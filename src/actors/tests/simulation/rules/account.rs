@@ -97,6 +97,8 @@ pub struct Account {
     /// How often the machine slept since then, and whether it was in time when that began.
     pub sleeps: u32,
     pub was_in_time: bool,
+    /// Its last sign came at the last moment: whether in time is not known.
+    pub is_nearly_late: bool,
     /// It has asked for time until then.
     pub needs_until: Duration,
     /// Until then every due time of its schedule had its turn.
@@ -178,6 +180,7 @@ impl Account {
             last_sign: Instant::now(),
             sleeps: 0,
             was_in_time: false,
+            is_nearly_late: false,
             needs_until: Duration::ZERO,
             // The reply to a reload may be heard some time after it.
             scheduled: WallTime::from_milliseconds(schedules::wall().milliseconds() - 1000),

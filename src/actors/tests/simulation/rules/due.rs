@@ -46,7 +46,7 @@ impl Account {
             }
             Overdue::Silent => {
                 let is_watched = is_running && self.lives && self.is_ready && self.sleeps == 0;
-                let is_left_alone = !self.was_signalled && !self.says_stops;
+                let is_left_alone = !self.was_signalled && !self.says_stops && !self.is_nearly_late;
                 let limit = self.spec.watchdog.unwrap_or(Duration::MAX);
                 is_watched && is_left_alone && self.last_sign.elapsed() > limit
             }

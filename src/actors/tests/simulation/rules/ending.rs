@@ -30,7 +30,9 @@ impl Account {
 
     /// The statuses that its last execution may have had; `None` if we ended it, or if it had no process.
     fn last_statuses(&self) -> Option<Vec<u8>> {
-        let status = self.last_end.filter(|_| !self.was_signalled)?;
+        // One that exits by itself while it is stopped because it is unhealthy has failed.
+        let may_be_ill = self.spec.on_unhealthy == OnUnhealthy::Restart;
+        let status = self.last_end.filter(|_| !self.was_signalled && !may_be_ill)?;
         let code = status.shell_code();
         let code = Some(code).filter(|code| *code != NOT_EXECUTED)?;
         let is_success = self.spec.success.iter().any(|success| success.is(status));
@@ -46,7 +48,7 @@ impl Ledger {
     }
 
     /// The reasons for a shutdown, as the statuses that they lead to; `None` if there may be others.
-    fn reasons(&self) -> Option<Vec<u8>> {
+    fn reasons(&self, now: Duration) -> Option<Vec<u8>> {
         let is_ordered = self.jobs.values().any(|account| account.orders > 0 || account.is_told);
         let gives_up = self.program.groups.iter().any(|group| group.on_exhausted == OnExhausted::Shutdown);
         if self.is_blurred || self.reloads > 0 || is_ordered || gives_up {
@@ -63,7 +65,10 @@ impl Ledger {
             }
         }
         let ordinary = || self.jobs.values().filter(|account| account.is_ordinary());
-        if !ordinary().any(|account| account.lives) {
+        // A coprocess may start another job just when the program ends: it does not keep it alive.
+        let has_coprocess = self.jobs.values().any(|account| !account.is_ordinary());
+        let lives = |account: &Account| account.lives && !(has_coprocess && account.last_start == now);
+        if !ordinary().any(lives) {
             statuses.push(0);
             for account in ordinary().filter(|account| account.starts > 0) {
                 statuses.extend(account.last_statuses()?);
@@ -76,7 +81,7 @@ impl Ledger {
 impl Rules {
     /// A shutdown begins.
     pub(super) fn check_reason(&self) {
-        let statuses = self.ledger.borrow().reasons();
+        let statuses = self.ledger.borrow().reasons(self.journal.awake());
         if statuses.as_ref().is_some_and(Vec::is_empty) {
             self.break_rule("a shutdown has a reason", "nobody asked for it, and a job runs");
         }
@@ -142,7 +147,9 @@ impl Rules {
             let waits = account.waits_for_the_shutdown();
             let is_free = account.spec.group.is_none() && account.spec.when.timeout.is_none();
             let is_alone = !account.is_told && account.orders == 0 && account.by_hand == 0;
-            let has_exec = account.spec.exec.is_some();
+            // A reload that the shutdown has ended may have stopped it before.
+            let was_over = account.is_over && account.over_since <= began;
+            let has_exec = account.spec.exec.is_some() && !was_over;
             waits && is_free && is_alone && has_exec && account.starts == 0 && account.ends == 0
         };
         if let Some(account) = ledger.jobs.values().find(is_left_out) {

@@ -56,7 +56,7 @@ impl Observer for Rules {
             account.spec.when.trigger.is_periodic() || matches!(account.spec.when.trigger, Trigger::Each(_));
         let was_last = account.starts > 1 && !is_repeated && !account.may_restart();
         account.was_signalled = false;
-        (account.says_ready, account.says_stops) = (false, false);
+        (account.says_ready, account.says_stops, account.is_nearly_late) = (false, false, false);
         (account.began, account.last_sign, account.sleeps) = (Instant::now(), Instant::now(), 0);
         let is_scheduled = account.is_scheduled(self.journal.is_awakening(), decided_at);
         let was_over = std::mem::take(&mut account.is_over);
@@ -153,9 +153,9 @@ impl Observer for Rules {
             }
             // At the last moment it may come too late.
             Says::Lives if account.is_in_time() => {
-                (account.last_sign, account.sleeps) = (Instant::now(), 0);
+                (account.last_sign, account.sleeps, account.is_nearly_late) = (Instant::now(), 0, false);
             }
-            Says::Lives => {}
+            Says::Lives => account.is_nearly_late = true,
             Says::Reloads | Says::Nonsense => {}
         }
     }

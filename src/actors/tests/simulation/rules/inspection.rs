@@ -149,7 +149,9 @@ impl Rules {
                 strangers.clear();
                 return;
             }
-            strangers.retain(|name, _| services.values().any(|service| service.name == *name));
+            let is_there = |name: &str| services.values().any(|service| service.name == name);
+            strangers.retain(|name, _| is_there(name));
+            jobs.values_mut().filter(|it| !is_there(&it.spec.name)).for_each(|it| it.unserved = None);
             for service in services.values() {
                 let name = &service.name;
                 let Some(account) = jobs.get_mut(name.as_str()) else {
