@@ -34,6 +34,7 @@ mod inspection;
 mod needs;
 mod schedules;
 mod settled;
+mod stop_order;
 
 use account::Account;
 use ending::Ending;
@@ -102,7 +103,7 @@ struct Ledger {
     /// How often somebody set the clock on the wall; when it was last, and what it showed before.
     clock_changes: u32,
     clock_was: Option<(Instant, WallTime)>,
-    /// What is known of the end, once a shutdown has begun.
+    /// The reasons for the end, once a shutdown has begun.
     ending: Option<Ending>,
     /// Since when services are registered that no job has.
     strangers: BTreeMap<String, Duration>,

@@ -7,7 +7,7 @@ use crate::config::spec::OnUnhealthy;
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
 
-/// What should not last.
+/// States that should not last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Overdue {
     Waiting,

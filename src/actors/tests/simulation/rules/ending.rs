@@ -10,7 +10,7 @@ use crate::messages::event::{EventCode, EventKey, Source};
 /// The status of a program that was not found, or could not be started.
 const NOT_EXECUTED: u8 = 127;
 
-/// What may come of a shutdown, as far as it is known when it begins.
+/// The possible outcomes of a shutdown, as far as they are known when it begins.
 pub struct Ending {
     /// The statuses that the program may exit with; `None` if it is not known.
     statuses: Option<Vec<u8>>,
