@@ -9,6 +9,7 @@ pub mod machine;
 pub mod pilot;
 pub mod reaper;
 pub mod registry;
+pub mod task;
 #[cfg(test)]
 mod tests;
 pub mod watch;

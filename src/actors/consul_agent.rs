@@ -10,6 +10,7 @@ use slog::{Logger, debug, info, o, warn};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::machine::{Clock, Driver};
+use super::task::Task;
 use crate::consul::{CallError, Client};
 use crate::messages::bus::Notice;
 use crate::messages::discovery::{
@@ -44,7 +45,7 @@ pub struct ConsulAgent {
     /// A permit for each call about a service that may run at a time.
     call_permits: Rc<Semaphore>,
     /// The timer of each service.
-    timers: BTreeMap<Arc<str>, SpawnHandle>,
+    timers: BTreeMap<Arc<str>, Task>,
     /// Requests that wait until services are withdrawn, by number.
     waiters: BTreeMap<u64, Waiter>,
     /// Queries whose watch still waits for a reply, by number.
@@ -68,7 +69,7 @@ enum Waiter {
 struct PendingQuery {
     reply: oneshot::Sender<Result<QueryReply, QueryFailure>>,
     /// The request to Consul, or the pause after its failure.
-    task: Option<SpawnHandle>,
+    task: Option<Task>,
 }
 
 /// Command: this is our own service from now on.
@@ -119,7 +120,7 @@ impl ConsulAgent {
             Action::CloseLink(link) => drop(self.clients.remove(&link)),
             Action::StartTimer { id, wait, is_heartbeat } => {
                 let timed = Arc::clone(&id);
-                let timer = ctx.run_later(wait, move |agent, ctx| {
+                let timer = Task::later(wait, ctx, move |agent: &mut Self, ctx| {
                     agent.timers.remove(&timed);
                     agent.advance(Input::TimerElapsed { id: timed, is_heartbeat }, ctx);
                 });
@@ -127,7 +128,7 @@ impl ConsulAgent {
             }
             Action::CancelTimer(id) => {
                 if let Some(timer) = self.timers.remove(&id) {
-                    ctx.cancel_future(timer);
+                    timer.cancel(ctx);
                 }
             }
             Action::StartWithdrawalLimit(id, number, limit) => {
@@ -139,7 +140,7 @@ impl ConsulAgent {
             Action::Query(number, query) => self.query(number, query, ctx),
             Action::DropQuery(number) => drop(self.take_query(number, ctx)),
             Action::Pause { caller, number, wait } => {
-                let timer = ctx.run_later(wait, move |agent, ctx| {
+                let timer = Task::later(wait, ctx, move |agent: &mut Self, ctx| {
                     agent.advance(Input::PauseElapsed { caller, number }, ctx);
                 });
                 self.note_task(number, timer);
@@ -206,14 +207,14 @@ impl ConsulAgent {
             };
             pool.query(&client, query).await
         };
-        let task = ctx.spawn(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
+        let task = Task::spawn(exchange, ctx, move |result, agent: &mut Self, ctx| {
             let result = result.map_err(|error| failure(&error));
             agent.advance(Input::QueryEnded { caller, number, result, random: random_share() }, ctx);
-        }));
+        });
         self.note_task(number, task);
     }
 
-    fn note_task(&mut self, number: u64, task: SpawnHandle) {
+    fn note_task(&mut self, number: u64, task: Task) {
         if let Some(query) = self.queries.get_mut(&number) {
             query.task = Some(task);
         }
@@ -221,9 +222,9 @@ impl ConsulAgent {
 
     /// Ends the work on a query. If its watch gets no reply, it is told that the query was interrupted.
     fn take_query(&mut self, number: u64, ctx: &mut Context<Self>) -> Option<PendingQuery> {
-        let query = self.queries.remove(&number)?;
-        if let Some(task) = query.task {
-            ctx.cancel_future(task);
+        let mut query = self.queries.remove(&number)?;
+        if let Some(task) = query.task.take() {
+            task.cancel(ctx);
         }
         Some(query)
     }

@@ -10,6 +10,7 @@ use actix::prelude::*;
 use slog::{Logger, o};
 
 use super::machine::{Clock, Driver};
+use super::task::Task;
 use crate::config::spec::{CheckSpec, CommandLine, JobSpec, Spec};
 use crate::dial;
 use crate::logging::LogSink;
@@ -81,11 +82,11 @@ pub struct HealthCheck {
     /// The name that the output of its processes is logged under.
     label: Arc<str>,
     /// The timer of the next try.
-    next: Option<SpawnHandle>,
+    next: Option<Task>,
     /// The timer of the timeout.
-    timeout: Option<SpawnHandle>,
+    timeout: Option<Task>,
     /// The connection or request of a try.
-    probe: Option<SpawnHandle>,
+    probe: Option<Task>,
 }
 
 impl HealthCheck {
@@ -124,8 +125,9 @@ impl HealthCheck {
             Action::CancelNext => cancel(&mut self.next, ctx),
             Action::Launch(command) => self.launch(command, ctx),
             Action::StartTimeout(timeout) => {
-                let timer = ctx.run_later(timeout, |check, ctx| check.advance(Input::TimeoutElapsed, ctx));
-                self.timeout = Some(timer);
+                let elapsed =
+                    |check: &mut Self, ctx: &mut Context<Self>| check.advance(Input::TimeoutElapsed, ctx);
+                self.timeout = Some(Task::later(timeout, ctx, elapsed));
             }
             Action::CancelTimeout => cancel(&mut self.timeout, ctx),
             Action::Connect(address, timeout) => {
@@ -172,7 +174,7 @@ impl HealthCheck {
         if let Some(check) = self.resources.board.write().failing.get_mut(&self.place()) {
             check.next = SystemTime::now().checked_add(wait);
         }
-        self.next = Some(ctx.run_later(wait, |check, ctx| {
+        self.next = Some(Task::later(wait, ctx, |check: &mut Self, ctx| {
             check.next = None;
             let log_is_flooded = check.resources.sink.is_flooded();
             check.advance(Input::TryDue { log_is_flooded }, ctx);
@@ -197,8 +199,8 @@ impl HealthCheck {
         timeout: Duration,
         ctx: &mut Context<Self>,
     ) {
-        let probe = fut::wrap_future(tokio::time::timeout(timeout, probe));
-        self.probe = Some(ctx.spawn(probe.map(|outcome, check: &mut Self, ctx| {
+        let probe = tokio::time::timeout(timeout, probe);
+        self.probe = Some(Task::spawn(probe, ctx, |outcome, check: &mut Self, ctx| {
             check.probe = None;
             let outcome = match outcome {
                 Ok(Ok(())) => ProbeOutcome::Passed,
@@ -206,13 +208,13 @@ impl HealthCheck {
                 Err(_) => ProbeOutcome::TimedOut,
             };
             check.advance(Input::Probed(outcome), ctx);
-        })));
+        }));
     }
 }
 
-fn cancel(handle: &mut Option<SpawnHandle>, ctx: &mut Context<HealthCheck>) {
-    if let Some(handle) = handle.take() {
-        ctx.cancel_future(handle);
+fn cancel(task: &mut Option<Task>, ctx: &mut Context<HealthCheck>) {
+    if let Some(task) = task.take() {
+        task.cancel(ctx);
     }
 }
 

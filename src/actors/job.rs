@@ -8,6 +8,7 @@ use actix::prelude::*;
 use slog::{Logger, debug, error, o};
 
 use super::machine::{Clock, Driver};
+use super::task::Task;
 use crate::config::spec::JobSpec;
 use crate::logging::{KeptOutput, LogSink};
 use crate::messages::bus::{Bus, Hold, HoldReleased, Notice};
@@ -67,16 +68,16 @@ pub struct Job {
     checks: Vec<Recipient<CheckCommand>>,
     log: Logger,
     /// The timer of the phase.
-    timer: Option<SpawnHandle>,
+    timer: Option<Task>,
     /// The deadlines of the execution.
-    deadlines: Vec<(Deadline, SpawnHandle)>,
+    deadlines: Vec<(Deadline, Task)>,
     /// The next tick, or the end of the wait for the first trigger.
-    schedule: Option<SpawnHandle>,
+    schedule: Option<Task>,
     /// The timer of a cron schedule, and the wait for it.
     wall_timer: Option<Rc<WallTimer>>,
-    clock_wait: Option<SpawnHandle>,
+    clock_wait: Option<Task>,
     /// The wait until the log has room.
-    log_room: Option<SpawnHandle>,
+    log_room: Option<Task>,
     /// Kept while we act on another job's `stopping`.
     hold: Option<Arc<Hold>>,
     /// The hold of the event that is being handled.
@@ -142,8 +143,8 @@ impl Job {
             Action::CheckLog => self.check_log(ctx),
             Action::AwaitLog => {
                 let sink = self.resources.sink.clone();
-                let room = fut::wrap_future(async move { sink.room().await });
-                self.log_room = Some(ctx.spawn(room.map(|(), job: &mut Self, ctx| job.check_log(ctx))));
+                let room = async move { sink.room().await };
+                self.log_room = Some(Task::spawn(room, ctx, |(), job: &mut Self, ctx| job.check_log(ctx)));
             }
             Action::CancelAwaitLog => cancel(&mut self.log_room, ctx),
             Action::Launch(occasion) => self.launch(occasion, ctx),
@@ -158,7 +159,7 @@ impl Job {
             Action::DrawJitter => self.advance(Input::JitterDrawn(random_share()), ctx),
             Action::StartTimer(wait) => {
                 self.until = SystemTime::now().checked_add(wait);
-                self.timer = Some(ctx.run_later(wait, |job, ctx| {
+                self.timer = Some(Task::later(wait, ctx, |job: &mut Self, ctx| {
                     job.until = None;
                     job.advance(Input::TimerElapsed, ctx);
                 }));
@@ -173,7 +174,7 @@ impl Job {
                 let elapsed =
                     |job: &mut Self, ctx: &mut Context<Self>| job.advance(Input::ScheduleElapsed, ctx);
                 self.schedule_until = SystemTime::now().checked_add(wait);
-                self.schedule = Some(ctx.run_later(wait, elapsed));
+                self.schedule = Some(Task::later(wait, ctx, elapsed));
             }
             Action::CancelSchedule => cancel(&mut self.schedule, ctx),
             Action::ReadClock => self.read_clock(ctx),

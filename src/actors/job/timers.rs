@@ -10,6 +10,7 @@ use slog::warn;
 use super::Job;
 use super::machine::schedule::NextRun;
 use super::machine::{Deadline, Input};
+use crate::actors::task::Task;
 use crate::messages::moment::WallTime;
 use crate::process::random_share;
 use crate::process::wall_clock::{self, WallTimer};
@@ -21,12 +22,12 @@ impl Job {
             job.deadlines.retain(|(kind, _)| *kind != deadline);
             job.advance(Input::DeadlineElapsed(deadline), ctx);
         };
-        self.deadlines.push((deadline, ctx.run_later(wait, elapsed)));
+        self.deadlines.push((deadline, Task::later(wait, ctx, elapsed)));
     }
 
     pub(super) fn cancel_deadline(&mut self, deadline: Deadline, ctx: &mut Context<Self>) {
         if let Some(place) = self.deadlines.iter().position(|(kind, _)| *kind == deadline) {
-            ctx.cancel_future(self.deadlines.swap_remove(place).1);
+            self.deadlines.swap_remove(place).1.cancel(ctx);
         }
     }
 
@@ -39,13 +40,13 @@ impl Job {
         cancel(&mut self.clock_wait, ctx);
         self.clock_wait = Some(match self.set_wall_timer(at) {
             Ok(timer) => {
-                let elapsed = fut::wrap_future(async move { timer.wait().await });
-                ctx.spawn(elapsed.map(|(), job: &mut Self, ctx| job.read_clock(ctx)))
+                let elapsed = async move { timer.wait().await };
+                Task::spawn(elapsed, ctx, |(), job: &mut Self, ctx| job.read_clock(ctx))
             }
             Err(error) => {
                 warn!(self.log, "a change of the clock will be noticed late: cannot set a timer: {error}");
                 let wait = wall_clock::system_time(at).duration_since(SystemTime::now()).unwrap_or_default();
-                ctx.run_later(wait, Self::read_clock)
+                Task::later(wait, ctx, Self::read_clock)
             }
         });
     }
@@ -68,8 +69,8 @@ impl Job {
     }
 }
 
-pub(super) fn cancel(handle: &mut Option<SpawnHandle>, ctx: &mut Context<Job>) {
-    if let Some(handle) = handle.take() {
-        ctx.cancel_future(handle);
+pub(super) fn cancel(task: &mut Option<Task>, ctx: &mut Context<Job>) {
+    if let Some(task) = task.take() {
+        task.cancel(ctx);
     }
 }

@@ -14,6 +14,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use super::Reaper;
+use crate::actors::task::Task;
 use crate::config::spec::{JobSpec, ReadyBy};
 use crate::logging::LineWatch;
 use crate::messages::process::{ExecutionId, ExecutionReport, Pid};
@@ -80,8 +81,8 @@ pub(super) struct Ways {
     /// Looks for the line that makes ready.
     line: Option<LineWatch>,
     /// What waits for a newline, and for a message.
-    newline_task: Option<SpawnHandle>,
-    message_task: Option<SpawnHandle>,
+    newline_task: Option<Task>,
+    message_task: Option<Task>,
     has_warned: bool,
 }
 
@@ -131,16 +132,15 @@ impl Reaper {
     pub(super) fn listen(&mut self, execution: ExecutionId, ctx: &mut Context<Self>) {
         let Some(handles) = self.handles.get_mut(&execution) else { return };
         if let Some(pipe) = handles.ways.pipe.as_ref().and_then(|pipe| pipe.try_clone().ok()) {
-            let newline = fut::wrap_future(newline(pipe));
-            let heard = newline.map(move |is_ready, reaper: &mut Self, _| {
+            let heard = move |is_ready, reaper: &mut Self, _: &mut Context<Self>| {
                 if is_ready {
                     reaper.tell_ready(execution);
                 }
                 if let Some(handles) = reaper.handles.get_mut(&execution) {
                     handles.ways.pipe = None;
                 }
-            });
-            handles.ways.newline_task = Some(ctx.spawn(heard));
+            };
+            handles.ways.newline_task = Some(Task::spawn(newline(pipe), ctx, heard));
         }
         if handles.ways.socket.is_some() {
             self.await_message(execution, Duration::ZERO, ctx);
@@ -173,14 +173,14 @@ impl Reaper {
             }
             socket.readable().await.is_ok()
         };
-        let heard = fut::wrap_future(wait).map(move |is_open, reaper: &mut Self, ctx| {
+        let heard = move |is_open, reaper: &mut Self, ctx: &mut Context<Self>| {
             if is_open {
                 let is_full = reaper.read_messages(execution, MESSAGES_PER_TURN, NotifySocket::receive)
                     == MESSAGES_PER_TURN;
                 reaper.await_message(execution, if is_full { PAUSE } else { Duration::ZERO }, ctx);
             }
-        });
-        handles.ways.message_task = Some(ctx.spawn(heard));
+        };
+        handles.ways.message_task = Some(Task::spawn(wait, ctx, heard));
     }
 
     /// Hears what a process said before it ended, while it is a zombie: then the kernel still knows its group.
@@ -197,7 +197,7 @@ impl Reaper {
         if let Some(handles) = self.handles.get_mut(&execution) {
             let ways = std::mem::take(&mut handles.ways);
             for task in [ways.newline_task, ways.message_task].into_iter().flatten() {
-                ctx.cancel_future(task);
+                task.cancel(ctx);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The whole program simulated from seeds: all actors with their machines and engines over a simulated kernel, Consul, log
 //! and clock, with every kind of fault. What must hold is checked after every step, and each seed is run twice.
 //!
-//! `SEED=1234 cargo test --lib simulation` tells the story of one seed; `SEEDS=100000` tries so many, from `FIRST_SEED` on.
+//! `SEED=1234 cargo test --lib simulation` tells the story of one seed, and `STORY=FILE` one that was written down;
+//! `SEEDS=100000` tries so many, from `FIRST_SEED` on.
 //! A story that breaks a rule is shrunk, told, and written to `target/simulation/`; kept in `tests/simulation/stories/`,
 //! it is a test.
 
@@ -22,12 +23,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use journal::Broken;
-use run::{Outcome, run};
+use run::{Outcome, run, run_recorded};
 use story::Story;
 
 /// How many seeds every `cargo test` tries.
 const SEEDS: u64 = 2000;
 const TELL_EVERY: Duration = Duration::from_secs(30);
+/// Every so many seeds a story is recorded, and its record replayed.
+const RECORD_EVERY: u64 = 50;
 const NOT_THE_SAME: &str = "the same seed makes the same run";
 
 fn number(variable: &str) -> Option<u64> {
@@ -36,6 +39,10 @@ fn number(variable: &str) -> Option<u64> {
 
 fn path(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
+}
+
+fn read(story: &Path) -> Story {
+    serde_json::from_str(&fs::read_to_string(story).unwrap()).unwrap()
 }
 
 /// Runs a story twice: both runs are the same.
@@ -51,7 +58,21 @@ fn run_twice(story: &Story) -> Outcome {
         let how = format!("{:?} or {:?}", outcome.trace.get(place), again.trace.get(place));
         outcome.broken = Some(Broken { rule: NOT_THE_SAME, how });
     }
+    if outcome.broken.is_none() && story.seed.is_multiple_of(RECORD_EVERY) {
+        outcome.broken = replay(story, &outcome);
+    }
     outcome
+}
+
+/// Runs a story once more, with a record: nothing changes by that, and the record replays to the same actions.
+fn replay(story: &Story, outcome: &Outcome) -> Option<Broken> {
+    let (recorded, record) = run_recorded(story);
+    if recorded.trace != outcome.trace {
+        let how = "it differs when it is recorded".to_owned();
+        return Some(Broken { rule: NOT_THE_SAME, how });
+    }
+    let failure = crate::replay::run(&record[..]).err()?;
+    Some(Broken { rule: "a record replays to the same actions", how: failure.to_string() })
 }
 
 /// Shrinks a story that breaks a rule, writes it down and tells it.
@@ -106,10 +127,14 @@ fn search(first: u64, number: u64) -> Option<(Story, Broken)> {
 
 #[test]
 fn whatever_happens_the_program_keeps_its_rules() {
-    if let Some(seed) = number("SEED") {
-        let story = generate::story(seed);
+    let kept = std::env::var("STORY").ok().map(|file| read(Path::new(&file)));
+    if let Some(story) = kept.or_else(|| number("SEED").map(generate::story)) {
         let outcome = run_twice(&story);
         eprintln!("{}", tell::tell(&story, &outcome));
+        let file = path("target/simulation").join(format!("{}.record", story.seed));
+        let written = fs::create_dir_all(path("target/simulation"))
+            .and_then(|()| fs::write(&file, run_recorded(&story).1));
+        eprintln!("the record of its machines: {} ({written:?})", file.display());
         return assert_eq!(outcome.broken, None);
     }
     let (first, seeds) = (number("FIRST_SEED").unwrap_or(0), number("SEEDS").unwrap_or(SEEDS));
@@ -130,7 +155,7 @@ fn stories_that_once_broke_a_rule_keep_all() {
         if file.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let story: Story = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let story = read(&file);
         let outcome = run_twice(&story);
         let told = || format!("{}:\n{}", file.display(), tell::tell(&story, &outcome));
         assert!(outcome.broken.is_none(), "{}", told());

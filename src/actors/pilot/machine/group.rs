@@ -201,8 +201,7 @@ impl Group {
         (place.phase, place.ready, place.health) = (change.phase, change.ready, change.health);
         place.succeeded = change.last_status == Some(0);
         place.told = place.told.filter(|order| !place.has_done(*order));
-        // The end of a member that was to stop anyway is not counted. One that is stopped while it is queued still reports
-        // `is_restart`: its end was counted when it was queued.
+        // The end of a member that was to stop anyway is not counted.
         let is_queued_now = place.phase == Phase::Queued && !was_queued;
         let is_new_end = is_queued_now && change.is_restart && !was_occupied;
         if is_new_end { self.ended(now, index, change) } else { vec![] }
@@ -296,10 +295,10 @@ impl Group {
         }
     }
 
-    /// A user stops a member. If it was to stop anyway, the others wait for that still.
+    /// A user stops a member, which is told so by the Pilot: the others wait for that.
     pub fn stop_by_hand(&mut self, job: &str) {
         let place = self.index(job).and_then(|index| self.places.get_mut(index));
-        if let Some(place) = place.filter(|place| place.is_occupied()) {
+        if let Some(place) = place.filter(|place| !place.is_over()) {
             (place.due, place.told) = (None, Some(Order::Halt));
         }
     }
@@ -332,9 +331,22 @@ impl Group {
 
     /// Has a member queued that does not run, and those after it that know its former execution stopped.
     fn start_at(&mut self, index: usize) {
-        let place = self.places.get_mut(index).filter(|place| place.is_settled());
-        let Some(place) = place.filter(|place| place.phase != Phase::Queued) else { return };
-        place.due = Some(Order::Start);
+        let Some(place) = self.places.get_mut(index) else { return };
+        place.due = match place.phase {
+            // Its report that it stops may be on its way.
+            _ if place.told == Some(Order::Halt) => Some(Order::Restart),
+            Phase::Queued | Phase::Running | Phase::TimedOut => return,
+            Phase::Waiting | Phase::Halted | Phase::Complete => Some(Order::Start),
+            // It runs again when it has stopped, or without the rest of its delay.
+            Phase::Sweeping
+            | Phase::Delayed
+            | Phase::Holding
+            | Phase::Deregistering
+            | Phase::Draining
+            | Phase::Terminating
+            | Phase::Killing
+            | Phase::Ending => Some(Order::Restart),
+        };
         match self.spec.strategy {
             Strategy::OneForOne => {}
             Strategy::OneForAll | Strategy::RestForOne => {

@@ -74,21 +74,27 @@ pub fn story(seed: u64) -> Story {
     let steps = dice.steps(&program);
     let second_signal = dice.one_in(3).then(|| dice.0.u64(0..1500));
     let wall = dice.pick(&CLOCK_CHANGES) + dice.0.i64(0..1000);
-    Story { seed, pids: dice.0.i32(120..400), program, wall, manners, steps, second_signal }
+    // With few of them, the number of a process that has ended soon belongs to another one.
+    let pids = if dice.one_in(2) { dice.0.i32(30..90) } else { dice.0.i32(120..400) };
+    Story { seed, pids, program, wall, manners, steps, second_signal }
 }
 
 impl Dice {
     fn program(&mut self, number: usize, has_consul: bool) -> Program {
         let jobs = (0..number).map(|index| self.job(index, number, has_consul)).collect();
-        let budget = match self.weighted(&[1, 12]) {
-            0 => StopBudget::Immediate,
-            _ => StopBudget::Within(self.ms(500..5000)),
-        };
+        let budget = self.budget();
         let watches = if has_consul { self.watches() } else { vec![] };
         let groups = if self.one_in(3) { vec![self.group(number)] } else { vec![] };
         let mut program = Program { jobs, groups, watches, has_consul, budget };
         program.settle_groups();
         program
+    }
+
+    fn budget(&mut self) -> StopBudget {
+        match self.weighted(&[1, 12]) {
+            0 => StopBudget::Immediate,
+            _ => StopBudget::Within(self.ms(500..5000)),
+        }
     }
 
     /// A group of some of the jobs, in another order now and then.
@@ -153,6 +159,10 @@ impl Dice {
         }
         if let (Trigger::Interval(interval), None) = (&job.when.trigger, job.timeout) {
             job.timeout = Some(*interval);
+        }
+        if self.one_in(6) {
+            job.backoff.min = self.ms(0..300);
+            job.backoff.max = self.ms(300..1000);
         }
         job.stop.wait = self.one_in(3).then(|| self.ms(0..1500));
         job.stop.kill_timeout = self.one_in(3).then(|| self.ms(50..1500));

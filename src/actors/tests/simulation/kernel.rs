@@ -34,6 +34,8 @@ pub(super) enum Happening {
     Executed(u64),
     Fork(u64, usize),
     Stop(u64),
+    /// A process joins the group of a child of its own.
+    Leave(u64),
     End(u64, ExitStatus),
     /// A process tells something, again and again if the flag is set.
     Notify(u64, Says, bool),
@@ -209,6 +211,7 @@ impl SimulatedKernel {
             Happening::Executed(_)
             | Happening::Fork(..)
             | Happening::Stop(_)
+            | Happening::Leave(_)
             | Happening::End(..)
             | Happening::Notify(..) => false,
         };
@@ -221,6 +224,7 @@ impl SimulatedKernel {
             Happening::Executed(birth) => self.executed(birth),
             Happening::Fork(birth, _)
             | Happening::Stop(birth)
+            | Happening::Leave(birth)
             | Happening::End(birth, _)
             | Happening::Notify(birth, ..) => {
                 let mut world = self.world.borrow_mut();
@@ -232,6 +236,7 @@ impl SimulatedKernel {
                 match happening {
                     Happening::Fork(_, index) => self.fork(birth, index),
                     Happening::Stop(_) => self.stop(birth),
+                    Happening::Leave(_) => self.leave(birth),
                     Happening::End(_, status) => self.end(birth, status),
                     Happening::Notify(_, says, repeats) => self.notify(birth, says, repeats),
                     Happening::Found(_) | Happening::Executed(_) => {}
@@ -285,6 +290,16 @@ impl SimulatedKernel {
         self.journal.note(format!("process {} stops", process.pid));
         // A child that stops is news as well.
         world.tell();
+    }
+
+    /// setpgid(2): a process may join another group of its session.
+    fn leave(&self, birth: u64) {
+        let mut world = self.world.borrow_mut();
+        let leads = |it: &&Process| it.parent == Some(birth) && it.pid == it.group && it.lives();
+        let Some(group) = world.processes.iter().find(leads).map(|child| child.group) else { return };
+        let Some(process) = world.get(birth) else { return };
+        process.group = group;
+        self.journal.note(format!("process {} joins the group {group}", process.pid));
     }
 
     /// A signal takes effect.
@@ -370,11 +385,13 @@ impl SimulatedKernel {
         let Some(process) = world.get(birth).filter(|process| process.manner.lines > 0) else { return };
         let (Some(output), Owner::Job(_)) = (process.output.clone(), &process.owner) else { return };
         process.printed += 1;
+        // Every second line goes to stderr.
+        let stream = usize::from(process.printed % 2 == 0);
         let line = format!("~{birth}.{}~", process.printed);
         drop(world);
         let text = if is_whole { format!("{line}\n") } else { line.clone() };
         // A pipe that nobody reads is full some time, and nobody reads what is written then.
-        if nix::unistd::write(&output[0], text.as_bytes()).is_ok() {
+        if nix::unistd::write(&output[stream], text.as_bytes()).is_ok() {
             self.observer.printed(birth, &line);
         }
     }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::consul::SimulatedConsul;
 use super::journal::Journal;
 use super::story::Program;
-use crate::config::spec::{JobSpec, StopBudget, Trigger};
+use crate::config::spec::{JobKind, JobSpec, StopBudget, Trigger};
 use crate::messages::control::JobOrder;
 use crate::messages::event::{Event, EventCode, EventKey, Source};
 use crate::messages::health::Health;
@@ -32,6 +32,7 @@ mod given_up;
 mod groups;
 mod inspection;
 mod needs;
+mod restarts;
 mod schedules;
 mod settled;
 mod stop_order;
@@ -82,6 +83,8 @@ struct Ledger {
     killed: Option<Duration>,
     /// A reload was asked for without a reply: which jobs are new is not known.
     is_blurred: bool,
+    /// Such a reload has read another configuration.
+    is_changed: bool,
     /// Reloads that are under way.
     reloads: u32,
     /// When the first of these was asked for.
@@ -89,14 +92,16 @@ struct Ledger {
     /// A client's reload was refused, and one without a reply may have changed jobs before: which configuration they have is
     /// not known.
     is_uncertain: bool,
+    /// When a reload last changed the groups.
+    groups_since: Option<Instant>,
     /// When the reply to the last reload was heard.
     reloaded: Duration,
     /// Ends of processes that no event has told yet.
     ends: Vec<End>,
     environ: Option<u32>,
     given_up: Vec<GivenUp>,
-    /// The lines of each execution that are written and not logged.
-    lines: HashMap<u64, Vec<String>>,
+    /// The lines of each execution and stream that are written and not logged.
+    lines: HashMap<Stream, Vec<String>>,
     maintenance_since: Option<Duration>,
     /// When the log was last full.
     flooded: Duration,
@@ -108,6 +113,9 @@ struct Ledger {
     /// Since when services are registered that no job has.
     strangers: BTreeMap<String, Duration>,
 }
+
+/// The birth of an execution, and whether it is its stderr.
+type Stream = (u64, bool);
 
 /// The end of a job's main process.
 struct End {
@@ -154,9 +162,11 @@ impl Rules {
             asked_to_end: None,
             killed: None,
             is_blurred: false,
+            is_changed: false,
             reloads: 0,
             reload_asked: None,
             is_uncertain: false,
+            groups_since: None,
             reloaded: Duration::ZERO,
             ends: vec![],
             environ: None,
@@ -239,10 +249,13 @@ impl Rules {
                     account.by_hand += 1;
                     account.is_told = true;
                     account.returns = order == JobOrder::Restart && account.ran_when_ordered;
+                    account.is_owed_a_start = **job == *target;
                     // A job that is complete can be started by hand, and then all can come that could not.
                     given_up.retain(|given_up| given_up.counts_on(job));
                 }
-                JobOrder::Stop => (account.is_told, account.returns) = (true, false),
+                JobOrder::Stop => {
+                    (account.is_told, account.returns, account.is_owed_a_start) = (true, false, false);
+                }
                 JobOrder::Signal(signal) if **job == *target => {
                     account.owed_signal = Some((signal, account.ordered_at, account.starts));
                 }
@@ -255,6 +268,8 @@ impl Rules {
     pub fn falls_asleep(&self) {
         for account in self.ledger.borrow_mut().jobs.values_mut() {
             account.sleeps += 1;
+            // How long its run lasts for the program is not known.
+            account.early_ends = 0;
             account.was_in_time = account.is_in_time();
         }
     }
@@ -310,6 +325,9 @@ impl Rules {
             }
             ledger.jobs.insert(Arc::clone(&job.name), account);
         }
+        if ledger.program.groups != program.groups {
+            ledger.groups_since = Some(Instant::now());
+        }
         ledger.program = program;
     }
 
@@ -319,6 +337,22 @@ impl Rules {
         ledger.is_blurred = true;
         // It may begin anew what others were given up for.
         ledger.given_up.clear();
+    }
+
+    /// A reload has read the configuration. If only signals have asked for it, what it changes is known if that is nothing.
+    pub fn loaded(&self, program: Option<&Program>) {
+        let mut ledger = self.ledger.borrow_mut();
+        if ledger.reloads > 0 {
+            return;
+        }
+        // Coprocesses are restarted by every reload, and those started that were stopped by hand.
+        let is_left_alone =
+            |account: &Account| account.spec.kind == JobKind::Job && !account.is_told && account.orders == 0;
+        let is_same =
+            |program: &Program| *program == ledger.program && ledger.jobs.values().all(is_left_alone);
+        let is_same = program.is_none_or(is_same);
+        ledger.is_changed |= !is_same;
+        ledger.is_blurred = ledger.is_changed;
     }
 
     /// A signal asks for the end. One that comes at least 250 ms after the first kills.

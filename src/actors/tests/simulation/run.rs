@@ -27,6 +27,7 @@ use crate::messages::moment::WallTime;
 use crate::messages::signal::Signal;
 use crate::process::wall_clock::simulated;
 use crate::process::{Environ, set_seed};
+use crate::recording::Recording;
 
 /// The room of the log: a few dozen lines fill it.
 const LOG_BOUND: usize = 2048;
@@ -76,11 +77,26 @@ std::thread_local! {
 
 /// Runs a story to its end.
 pub fn run(story: &Story) -> Outcome {
+    run_into(story, None)
+}
+
+/// Runs a story to its end, and records it.
+pub fn run_recorded(story: &Story) -> (Outcome, Vec<u8>) {
+    let directory = tempfile::tempdir().expect("a directory for the record");
+    let path = directory.path().join("record");
+    let recording =
+        Recording::create(&path, &slog::Logger::root(slog::Discard, slog::o!())).expect("a record");
+    let outcome = run_into(story, Some(recording.clone()));
+    recording.close(Duration::from_secs(30));
+    (outcome, std::fs::read(path).expect("the record"))
+}
+
+fn run_into(story: &Story, recording: Option<Recording>) -> Outcome {
     set_seed(story.seed);
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let system = System::with_tokio_rt(runtime);
-    system.block_on(perform(story.clone()))
+    system.block_on(perform(story.clone(), recording))
 }
 
 /// Binds the address of Consul. A process that another test starts just now may still have the socket of the run before:
@@ -97,7 +113,7 @@ fn bind(address: &str) -> UnixListener {
     panic!("the socket of Consul stays in use");
 }
 
-async fn perform(story: Story) -> Outcome {
+async fn perform(story: Story, recording: Option<Recording>) -> Outcome {
     simulated::begin(WallTime::from_milliseconds(story.wall));
     let journal = Journal::new();
     let consul = SimulatedConsul::new(journal.clone());
@@ -113,7 +129,7 @@ async fn perform(story: Story) -> Outcome {
         consul: consul.clone(),
         log: Rc::new(RefCell::new((writer, Flow::Flows))),
         sink: log.sink().clone(),
-        files: Arc::default(),
+        files: Arc::new(Mutex::new(Files { now: Some(story.program.clone()), loaded: None })),
     };
     if story.program.has_consul {
         actix_rt::spawn(consul.serve(bind(&socket)));
@@ -125,19 +141,13 @@ async fn perform(story: Story) -> Outcome {
         RULES.with_borrow(|rules| rules.iter().for_each(Rules::settle_replies));
         let mut files = files.lock().unwrap();
         files.loaded = files.now.clone();
+        RULES.with_borrow(|rules| rules.iter().for_each(|rules| rules.loaded(files.loaded.as_ref())));
         files.now.as_ref().map(|program| program.spec(&place)).ok_or_else(|| "it has errors".to_owned())
     });
     let spec = story.program.spec(&socket);
     let environ = Environ::new([]);
-    let setup = Setup {
-        spec,
-        needs_control: false,
-        load,
-        log,
-        kernel: Box::new(kernel.clone()),
-        environ,
-        recording: None,
-    };
+    let setup =
+        Setup { spec, needs_control: false, load, log, kernel: Box::new(kernel.clone()), environ, recording };
     let Assembled { pilot, registry, board, exited, consul: agent, .. } =
         assemble(setup, None).expect("all actors");
     rules.read_from(board);
@@ -296,6 +306,7 @@ impl Scene {
             }
             Operation::Reload { program, restart_all } => self.reload(Some(*program), restart_all, pilot),
             Operation::BadReload => self.reload(None, false, pilot),
+            Operation::Edit(program) => self.files.lock().unwrap().now = Some(*program),
             Operation::Signal(signal) => {
                 if signal == Signal::HUP {
                     self.rules.blur();

@@ -91,7 +91,8 @@ impl<F: Fn(&Story) -> bool> Search<F> {
             helped |= self.attempt(|story| {
                 remove_job(&mut story.program, name);
                 for step in &mut story.steps {
-                    if let Operation::Reload { program, .. } = &mut step.operation {
+                    if let Operation::Reload { program, .. } | Operation::Edit(program) = &mut step.operation
+                    {
                         remove_job(program, name);
                     }
                 }
@@ -146,7 +147,7 @@ const JOB_CHANGES: [fn(&mut JobSpec) -> bool; 13] = [
 ];
 
 /// Plainer programs.
-const MANNER_CHANGES: [fn(&mut Manner) -> bool; 8] = [
+const MANNER_CHANGES: [fn(&mut Manner) -> bool; 9] = [
     |manner| mem::replace(manner, Manner::plain()) != Manner::plain(),
     |manner| !mem::take(&mut manner.offspring).is_empty(),
     |manner| manner.offspring.len() > 1 && manner.offspring.pop().is_some(),
@@ -154,5 +155,6 @@ const MANNER_CHANGES: [fn(&mut Manner) -> bool; 8] = [
     |manner| manner.stops_itself.take().is_some(),
     |manner| manner.notices.pop().is_some(),
     |manner| manner.signs.take().is_some(),
+    |manner| manner.leaves_group.take().is_some(),
     |manner| mem::replace(&mut manner.start, Start::AtOnce) != Start::AtOnce,
 ];

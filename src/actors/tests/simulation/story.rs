@@ -62,6 +62,8 @@ pub enum Operation {
     Reload { program: Box<Program>, restart_all: bool },
     /// A client asks for a reload of a configuration with errors.
     BadReload,
+    /// Somebody writes this configuration, for a reload that a signal asks for.
+    Edit(Box<Program>),
     /// We get a signal.
     Signal(Signal),
     /// Somebody else sends a signal to the process of a job.
@@ -101,6 +103,9 @@ pub struct Manner {
     pub notices: Vec<(u64, Says)>,
     /// It gives a sign of life every so many milliseconds.
     pub signs: Option<u64>,
+    /// After so many milliseconds it joins the group of a child of its own that leads one.
+    #[serde(default)]
+    pub leaves_group: Option<u64>,
 }
 
 impl Manner {
@@ -115,6 +120,7 @@ impl Manner {
             stops_itself: None,
             notices: Vec::new(),
             signs: None,
+            leaves_group: None,
         }
     }
 }

@@ -19,6 +19,7 @@ pub fn operation(operation: &Operation) -> String {
             format!("a client: reload to {}{all}", names.join(" "))
         }
         Operation::BadReload => "a client: reload of a bad configuration".to_owned(),
+        Operation::Edit(_) => "somebody edits the configuration".to_owned(),
         Operation::Signal(signal) => format!("{signal} arrives"),
         Operation::Kill(name, signal) => format!("somebody sends {signal} to {name}"),
         Operation::Behave(name, manner) => format!("{name} behaves differently: {manner:?}"),
@@ -39,7 +40,7 @@ pub fn tell(story: &Story, outcome: &Outcome) -> String {
     let _ = writeln!(text, "seed {}, stops within {:?}", story.seed, story.program.budget);
     let mut text = text + &program(&story.program, story);
     for (index, step) in story.steps.iter().enumerate() {
-        if let Operation::Reload { program: next, .. } = &step.operation {
+        if let Operation::Reload { program: next, .. } | Operation::Edit(next) = &step.operation {
             let changed = next.jobs.iter().filter(|job| !story.program.jobs.contains(job)).cloned().collect();
             let changed = Program { jobs: changed, ..(**next).clone() };
             let _ = write!(text, "  step {index} reloads, with these changed:\n{}", program(&changed, story));

@@ -16,6 +16,11 @@ pub(super) fn to(state: State, phase: Phase) -> State {
     State { phase, ..state }
 }
 
+/// Forgets what was noted for the phase that it leaves.
+fn without_notes(state: State) -> State {
+    State { pending: false, is_restart: false, has_waited: false, ..state }
+}
+
 pub(super) fn publish_exit(success: bool) -> Action {
     Action::Publish(if success { EventCode::ExitSuccess } else { EventCode::ExitFailed })
 }
@@ -42,9 +47,9 @@ pub(super) fn fresh_budget(policy: &Policy, state: State) -> u32 {
 
 /// Executes the program now.
 pub(super) fn run(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
-    let state = State { pending: false, is_restart: false, has_waited: false, ..to(state, Phase::Running) };
+    let state = to(without_notes(state), Phase::Running);
     if !policy.has_process {
-        return (State { process: Process::None, ..state }, actions);
+        return (state, actions);
     }
     actions.push(Action::Spawn);
     if policy.timeout.is_some() {
@@ -55,7 +60,7 @@ pub(super) fn run(policy: &Policy, state: State, mut actions: Vec<Action>) -> Ne
 
 /// Waits for its turn in its group.
 pub(super) fn queue(state: State) -> State {
-    State { pending: false, is_restart: false, ..to(state, Phase::Queued) }
+    to(without_notes(state), Phase::Queued)
 }
 
 /// Restarts it; in a group, once it is its turn.
@@ -81,7 +86,7 @@ pub(super) fn run_after_backoff(policy: &Policy, state: State, mut actions: Vec<
         return run(policy, state, actions);
     }
     actions.push(Action::Arm(Timer::Delay(delay)));
-    (State { pending: false, is_restart: false, ..to(state, Phase::Delayed) }, actions)
+    (to(without_notes(state), Phase::Delayed), actions)
 }
 
 pub(super) fn count_restart(state: State) -> State {
@@ -118,12 +123,20 @@ fn may_restart(policy: &Policy, state: State) -> bool {
     }
 }
 
+/// Whether a job that runs again and again has had all its runs.
+pub(super) fn is_exhausted(policy: &Policy, state: State) -> bool {
+    match policy.cadence {
+        Cadence::Interval(_) | Cadence::Scheduled => !may_restart(policy, state),
+        Cadence::Once | Cadence::Each => false,
+    }
+}
+
 /// A run is over and nothing is left of it: what comes next?
 pub(super) fn next_run(policy: &Policy, state: State, actions: Vec<Action>) -> Next {
+    if is_exhausted(policy, state) {
+        return complete_by_itself(policy, state, actions);
+    }
     match policy.cadence {
-        Cadence::Interval(_) | Cadence::Scheduled if !may_restart(policy, state) => {
-            complete_by_itself(policy, state, actions)
-        }
         Cadence::Interval(_) | Cadence::Scheduled if state.pending => {
             run(policy, count_restart(state), actions)
         }
@@ -137,9 +150,10 @@ pub(super) fn next_run(policy: &Policy, state: State, actions: Vec<Action>) -> N
     }
 }
 
+/// Nothing comes after that: of a job that does not stop, `afterwards` is [`Afterwards::Complete`].
 fn complete_by_itself(policy: &Policy, state: State, mut actions: Vec<Action>) -> Next {
     actions.push(Action::Publish(EventCode::Stopping));
-    withdraw(policy, State { afterwards: Afterwards::Complete, ..state }, actions)
+    withdraw(policy, without_notes(state), actions)
 }
 
 /// Stops a job that is unhealthy; it runs again if it has a restart left.
@@ -153,7 +167,7 @@ pub(super) fn restart_for_health(policy: &Policy, state: State) -> Next {
 
 /// Tells that the job stops. Only a job that serves waits for those who act on that.
 pub(super) fn announce(policy: &Policy, state: State, afterwards: Afterwards) -> Next {
-    let state = State { afterwards, pending: false, ..state };
+    let state = State { afterwards, ..without_notes(state) };
     if state.phase == Phase::Running {
         return (to(state, Phase::Holding), vec![Action::PublishStoppingAndHold, Action::Arm(Timer::Hold)]);
     }
@@ -161,7 +175,7 @@ pub(super) fn announce(policy: &Policy, state: State, afterwards: Afterwards) ->
 }
 
 pub(super) fn announced(state: State) -> Next {
-    (State { pending: false, ..state }, vec![Action::Publish(EventCode::Stopping)])
+    (without_notes(state), vec![Action::Publish(EventCode::Stopping)])
 }
 
 pub(super) fn announce_while_killed(state: State, afterwards: Afterwards) -> Next {

@@ -2,11 +2,11 @@
 
 use super::moves::{
     announce, announce_while_ending, announce_while_killed, announced, count_restart, drain, end, end_of_run,
-    end_unstarted, end_while_stopping, fresh_budget, halt_instead, kill, next_run, publish_exit, queue,
-    queue_instead, remember, restart_for_health, resume_instead, run, run_after_backoff, start,
-    start_by_hand, stay, terminate, tick_while_running, to, unstarted, withdraw,
+    end_unstarted, end_while_stopping, fresh_budget, halt_instead, is_exhausted, kill, next_run,
+    publish_exit, queue, queue_instead, remember, restart_for_health, resume_instead, run, run_after_backoff,
+    start, start_by_hand, stay, terminate, tick_while_running, to, unstarted, withdraw,
 };
-use super::{Action, Afterwards, Ended, Input, Next, Policy, Process, State};
+use super::{Action, Afterwards, Input, Next, Policy, Process, State};
 use crate::messages::job::Phase;
 
 pub(super) fn waiting(policy: &Policy, state: State, input: Input) -> Next {
@@ -70,7 +70,6 @@ pub(super) fn timed_out(policy: &Policy, state: State, input: Input) -> Next {
         // The tick belongs to the run that the kill makes room for.
         Input::IntervalElapsed => (State { pending: true, ..state }, vec![]),
         Input::Exited(ended) => {
-            let ended = Ended { success: false, ..ended };
             let state = end_of_run(policy, State { process: Process::Leftover, ..state }, ended);
             (to(state, Phase::Sweeping), vec![publish_exit(false)])
         }
@@ -98,6 +97,10 @@ pub(super) fn timed_out(policy: &Policy, state: State, input: Input) -> Next {
 pub(super) fn sweeping(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         Input::Triggered => remember(policy, state),
+        // It would be over otherwise.
+        Input::StartRequested if is_exhausted(policy, state) => {
+            announce_while_ending(state, Afterwards::Resume)
+        }
         Input::IntervalElapsed | Input::StartRequested => (State { pending: true, ..state }, vec![]),
         Input::GroupGone => next_run(policy, State { process: Process::None, ..state }, vec![]),
         Input::StopRequested => announce_while_ending(state, Afterwards::Complete),
@@ -149,7 +152,7 @@ pub(super) fn queued(policy: &Policy, state: State, input: Input) -> Next {
 pub(super) fn delayed(policy: &Policy, state: State, input: Input) -> Next {
     match input {
         // In a group, others may have to stop or to start first.
-        Input::RestartRequested if policy.in_group => (queue(state), vec![]),
+        Input::RestartRequested if policy.in_group => start_by_hand(policy, vec![]),
         Input::DelayElapsed if policy.in_group => (State { has_waited: true, ..queue(state) }, vec![]),
         Input::DelayElapsed | Input::StartRequested | Input::RestartRequested => run(policy, state, vec![]),
         // The execution that is due anyway answers the trigger, with a fresh restart budget.

@@ -2,6 +2,7 @@
 
 mod explore;
 mod model;
+mod promises;
 mod stories;
 mod table;
 
@@ -86,7 +87,9 @@ pub(super) fn policies() -> Vec<Policy> {
             }
         }
     }
-    all.push(Policy { cadence: Cadence::Each, triggers_itself: true, ..plain() });
+    for restarts in [Limit::Finite(0), Limit::Finite(2)] {
+        all.push(Policy { cadence: Cadence::Each, restarts, triggers_itself: true, ..plain() });
+    }
     for cadence in [Cadence::Once, Cadence::Each, Cadence::Interval(interval)] {
         all.push(Policy { cadence, restarts: Limit::Finite(2), has_window: true, ..plain() });
     }

@@ -61,6 +61,7 @@ impl Dice {
             stops_itself: self.one_in(25).then(|| self.time()),
             notices: self.notices(),
             signs: self.one_in(3).then(|| self.0.u64(50..1000)),
+            leaves_group: self.one_in(8).then(|| self.time()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Dice, NAMES, SHORTAGES};
 use crate::actors::tests::simulation::story::{Flow, Mood, Operation, Program, Step};
-use crate::config::spec::JobSpec;
+use crate::config::spec::{GroupSpec, JobSpec};
 use crate::messages::control::JobOrder;
 use crate::messages::event::Source;
 use crate::messages::signal::Signal;
@@ -60,7 +60,8 @@ impl Dice {
             Some(_) | None => name(dice),
         };
         let consul = if program.has_consul { 1 } else { 0 };
-        let weights = [10, 3, 1, 4, 1, 3, 4, 5, 2, 6 * consul, 2 * consul, 3 * consul, 2 * consul, 3, 1, 1];
+        let weights =
+            [10, 3, 1, 4, 1, 3, 4, 5, 2, 6 * consul, 2 * consul, 3 * consul, 2 * consul, 3, 1, 1, 1];
         match self.weighted(&weights) {
             0 => Operation::Order(target(self), self.order()),
             1 => Operation::Maintain(self.0.bool()),
@@ -77,8 +78,10 @@ impl Dice {
             11 => Operation::Instances(self.0.u8(0..3)),
             12 => Operation::Key(self.0.bool().then(|| self.0.u8(0..4))),
             13 => Operation::Log(self.pick(&[Flow::Flows, Flow::Blocks, Flow::Fails])),
+            14 if self.one_in(6) => Operation::Suspend(self.0.u64(60_000..200_000)),
             14 => Operation::Suspend(self.0.u64(1..8000)),
-            _ => Operation::SetClock(self.clock_change()),
+            15 => Operation::SetClock(self.clock_change()),
+            _ => Operation::Edit(Box::new(self.changed(program))),
         }
     }
 
@@ -108,7 +111,7 @@ impl Dice {
         }
     }
 
-    /// The same configuration with some jobs changed, one more, or one less.
+    /// The same configuration with some jobs changed, one more, or one less, and now and then with other settings.
     pub(super) fn changed(&mut self, program: &Program) -> Program {
         let mut number = program.jobs.len();
         if self.one_in(4) {
@@ -127,6 +130,17 @@ impl Dice {
         }
         if self.one_in(6) {
             next.groups = if next.groups.is_empty() { vec![self.group(number)] } else { vec![] };
+        }
+        for group in &mut next.groups {
+            if self.one_in(4) {
+                *group = GroupSpec { jobs: group.jobs.clone(), ..self.group(number) };
+            }
+        }
+        if self.one_in(4) {
+            next.budget = self.budget();
+        }
+        if program.has_consul && self.one_in(4) {
+            next.watches = self.watches();
         }
         next.settle_groups();
         next

@@ -16,7 +16,9 @@ impl SimulatedKernel {
         let mut world = self.world.borrow_mut();
         let Some(process) = world.get(birth) else { return };
         let Some(address) = process.notify.clone() else { return };
-        let (group, owner, period) = (process.group, process.owner.clone(), process.manner.signs);
+        // The main process is known by its number, also if it has left its group.
+        let group = if process.leads() { process.pid } else { process.group };
+        let (owner, period) = (process.owner.clone(), process.manner.signs);
         let now = Instant::now();
         if world.speaker.is_some_and(|(other, at)| at == now && other != group) {
             return world.later(1, Happening::Notify(birth, says, repeats));

@@ -178,6 +178,9 @@ impl SimulatedKernel {
         if let Some(period) = manner.signs {
             world.later(period, Happening::Notify(birth, Says::Lives, true));
         }
+        if let Some(after) = manner.leaves_group {
+            world.later(after, Happening::Leave(birth));
+        }
         if let Some(after) = manner.stops_itself {
             world.later(after, Happening::Stop(birth));
         }

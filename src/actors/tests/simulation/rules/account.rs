@@ -78,6 +78,11 @@ pub struct Account {
     /// Since when its service is advertised although nothing serves.
     pub unserved: Option<Duration>,
     pub idle: Option<Duration>,
+    /// When each restart's former execution ended, and when it was started, on the clock of the program.
+    pub restarted: Vec<(Instant, Instant)>,
+    /// Runs in a row that ended early, at least.
+    pub early_ends: u32,
+    pub ended_clock: Instant,
     /// When its last execution ended, and how.
     pub ended: Duration,
     pub last_end: Option<ExitStatus>,
@@ -111,6 +116,8 @@ pub struct Account {
     pub signalled: BTreeMap<Signal, Duration>,
     /// A client's signal that was accepted: what, when it was sent, and the number of the execution.
     pub owed_signal: Option<(Signal, Duration, u32)>,
+    /// A client's start was accepted, and no process was asked for since.
+    pub is_owed_a_start: bool,
     /// Since when it is what it should not be for long.
     pub overdue: BTreeMap<Overdue, Duration>,
 }
@@ -169,6 +176,9 @@ impl Account {
             phase: None,
             unserved: None,
             idle: None,
+            restarted: vec![],
+            early_ends: 0,
+            ended_clock: Instant::now(),
             ended: Duration::ZERO,
             last_end: None,
             was_signalled: false,
@@ -188,6 +198,7 @@ impl Account {
             failed: BTreeMap::new(),
             signalled: BTreeMap::new(),
             owed_signal: None,
+            is_owed_a_start: false,
             overdue: BTreeMap::new(),
             spec,
         };
@@ -235,6 +246,11 @@ impl Account {
     pub fn was_kept_from_signs(&self) -> bool {
         let limit = self.spec.watchdog.unwrap_or(Duration::MAX);
         self.sleeps == 1 && self.was_in_time && self.last_sign.elapsed() >= limit.saturating_add(LATE)
+    }
+
+    /// Whether it was started again before its stop was told, as one that is restarted may be.
+    pub fn is_back(&self) -> bool {
+        self.starts > 0 && self.stopping.is_some_and(|(_, at)| self.last_start >= at)
     }
 
     /// Whether it may be stopped and started again for other reasons than its own ends.

@@ -15,10 +15,12 @@ pub enum Overdue {
     Unhealthy,
     Failing,
     Unsignalled,
+    Unstarted,
 }
 
 impl Overdue {
-    const ALL: [Self; 5] = [Self::Waiting, Self::Silent, Self::Unhealthy, Self::Failing, Self::Unsignalled];
+    const ALL: [Self; 6] =
+        [Self::Waiting, Self::Silent, Self::Unhealthy, Self::Failing, Self::Unsignalled, Self::Unstarted];
 
     const fn rule(self) -> &'static str {
         match self {
@@ -27,6 +29,7 @@ impl Overdue {
             Self::Unhealthy => "`onUnhealthy` is obeyed",
             Self::Failing => "a job whose checks fail is not healthy",
             Self::Unsignalled => "a process gets the signal that a client sends",
+            Self::Unstarted => "a job that a client starts runs",
         }
     }
 }
@@ -59,6 +62,12 @@ impl Account {
                     |name: &str, most: u32| self.failed.get(name).is_some_and(|count| *count > most);
                 let fails = self.spec.health.iter().any(|check| has_failed(&check.name, check.failures));
                 is_running && fails && self.health == Health::Healthy
+            }
+            Overdue::Unstarted => {
+                let is_over = matches!(self.phase, Some((Phase::Halted | Phase::Complete, _)));
+                // In a group others may have to stop first.
+                let is_alone = self.orders == 0 && self.spec.group.is_none();
+                self.is_owed_a_start && is_over && is_alone && self.spec.exec.is_some()
             }
             Overdue::Unsignalled => {
                 let Some((signal, at, execution)) = self.owed_signal else { return false };

@@ -54,6 +54,12 @@ impl Rules {
                 ledger.jobs.values_mut().for_each(|account| account.begun = Instant::now());
             }
             (Source::Watch(name), _) => self.check_watch(name),
+            (Source::Group(name), EventCode::ExitFailed) => {
+                self.check_exhausted(name);
+                // Its members stop, whoever has started them.
+                let mut ledger = self.ledger.borrow_mut();
+                ledger.jobs.values_mut().for_each(|account| account.is_owed_a_start = false);
+            }
             (Source::Global | Source::Check(_) | Source::Group(_) | Source::Signal(_), _) => {}
         }
         let mut ledger = self.ledger.borrow_mut();
@@ -131,6 +137,7 @@ impl Rules {
             account.ends += 1;
             // It was stopped to run again, and that run, whose start failed, had no process.
             account.is_over = false;
+            account.is_owed_a_start = false;
             account.is_ready = false;
             account.phase = None;
         }
@@ -190,9 +197,11 @@ impl Rules {
 
     /// All that an execution wrote is logged.
     fn check_lines(&self, name: &str, execution: u64, ledger: &mut Ledger) {
-        let lost = ledger.lines.remove(&execution).unwrap_or_default();
-        if let Some(line) = lost.first() {
-            self.break_rule("no line is lost", format!("{line} of {name} is not logged"));
+        for is_stderr in [false, true] {
+            let lost = ledger.lines.remove(&(execution, is_stderr)).unwrap_or_default();
+            if let Some(line) = lost.first() {
+                self.break_rule("no line is lost", format!("{line} of {name} is not logged"));
+            }
         }
     }
 
@@ -229,6 +238,7 @@ impl Rules {
     fn check_health(&self, name: &str, code: EventCode) {
         let now = self.journal.awake();
         let mut ledger = self.ledger.borrow_mut();
+        let is_known = !ledger.is_blurred;
         let Some(account) = ledger.jobs.get_mut(name) else { return };
         if account.last_start == now && account.ends + 1 < account.starts {
             // It was started anew in this very moment, and this is about the process before, whose end is yet to be heard.
@@ -238,7 +248,7 @@ impl Rules {
             self.break_rule("a job that stops has no news of its health", name);
         }
         let has_process = account.spec.exec.is_some() && !account.is_new;
-        if has_process && account.starts == account.processes_ended {
+        if is_known && has_process && account.starts == account.processes_ended {
             self.break_rule("a process that ended has no news of its health", name);
         }
         let health = if code == EventCode::Healthy { Health::Healthy } else { Health::Unhealthy };
@@ -308,7 +318,7 @@ impl Rules {
     fn check_completed(&self, name: &str, account: &Account) {
         let had_all = match account.spec.restarts {
             Limit::Unlimited => false,
-            Limit::Finite(restarts) => account.ends > restarts || account.spec.exec.is_none(),
+            Limit::Finite(restarts) => account.has_had(restarts) || account.spec.exec.is_none(),
         };
         let had_all = had_all || account.is_choosy() && (account.was_signalled || !account.may_restart());
         if !had_all && !account.is_new && !account.is_restarted_by_others() {
@@ -334,14 +344,10 @@ impl Rules {
                 );
             }
             account.is_stopping = false;
-            account.is_over = true;
+            account.is_over = !account.is_back();
             account.over_since = now;
         }
-        // One that is restarted may be there again before its stop is told.
-        let is_back = |account: &Account| {
-            let is_restarted = account.stopping.is_some_and(|(_, at)| account.last_start >= at);
-            is_restarted || account.spec.exec.is_none() && account.is_told
-        };
+        let is_back = |account: &Account| account.is_back() || account.spec.exec.is_none() && account.is_told;
         let is_back = self.ledger.borrow().jobs.get(name).is_some_and(is_back);
         if self.ledger.borrow().killed.is_none() && !is_back {
             self.check_withdrawn(name, "a job is withdrawn before it is stopped");

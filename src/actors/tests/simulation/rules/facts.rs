@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::super::kernel::Observer;
 use super::super::story::Says;
-use super::{AT_ONCE, Account, End, Ledger, Rules, budget};
+use super::{AT_ONCE, Account, End, Ledger, Rules, Stream, budget};
 use crate::config::spec::{OnUnhealthy, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
@@ -18,6 +18,13 @@ use crate::process::Launch;
 
 /// The variable that clients set.
 pub const VARIABLE: &str = "SIMULATED";
+
+/// The execution and the stream that a line belongs to: the lines with even numbers are on stderr.
+fn stream(mark: &str) -> Option<Stream> {
+    let (birth, number) = mark.trim_matches('~').split_once('.')?;
+    let number: u32 = number.parse().ok()?;
+    Some((birth.parse().ok()?, number.is_multiple_of(2)))
+}
 
 /// The job that a check is about.
 fn job_of(check: &str) -> &str {
@@ -34,6 +41,7 @@ impl Observer for Rules {
         let mut ledger = self.ledger.borrow_mut();
         let (is_blurred, is_reloading, environ) = (ledger.is_blurred, ledger.reloads > 0, ledger.environ);
         let (after, decided_at) = (ledger.last_sequence, ledger.decided_at());
+        let is_clock_right = ledger.clock_changes == 0 && ledger.flooded.is_zero();
         self.check_start_in_group(job, &ledger);
         let Some(account) = ledger.jobs.get_mut(job) else {
             drop(ledger);
@@ -42,10 +50,13 @@ impl Observer for Rules {
             }
             return;
         };
+        if account.starts > 0 {
+            account.restarted.push((account.ended_clock, Instant::now()));
+        }
         account.starts += 1;
         account.after = after;
         account.last_start = now;
-        (account.is_due, account.returns) = (false, false);
+        (account.is_due, account.returns, account.is_owed_a_start) = (false, false, false);
         account.health = Health::Unknown;
         account.lives = true;
         account.checks.clear();
@@ -58,6 +69,7 @@ impl Observer for Rules {
         account.was_signalled = false;
         (account.says_ready, account.says_stops, account.is_nearly_late) = (false, false, false);
         (account.began, account.last_sign, account.sleeps) = (Instant::now(), Instant::now(), 0);
+        let is_missed = is_clock_right && account.is_missed(decided_at);
         let is_scheduled = account.is_scheduled(self.journal.is_awakening(), decided_at);
         let was_over = std::mem::take(&mut account.is_over);
         if let Some(value) = environ {
@@ -79,11 +91,16 @@ impl Observer for Rules {
         if was_last && account.spec.group.is_none() && !may_be_ill {
             self.break_rule("a job is restarted after the ends that its rules name", job);
         }
+        if is_missed && !account.is_restarted_by_others() {
+            self.break_rule("a run that was missed is made up for only with `catchUp`", job);
+        }
         if !is_scheduled && !account.is_restarted_by_others() {
             self.break_rule("no scheduled run is early or doubled", job);
         }
+        self.check_restart(account);
         // Whether it was triggered is looked at later: its event may be heard in this moment.
         let name = Arc::clone(&account.spec.name);
+        self.check_limit(&name, &ledger);
         ledger.suspects.push(name);
     }
 
@@ -107,6 +124,7 @@ impl Observer for Rules {
             was_signalled = account.was_signalled || limits.iter().flatten().any(|limit| lasted >= *limit);
             account.lives = false;
             account.ended = at;
+            account.note_end(lasted);
             account.last_end = Some(status);
         }
         ledger.ends.push(End { job: Arc::from(job), execution, pid, status, at, was_signalled });
@@ -192,7 +210,8 @@ impl Observer for Rules {
     }
 
     fn printed(&self, execution: u64, line: &str) {
-        self.ledger.borrow_mut().lines.entry(execution).or_default().push(line.to_owned());
+        let stream = stream(line).unwrap_or((execution, false));
+        self.ledger.borrow_mut().lines.entry(stream).or_default().push(line.to_owned());
     }
 }
 
@@ -264,8 +283,7 @@ impl Rules {
         for line in text.lines() {
             let Some(start) = line.find('~') else { continue };
             let mark = &line[start..];
-            let birth = mark.trim_start_matches('~').split('.').next().and_then(|birth| birth.parse().ok());
-            let Some(lines) = birth.and_then(|birth: u64| ledger.lines.get_mut(&birth)) else { continue };
+            let Some(lines) = stream(mark).and_then(|stream| ledger.lines.get_mut(&stream)) else { continue };
             if lines.first().is_some_and(|first| first == mark) {
                 lines.remove(0);
             } else {

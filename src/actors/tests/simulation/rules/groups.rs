@@ -49,7 +49,10 @@ impl Rules {
             // It was decided before it was told to stop, and had to wait for a start that hung.
             return;
         }
-        let has_run = ledger.jobs.get(job).is_some_and(|account| account.starts > 0);
+        // An end that came before a reload changed the group was followed by what the former group said.
+        let is_later =
+            |account: &&Account| ledger.groups_since.is_none_or(|since| account.ended_clock > since);
+        let has_run = ledger.jobs.get(job).filter(is_later).is_some_and(|account| account.starts > 0);
         let mut later = ledger.members(&group.jobs[place + 1..]);
         if group.strategy != Strategy::OneForOne
             && has_run
@@ -83,13 +86,23 @@ impl Rules {
             let is_ordered = account.is_told || account.orders > 0 || account.by_hand > 0;
             is_ordered || account.is_new || is_repeated || account.spec.on_unhealthy == OnUnhealthy::Restart
         };
-        if account.starts == 0 || is_touched(account) {
+        let is_later = ledger.groups_since.is_none_or(|since| account.ended_clock > since);
+        if account.starts == 0 || is_touched(account) || !is_later {
             return;
         }
         let is_old = |it: &&Account| it.lives && it.last_start < account.ended && !is_touched(it);
         if let Some(old) = ledger.members(before).find(is_old) {
             let how = format!("{} still runs when {} is restarted", old.spec.name, account.spec.name);
             self.break_rule("with oneForAll, all members are restarted together", how);
+        }
+    }
+
+    /// A client has started a member, which is over: others may have to stop first.
+    pub(super) fn check_start_by_hand(&self, account: &Account, ledger: &Ledger) {
+        let Some((group, _)) = ledger.group_of(&account.spec.name) else { return };
+        let is_stopping = |it: &Account| self.phase_of(&it.spec.name).is_some_and(Phase::is_stopping);
+        if !ledger.members(&group.jobs).any(is_stopping) {
+            self.break_rule("a job that a client starts runs", &*account.spec.name);
         }
     }
 

@@ -33,12 +33,13 @@ impl Rules {
         kernel.look(|processes| self.inspect_processes(now, processes, &board.jobs));
         let is_stopping = ledger.shutdown.is_some();
         // Several reloads at once, one of them by a signal: nobody was told which one a job is of.
-        let is_of_any = ledger.is_blurred && (ledger.reloads > 0 || ledger.is_uncertain);
+        let is_of_any = ledger.is_blurred && (ledger.reloads > 0 || ledger.is_uncertain || ledger.is_changed);
         let is_changing = ledger.is_blurred || ledger.reloads > 0;
         let Ledger { jobs, flooded, is_blurred, .. } = &mut *ledger;
         for (name, account) in jobs.iter_mut() {
             let phase = board.jobs.get(name).map(|job| job.phase);
             account.note_phase(phase, now);
+            account.forget_orders(now);
             if !is_stopping && !is_of_any {
                 self.inspect_phase(now, name, account);
             }
@@ -46,7 +47,7 @@ impl Rules {
                 self.inspect_due(now, account);
             }
             let is_idle = kernel.look(|all| !all.iter().any(|it| it.is_of(name) && it.leads() && it.lives()));
-            let is_running = phase == Some(Phase::Running) && account.spec.exec.is_some();
+            let is_running = phase == Some(Phase::Running) && account.spec.exec.is_some() && !*is_blurred;
             if !(is_idle && is_running)
                 || kernel.is_searched(name)
                 || now.saturating_sub(*flooded) < SETTLED_AFTER
@@ -186,6 +187,15 @@ impl Rules {
 }
 
 impl Account {
+    /// A job that runs for a while after an order ends by its own doing again.
+    fn forget_orders(&mut self, now: Duration) {
+        let runs_since = self.phase.filter(|(phase, _)| *phase == Phase::Running).map(|(_, since)| since);
+        let has_run = runs_since.is_some_and(|since| now.saturating_sub(since) > 2 * AT_ONCE);
+        if has_run && self.orders == 0 && self.lives && !self.is_stopping {
+            self.is_told = false;
+        }
+    }
+
     fn note_phase(&mut self, phase: Option<Phase>, now: Duration) {
         if self.phase.map(|(phase, _)| phase) != phase {
             self.phase = phase.map(|phase| (phase, now));
@@ -203,6 +213,8 @@ fn longest(phase: Phase, spec: &JobSpec) -> Option<Duration> {
         Phase::Deregistering => Some(Duration::from_secs(2)),
         Phase::Draining => Some(spec.stop.drain),
         Phase::Terminating => Some(spec.stop.kill_timeout.unwrap_or(step)),
+        // In a group its delay may begin anew, with another member's restart.
+        Phase::Delayed if spec.group.is_some() => None,
         Phase::Delayed => Some(spec.backoff.max.mul_f64(1.0 + spec.backoff.jitter)),
         Phase::Running => spec.timeout.filter(|_| spec.exec.is_some()),
         Phase::Waiting | Phase::Queued | Phase::Halted | Phase::Complete => None,

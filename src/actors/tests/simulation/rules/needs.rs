@@ -78,6 +78,35 @@ pub(super) fn needs(jobs: &[Arc<JobSpec>], job: &JobSpec, other: &str) -> bool {
     all.iter().any(|job| used(jobs, job).any(|name| name == other))
 }
 
+/// The jobs that have to do with a job, through any chain of events and groups.
+pub(super) fn connected(jobs: &[Arc<JobSpec>], job: &JobSpec) -> Vec<Arc<JobSpec>> {
+    let names = |job: &JobSpec| -> Vec<Source> {
+        let group = job.group.iter().map(|place| Source::Group(Arc::clone(&place.group)));
+        let others = job.when.keys().iter().filter_map(|key| match &key.source {
+            Source::Job(name) | Source::Check(name) => Some(Source::Job(Arc::clone(name))),
+            Source::Group(name) => Some(Source::Group(Arc::clone(name))),
+            Source::Global | Source::Watch(_) | Source::Signal(_) => None,
+        });
+        group.chain(others).chain([Source::Job(Arc::clone(&job.name))]).collect()
+    };
+    let mut reached = names(job);
+    loop {
+        let known = reached.len();
+        for other in jobs {
+            let all = names(other);
+            if all.iter().any(|source| reached.contains(source)) {
+                let new: Vec<Source> = all.into_iter().filter(|source| !reached.contains(source)).collect();
+                reached.extend(new);
+            }
+        }
+        if reached.len() == known {
+            break;
+        }
+    }
+    let is_reached = |job: &&Arc<JobSpec>| reached.contains(&Source::Job(Arc::clone(&job.name)));
+    jobs.iter().filter(is_reached).cloned().collect()
+}
+
 /// Whether some job is before itself, or starts at the end of one that is to outlive it, or one that is to outlive others in its
 /// group starts when one of them ends: then no order of stops satisfies all.
 pub(super) fn has_circle(jobs: &[Arc<JobSpec>]) -> bool {

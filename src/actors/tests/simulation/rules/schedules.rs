@@ -12,6 +12,9 @@ use crate::process::wall_clock;
 /// A clock that is set back by more was wrong: the schedule begins anew.
 const CORRECTION: i64 = 3 * 3_600_000;
 
+/// A run that begins up to this late counts as on time.
+const TOLERANCE: i64 = 60_000;
+
 /// The time by the clock on the wall.
 pub(super) fn wall() -> WallTime {
     wall_clock::read(0.0).wall
@@ -27,6 +30,13 @@ impl Account {
         // If somebody has just set the clock back, runs go on from the new time.
         self.scheduled = due.filter(|_| is_awakening).unwrap_or(now).min(wall()).max(done);
         std::mem::take(&mut self.is_owed) || due.is_some_and(|due| due <= now)
+    }
+
+    /// Whether a run that begins now is one that was missed for longer than a busy machine takes, and not to be made up for.
+    pub(super) fn is_missed(&self, now: WallTime) -> bool {
+        let Trigger::Cron(cron) = &self.spec.when.trigger else { return false };
+        let latest = WallTime::from_milliseconds(now.milliseconds() - TOLERANCE - 2000);
+        !cron.catch_up && cron.next(latest).is_none_or(|due| due > now)
     }
 
     /// Somebody is about to set the clock, which says so much: is a run due that has not begun?

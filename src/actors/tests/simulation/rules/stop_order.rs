@@ -33,6 +33,8 @@ impl Rules {
             return;
         }
         let jobs: Vec<_> = ledger.jobs.values().map(|account| Arc::clone(&account.spec)).collect();
+        let Some(job) = jobs.iter().find(|job| *job.name == *name) else { return };
+        let jobs = needs::connected(&jobs, job);
         if needs::has_circle(&jobs) {
             return;
         }

@@ -326,6 +326,30 @@ fn a_member_that_was_stopped_before_its_turn_in_a_restart_is_started() {
 }
 
 #[test]
+fn a_member_that_is_started_while_it_stops_or_waits_for_a_restart_runs_again() {
+    for phase in [Phase::Terminating, Phase::Ending, Phase::Sweeping, Phase::Delayed] {
+        let mut story = Story::running(standard(Strategy::OneForOne));
+        story.report("app", phase, false, false);
+        story.text.clear();
+        story.group.start_by_hand("app");
+        story.go_on();
+        assert_eq!(story.told()[..2], ["app stops", "app starts, and is ready"], "{phase}");
+    }
+}
+
+#[test]
+fn a_member_that_is_stopped_and_started_while_it_is_queued_runs() {
+    let mut story = Story::of(standard(Strategy::OneForOne));
+    story.report("app", Phase::Queued, false, false);
+    story.group.stop_by_hand("app");
+    story.group.start_by_hand("app");
+    story.report("app", Phase::Halted, false, false);
+    story.text.clear();
+    story.report("db", Phase::Queued, false, false);
+    assert_eq!(story.told()[..2], ["db starts, and is ready", "app starts, and is ready"]);
+}
+
+#[test]
 fn the_end_of_a_member_counts_once_even_if_it_is_stopped_before_its_turn() {
     let mut story = Story::running(standard(Strategy::OneForOne));
     let ended = |phase| JobChanged { is_restart: true, ..changed("app", 0, phase) };
