@@ -52,7 +52,8 @@ test-recorded: deps ## the tests of supervision once more, each run recorded and
 	CONTAINERPILOT_RECORD_TESTS=1 RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --test blackbox -- \
 		startup:: restarts:: shutdown:: signals:: reload:: interval:: coprocess:: events:: job_control:: health_ \
 		processes:: reaper:: exit_status:: consul_ readiness groups:: schedule:: restart_rules:: forward:: terminal:: \
-		env_files:: output:: containerpilot_ known_defects:: --skip has_no_socket_timer_or_thread
+		env_files:: output:: containerpilot_ known_defects:: control:: crashes:: examples:: cookbook:: hardening:: \
+		hostile_clients:: autopilot:: why:: kept_logs:: operator:: --skip has_no_socket_timer_or_thread
 
 test-dist: deps dist ## the black-box tests with what is shipped, for aarch64 under qemu-user
 	CONTAINERPILOT_TESTED="$(CURDIR)/target/dist/containerpilot" RUST_TEST_THREADS=$(TEST_THREADS) \

@@ -1,6 +1,7 @@
 //! Walks every state that any sequence of inputs can reach, and holds the invariants at each step.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::LazyLock;
 
 use super::{INPUTS, policies};
 use crate::actors::job::machine::lifecycle::{Action, Afterwards, Input, Policy, Process, State, step};
@@ -68,15 +69,25 @@ fn after_the_last_run(policy: &Policy) -> Policy {
     Policy { restarts: Limit::Finite(0), ..policy.clone() }
 }
 
-fn every_step(mut check: impl FnMut(&Policy, State, Input, State, &[Action])) {
-    for policy in policies() {
-        for state in reachable(&policy, State::new(), |_| true) {
-            for input in INPUTS.into_iter().filter(|input| can_happen(state, *input)) {
-                let (next, actions) = step(&policy, state, input);
-                check(&policy, state, input, next, &actions);
-            }
-        }
+/// Every kind of job with every state that it can reach.
+static EXPLORED: LazyLock<Vec<(Policy, BTreeSet<State>)>> = LazyLock::new(|| {
+    let explore = |policy: Policy| (policy.clone(), reachable(&policy, State::new(), |_| true));
+    policies().into_iter().map(explore).collect()
+});
+
+pub(super) fn every_state(mut check: impl FnMut(&Policy, State)) {
+    for (policy, states) in EXPLORED.iter() {
+        states.iter().for_each(|state| check(policy, *state));
     }
+}
+
+fn every_step(mut check: impl FnMut(&Policy, State, Input, State, &[Action])) {
+    every_state(|policy, state| {
+        for input in INPUTS.into_iter().filter(|input| can_happen(state, *input)) {
+            let (next, actions) = step(policy, state, input);
+            check(policy, state, input, next, &actions);
+        }
+    });
 }
 
 fn position(actions: &[Action], wanted: &[Action]) -> Option<usize> {
@@ -192,22 +203,20 @@ fn a_run_that_timed_out_has_failed_whatever_it_returned() {
 
 #[test]
 fn what_exists_fits_the_phase() {
-    for policy in policies() {
-        for state in reachable(&policy, State::new(), |_| true) {
-            let fits = match state.phase {
-                Phase::Waiting | Phase::Queued | Phase::Delayed | Phase::Halted | Phase::Complete => {
-                    state.process == Process::None
-                }
-                Phase::Running | Phase::Holding => (state.process == Process::Live) == policy.has_process,
-                Phase::TimedOut | Phase::Draining | Phase::Terminating | Phase::Killing => {
-                    !policy.has_process || state.process == Process::Live
-                }
-                Phase::Sweeping | Phase::Ending => state.process == Process::Leftover,
-                Phase::Deregistering => true,
-            };
-            assert!(fits, "{state:?} {policy:?}");
-        }
-    }
+    every_state(|policy, state| {
+        let fits = match state.phase {
+            Phase::Waiting | Phase::Queued | Phase::Delayed | Phase::Halted | Phase::Complete => {
+                state.process == Process::None
+            }
+            Phase::Running | Phase::Holding => (state.process == Process::Live) == policy.has_process,
+            Phase::TimedOut | Phase::Draining | Phase::Terminating | Phase::Killing => {
+                !policy.has_process || state.process == Process::Live
+            }
+            Phase::Sweeping | Phase::Ending => state.process == Process::Leftover,
+            Phase::Deregistering => true,
+        };
+        assert!(fits, "{state:?} {policy:?}");
+    });
 }
 
 fn by_hand(input: Input) -> bool {
@@ -216,31 +225,27 @@ fn by_hand(input: Input) -> bool {
 
 #[test]
 fn a_job_told_to_stop_never_runs_again() {
-    for policy in policies() {
-        for state in reachable(&policy, State::new(), |_| true) {
-            let stopped = folded(step(&policy, state, Input::StopRequested).0);
-            for later in reachable(&policy, stopped, |input| !by_hand(input)) {
-                let stops = later.phase.is_stopping() || later.phase == Phase::Complete;
-                assert!(stops, "{state:?} led to {later:?}");
-            }
+    every_state(|policy, state| {
+        let stopped = folded(step(policy, state, Input::StopRequested).0);
+        for later in reachable(policy, stopped, |input| !by_hand(input)) {
+            let stops = later.phase.is_stopping() || later.phase == Phase::Complete;
+            assert!(stops, "{state:?} led to {later:?}");
         }
-    }
+    });
 }
 
 #[test]
 fn a_killed_job_is_over_as_soon_as_its_processes_are() {
-    for policy in policies() {
-        for state in reachable(&policy, State::new(), |_| true) {
-            let mut state = step(&policy, state, Input::KillRequested).0;
-            if state.process == Process::Live {
-                state = step(&policy, state, super::FAILED).0;
-            }
-            if state.process == Process::Leftover {
-                state = step(&policy, state, Input::GroupGone).0;
-            }
-            assert_eq!(state.phase, Phase::Complete, "{policy:?}");
+    every_state(|policy, state| {
+        let mut state = step(policy, state, Input::KillRequested).0;
+        if state.process == Process::Live {
+            state = step(policy, state, super::FAILED).0;
         }
-    }
+        if state.process == Process::Leftover {
+            state = step(policy, state, Input::GroupGone).0;
+        }
+        assert_eq!(state.phase, Phase::Complete, "{policy:?}");
+    });
 }
 
 #[test]
@@ -298,16 +303,12 @@ fn after_an_end_that_the_rules_exclude_only_a_trigger_or_a_hand_starts_the_job()
 
 #[test]
 fn inputs_that_cannot_happen_are_harmless() {
-    for policy in policies() {
-        for state in reachable(&policy, State::new(), |_| true) {
-            for input in INPUTS.into_iter().filter(|input| !can_happen(state, *input)) {
-                let (_, actions) = step(&policy, state, input);
-                assert!(
-                    !actions.contains(&Action::Spawn)
-                        || !policy.has_process
-                        || state.process == Process::None
-                );
-            }
+    every_state(|policy, state| {
+        for input in INPUTS.into_iter().filter(|input| !can_happen(state, *input)) {
+            let (_, actions) = step(policy, state, input);
+            assert!(
+                !actions.contains(&Action::Spawn) || !policy.has_process || state.process == Process::None
+            );
         }
-    }
+    });
 }

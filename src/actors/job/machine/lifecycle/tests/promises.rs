@@ -1,18 +1,9 @@
 //! Where orders lead from every state, and which notes a state may carry.
 
-use super::explore::{folded, reachable};
-use super::{SUCCEEDED, policies};
+use super::SUCCEEDED;
+use super::explore::{every_state, folded};
 use crate::actors::job::machine::lifecycle::{Afterwards, Cadence, Input, Policy, Process, State, step};
 use crate::messages::job::Phase;
-
-/// Every state that any job can reach.
-fn every_state(mut check: impl FnMut(&Policy, State)) {
-    for policy in policies() {
-        for state in reachable(&policy, State::new(), |_| true) {
-            check(&policy, state);
-        }
-    }
-}
 
 /// Goes on until the stop is over.
 fn stopped(policy: &Policy, mut state: State) -> State {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-use super::explore::{can_happen, reachable};
-use super::{INPUTS, policies};
-use crate::actors::job::machine::lifecycle::{Action, Input, State, Timer, step};
+use super::INPUTS;
+use super::explore::{can_happen, every_state};
+use crate::actors::job::machine::lifecycle::{Action, Input, Timer, step};
 use crate::messages::job::Phase;
 
 const HEADER: &str = "\
@@ -69,20 +69,18 @@ type Outcomes = BTreeMap<(Phase, &'static str), BTreeSet<String>>;
 
 fn outcomes() -> Outcomes {
     let mut found = Outcomes::new();
-    for policy in policies() {
-        for state in reachable(&policy, State::new(), |_| true) {
-            for input in INPUTS.into_iter().filter(|input| can_happen(state, *input)) {
-                let (next, actions) = step(&policy, state, input);
-                if next.phase == state.phase && actions.is_empty() {
-                    continue;
-                }
-                let actions: Vec<String> = actions.into_iter().map(action_name).collect();
-                let separator = if actions.is_empty() { "" } else { ": " };
-                let outcome = format!("→ {}{separator}{}", next.phase, actions.join(", "));
-                found.entry((state.phase, input_name(input))).or_default().insert(outcome);
+    every_state(|policy, state| {
+        for input in INPUTS.into_iter().filter(|input| can_happen(state, *input)) {
+            let (next, actions) = step(policy, state, input);
+            if next.phase == state.phase && actions.is_empty() {
+                continue;
             }
+            let actions: Vec<String> = actions.into_iter().map(action_name).collect();
+            let separator = if actions.is_empty() { "" } else { ": " };
+            let outcome = format!("→ {}{separator}{}", next.phase, actions.join(", "));
+            found.entry((state.phase, input_name(input))).or_default().insert(outcome);
         }
-    }
+    });
     found
 }
 
