@@ -265,7 +265,14 @@ impl Dice {
     }
 
     fn schedule(&mut self) -> CronSpec {
-        let text = self.pick(&["* * * * * *", "*/2 * * * * *", "*/5 * * * * *", "0 * * * * *", "0 3 * * *"]);
+        let text = self.pick(&[
+            "* * * * * *",
+            "*/2 * * * * *",
+            "*/5 * * * * *",
+            "0 * * * * *",
+            "0 1 * * *",
+            "0 3 * * *",
+        ]);
         let zone = self.pick(&["UTC", "Europe/Berlin"]);
         CronSpec {
             text: text.to_owned(),

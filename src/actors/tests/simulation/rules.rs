@@ -1,7 +1,7 @@
 //! Rules that must hold in every run. Facts come in from the kernel, from the events and from the replies to clients; a rule that
 //! is broken is noted in the journal. Of the program itself only the board is looked at: in which phase it says that a job is.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -24,6 +24,7 @@ use crate::messages::process::{ExitStatus, Pid};
 use crate::messages::status::Board;
 
 mod account;
+mod always;
 mod due;
 mod ending;
 mod events;
@@ -38,6 +39,7 @@ mod settled;
 mod stop_order;
 
 use account::Account;
+use always::ALWAYS;
 use ending::Ending;
 pub use facts::VARIABLE;
 use given_up::GivenUp;
@@ -55,6 +57,8 @@ pub struct Rules {
     board: Rc<OnceCell<Board>>,
     consul: SimulatedConsul,
     pending: Pending,
+    /// A signal has changed the configuration: nobody tells which job is which.
+    is_changed: Rc<Cell<bool>>,
     pub journal: Journal,
 }
 
@@ -83,8 +87,6 @@ struct Ledger {
     killed: Option<Duration>,
     /// A reload was asked for without a reply: which jobs are new is not known.
     is_blurred: bool,
-    /// Such a reload has read another configuration.
-    is_changed: bool,
     /// Reloads that are under way.
     reloads: u32,
     /// When the first of these was asked for.
@@ -92,7 +94,7 @@ struct Ledger {
     /// A client's reload was refused, and one without a reply may have changed jobs before: which configuration they have is
     /// not known.
     is_uncertain: bool,
-    /// When a reload last changed the groups.
+    /// When a reload last may have changed a group or its members: it counts anew then.
     groups_since: Option<Instant>,
     /// When the reply to the last reload was heard.
     reloaded: Duration,
@@ -162,7 +164,6 @@ impl Rules {
             asked_to_end: None,
             killed: None,
             is_blurred: false,
-            is_changed: false,
             reloads: 0,
             reload_asked: None,
             is_uncertain: false,
@@ -184,6 +185,7 @@ impl Rules {
             board: Rc::default(),
             consul,
             pending: Rc::default(),
+            is_changed: Rc::default(),
             journal,
         }
     }
@@ -198,7 +200,9 @@ impl Rules {
     }
 
     fn break_rule(&self, rule: &'static str, how: impl Into<String>) {
-        self.journal.break_rule(rule, how);
+        if !self.is_changed.get() || ALWAYS.contains(&rule) {
+            self.journal.break_rule(rule, how);
+        }
     }
 
     /// A client waits for a reply.
@@ -325,9 +329,7 @@ impl Rules {
             }
             ledger.jobs.insert(Arc::clone(&job.name), account);
         }
-        if ledger.program.groups != program.groups {
-            ledger.groups_since = Some(Instant::now());
-        }
+        ledger.groups_since = Some(Instant::now());
         ledger.program = program;
     }
 
@@ -351,8 +353,8 @@ impl Rules {
         let is_same =
             |program: &Program| *program == ledger.program && ledger.jobs.values().all(is_left_alone);
         let is_same = program.is_none_or(is_same);
-        ledger.is_changed |= !is_same;
-        ledger.is_blurred = ledger.is_changed;
+        self.is_changed.set(self.is_changed.get() || !is_same);
+        ledger.is_blurred = self.is_changed.get();
     }
 
     /// A signal asks for the end. One that comes at least 250 ms after the first kills.

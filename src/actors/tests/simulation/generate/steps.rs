@@ -1,8 +1,10 @@
 //! Makes the steps of a story: orders, signals, reloads and faults while the program runs.
 
+use std::time::Duration;
+
 use super::{Dice, NAMES, SHORTAGES};
 use crate::actors::tests::simulation::story::{Flow, Mood, Operation, Program, Step};
-use crate::config::spec::{GroupSpec, JobSpec};
+use crate::config::spec::{GroupSpec, JobSpec, Trigger};
 use crate::messages::control::JobOrder;
 use crate::messages::event::Source;
 use crate::messages::signal::Signal;
@@ -24,7 +26,42 @@ impl Dice {
             let place = self.0.usize(0..=steps.len());
             steps.splice(place..place, restart);
         }
+        if self.one_in(4) {
+            let change_of_mind = self.stop_and_start(program);
+            let place = self.0.usize(0..=steps.len());
+            steps.splice(place..place, change_of_mind);
+        }
+        let is_daily =
+            |job: &JobSpec| matches!(&job.when.trigger, Trigger::Cron(cron) if cron.text.starts_with("0 "));
+        if program.jobs.iter().any(is_daily) && self.one_in(2) {
+            let sleep = Operation::Suspend(self.0.u64(60_000..200_000));
+            steps.insert(0, Step { pause: self.0.u64(0..9000), operation: sleep });
+        }
         steps
+    }
+
+    /// A job is stopped, and started again while it stops or soon after.
+    fn stop_and_start(&mut self, program: &Program) -> Vec<Step> {
+        let member = program.groups.first().and_then(|group| self.0.choice(&group.jobs));
+        let name = member.unwrap_or(&program.jobs[self.0.usize(0..program.jobs.len())].name).to_string();
+        let again = self.pick(&[JobOrder::Start, JobOrder::Restart]);
+        vec![
+            Step { pause: self.0.u64(0..1500), operation: Operation::Order(name.clone(), JobOrder::Stop) },
+            Step { pause: self.time(), operation: Operation::Order(name, again) },
+        ]
+    }
+
+    /// A time that something of the program is limited to, so that two things happen together.
+    fn a_limit(&mut self, program: &Program) -> u64 {
+        let limits = |job: &JobSpec| {
+            let checks = job.health.iter().flat_map(|check| [Some(check.interval), Some(check.timeout)]);
+            let stop = [job.stop.wait, Some(job.stop.drain), job.stop.kill_timeout];
+            let own = [job.timeout, job.when.timeout, job.ready.timeout, job.watchdog];
+            checks.chain(stop).chain(own).flatten().collect::<Vec<_>>()
+        };
+        let limits: Vec<Duration> = program.jobs.iter().flat_map(limits).collect();
+        let limit = self.0.choice(limits).unwrap_or_default();
+        u64::try_from(limit.as_millis()).unwrap_or(0)
     }
 
     /// A job is restarted that others may still wait for, and meanwhile another one ends.
@@ -45,10 +82,11 @@ impl Dice {
     }
 
     fn step(&mut self, program: &Program) -> Step {
-        let pause = match self.weighted(&[2, 2, 4]) {
+        let pause = match self.weighted(&[4, 4, 8, 1]) {
             0 => 0,
             1 => self.0.u64(1..60),
-            _ => self.0.u64(60..1500),
+            2 => self.0.u64(60..1500),
+            _ => self.a_limit(program),
         };
         Step { pause, operation: self.operation(program) }
     }

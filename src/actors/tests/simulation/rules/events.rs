@@ -300,7 +300,8 @@ impl Rules {
         // A reply to a reload may be heard some time after it.
         let lasted = account.begun.elapsed() + if account.is_new { HEARD_WITHIN } else { Duration::ZERO };
         let expired = account.spec.when.timeout.is_some_and(|timeout| lasted >= timeout);
-        if (waits && !expired) || ran_for_each {
+        let is_expired = expired && (waits || account.fired == 0);
+        if (waits || ran_for_each) && !is_expired {
             let halted = phases.unwrap_or_default().into_iter().filter(|(_, phase)| *phase == Phase::Halted);
             let halted = halted.map(|(name, _)| name).collect();
             let one = GivenUp::new(account, halted, (self.journal.awake(), &moment.1));
@@ -309,7 +310,7 @@ impl Rules {
                 self.break_rule("no job is given up whose event can come", how);
             }
             given_up.push(one);
-        } else if !waits && !account.is_told && account.orders == 0 {
+        } else if !waits && !ran_for_each && !account.is_told && account.orders == 0 {
             self.check_completed(name, account);
         }
     }
@@ -360,7 +361,8 @@ impl Rules {
         let ledger = self.ledger.borrow();
         // What is killed does not wait for Consul.
         let end = ledger.shutdown.map(|began| began + super::budget(ledger.program.budget));
-        let is_killed = ledger.killed.is_some() || end.is_some_and(|end| now >= end);
+        let is_killed =
+            ledger.killed.is_some() || end.is_some_and(|end| now + Duration::from_millis(2) >= end);
         let Some(account) = ledger.jobs.get(name).filter(|_| !is_killed) else { return };
         if account.spec.advertise.is_none() || !ledger.program.has_consul {
             return;

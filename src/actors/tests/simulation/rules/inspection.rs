@@ -33,7 +33,7 @@ impl Rules {
         kernel.look(|processes| self.inspect_processes(now, processes, &board.jobs));
         let is_stopping = ledger.shutdown.is_some();
         // Several reloads at once, one of them by a signal: nobody was told which one a job is of.
-        let is_of_any = ledger.is_blurred && (ledger.reloads > 0 || ledger.is_uncertain || ledger.is_changed);
+        let is_of_any = ledger.is_blurred && (ledger.reloads > 0 || ledger.is_uncertain);
         let is_changing = ledger.is_blurred || ledger.reloads > 0;
         let Ledger { jobs, flooded, is_blurred, .. } = &mut *ledger;
         for (name, account) in jobs.iter_mut() {
