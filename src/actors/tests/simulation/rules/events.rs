@@ -296,7 +296,11 @@ impl Rules {
         // One that was started by hand waits again for the beginning of its schedule.
         let is_repeated =
             matches!(account.spec.when.trigger, Trigger::Each(_)) || account.waits_for_its_schedule();
-        let ran_for_each = account.starts > 0 && is_repeated;
+        // A run by hand may have been the only one that its schedule has.
+        let limit = account.spec.restarts;
+        let had_all =
+            account.waits_for_its_schedule() && matches!(limit, Limit::Finite(most) if account.ends > most);
+        let ran_for_each = account.starts > 0 && is_repeated && !had_all;
         // A reply to a reload may be heard some time after it.
         let lasted = account.begun.elapsed() + if account.is_new { HEARD_WITHIN } else { Duration::ZERO };
         let expired = account.spec.when.timeout.is_some_and(|timeout| lasted >= timeout);
