@@ -61,7 +61,7 @@ const UNSAFE: [&str; 9] = [
     "process/wall_clock.rs",
 ];
 
-/// What every actor may import: the seam between engines and machines, and what an engine waits for.
+/// Every actor may import these: the seam between engines and machines, and the tasks that engines wait for.
 const SHARED: [[&str; 2]; 2] = [["actors", "machine"], ["actors", "task"]];
 
 /// Who may know other actors: what puts them all together, and the root, which creates and ends jobs and watches.
@@ -302,7 +302,7 @@ fn machines_have_no_hash_tables() {
 
 #[test]
 fn timers_and_futures_are_cancelled_as_tasks() {
-    // What `cancel_future` cancels may still run once: see `src/actors/task.rs`.
+    // A future that `cancel_future` cancels may still run once: see `src/actors/task.rs`.
     let cancels = |file: &&SourceFile| file.code.contains("cancel_future");
     let found: Vec<Vec<String>> =
         source_files().iter().filter(cancels).map(|file| file.module.clone()).collect();
