@@ -12,5 +12,5 @@ COPY --from=containerpilot /containerpilot /usr/local/bin/containerpilot
 # Your own programs and the jobs that run them.
 COPY examples/hello.json5 /etc/containerpilot.json5
 # Healthy while the supervisor answers; what its jobs' own checks say is told by `containerpilot status`.
-HEALTHCHECK --interval=10s --timeout=3s CMD ["containerpilot", "-ping"]
+HEALTHCHECK --interval=10s --timeout=3s CMD ["containerpilot", "-ready"]
 ENTRYPOINT ["containerpilot"]

@@ -13,7 +13,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 needed="cc:gcc curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linux"
 # Tests that need one of these are skipped where it cannot be had, and fail in CI.
 wanted="haproxy:haproxy jq:jq nginx:nginx-light python3:python3 prometheus:prometheus promtool:prometheus
-    redis-server:redis-server systemd-notify:systemd chromium:chromium chromedriver:chromium-driver"
+    redis-server:redis-server s6-ipcserver:s6 systemd-notify:systemd chromium:chromium chromedriver:chromium-driver"
 # Debian has it outside of PATH.
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || wanted="$wanted initdb:postgresql"
 # Its name has its version.

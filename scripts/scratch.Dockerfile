@@ -2,5 +2,5 @@
 #   COPY --from=containerpilot /containerpilot /usr/local/bin/containerpilot
 FROM scratch
 COPY containerpilot /containerpilot
-HEALTHCHECK --interval=10s --timeout=3s CMD ["/containerpilot", "-ping"]
+HEALTHCHECK --interval=10s --timeout=3s CMD ["/containerpilot", "-ready"]
 ENTRYPOINT ["/containerpilot"]

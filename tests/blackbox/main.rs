@@ -52,6 +52,7 @@ mod page;
 mod processes;
 mod prometheus;
 mod readiness;
+mod readiness_isolation;
 mod readiness_of_programs;
 mod reaper;
 mod reload;

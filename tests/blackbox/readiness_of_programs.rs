@@ -144,6 +144,25 @@ fn consul_tells_by_the_notify_protocol() {
 }
 
 #[test]
+fn a_server_of_s6_tells_by_its_descriptor() {
+    if !has_programs(&["s6-ipcserver"]) || !can_be_pid_one() {
+        return;
+    }
+    // It writes the newline to stdout, as s6's own servers do.
+    let connect =
+        "use IO::Socket::UNIX; my $it = IO::Socket::UNIX->new('{dir}/service') or die 'refused'; print <$it>";
+    let config = format!(
+        r#"{{ jobs: [
+            {{ name: "server", restarts: 1, ready: {{ fd: 3, timeout: "60s" }},
+               exec: ["sh", "-c", "exec s6-ipcserver -1 {{dir}}/service echo served >&3"] }},
+            {{ name: "user", exec: ["perl", "-e", "{connect}"], after: ["server"] }}] }}"#
+    );
+    let pilot = Setup::new().config(&config).as_pid_one().start();
+    pilot.wait_for_line("user", "served");
+    assert_used(&pilot);
+}
+
+#[test]
 fn a_server_in_python_tells_by_its_output() {
     if !has_programs(&["python3"]) || !can_be_pid_one() {
         return;

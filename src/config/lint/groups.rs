@@ -1,10 +1,13 @@
 //! Groups whose settings contradict those of their jobs.
 
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
 use crate::config::diagnostic::{Problem, Problems};
 use crate::config::source::Span;
-use crate::config::spec::{GroupSpec, JobSpec, Limit, Spec};
+use crate::config::spec::{GroupSpec, JobSpec, Limit, Spec, Trigger};
 use crate::config::validate::{JobPlaces, Places};
-use crate::messages::event::{EventCode, Source};
+use crate::messages::event::{EventCode, EventKey, Source};
 
 /// Lints of all groups.
 pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
@@ -17,7 +20,7 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
             .collect();
         without_restarts(group, &members, *span, problems);
         for (job, place) in &members {
-            order(group, job, place, *span, problems);
+            order(group, job, place, *span, &spec.jobs, problems);
         }
     }
 }
@@ -37,23 +40,24 @@ fn without_restarts(
     problems.add(Problem::warning("group-without-restarts", span, message).help(help));
 }
 
-/// A job that waits for one that is listed after it.
-fn order(group: &GroupSpec, job: &JobSpec, place: &JobPlaces, list: Span, problems: &mut Problems) {
+/// A job that waits for one that is listed after it, directly or through other jobs.
+fn order(
+    group: &GroupSpec,
+    job: &JobSpec,
+    place: &JobPlaces,
+    list: Span,
+    jobs: &[Arc<JobSpec>],
+    problems: &mut Problems,
+) {
     let position = |name: &str| group.jobs.iter().position(|member| **member == *name);
-    let waits_for_later = job.when.trigger.keys().iter().find_map(|key| match &key.source {
-        Source::Job(name) | Source::Check(name) if position(name) > position(&job.name) => {
-            Some((name, key.code))
-        }
-        Source::Job(_)
-        | Source::Check(_)
-        | Source::Global
-        | Source::Watch(_)
-        | Source::Group(_)
-        | Source::Signal(_) => None,
-    });
-    let Some((other, code)) = waits_for_later.filter(|(_, code)| !is_end(*code)) else { return };
+    let is_later = |name: &str| position(name) > position(&job.name);
+    let find =
+        |(key, other): (&EventKey, &str)| Some((key.code, other.to_owned(), later(other, jobs, is_later)?));
+    let Some((code, other, later)) = awaited(job).find_map(find) else { return };
+    let through =
+        if other == later { String::new() } else { format!(", which cannot come before job {later:?}") };
     let message = format!(
-        "job {:?} waits for {:?} of job {other:?}, but group {:?} starts it before that job",
+        "job {:?} waits for {:?} of job {other:?}{through}, but group {:?} starts it before that job",
         job.name,
         code.config_name(),
         group.name
@@ -61,8 +65,37 @@ fn order(group: &GroupSpec, job: &JobSpec, place: &JobPlaces, list: Span, proble
     problems.add(
         Problem::warning("group-order", place.when, message)
             .related(list, "the group's order")
-            .help(format!("list {other:?} before {:?}", job.name)),
+            .help(format!("list {later:?} before {:?}", job.name)),
     );
+}
+
+/// The first job that `is_later`, of this one and those that it has to wait for.
+fn later(job: &str, jobs: &[Arc<JobSpec>], is_later: impl Fn(&str) -> bool) -> Option<String> {
+    let (mut seen, mut open) = (HashSet::from([job]), VecDeque::from([job]));
+    while let Some(name) = open.pop_front() {
+        if is_later(name) {
+            return Some(name.to_owned());
+        }
+        let Some(spec) = jobs.iter().find(|spec| *spec.name == *name) else { continue };
+        // Any of several events is enough for it: it may be another one.
+        if !matches!(spec.when.trigger, Trigger::Any(_)) {
+            open.extend(awaited(spec).map(|(_, other)| other).filter(|other| seen.insert(other)));
+        }
+    }
+    None
+}
+
+/// The jobs for which a job waits before it starts, with the event; not those whose end it waits for.
+fn awaited(job: &JobSpec) -> impl Iterator<Item = (&EventKey, &str)> {
+    job.when.trigger.keys().iter().filter_map(|key| match &key.source {
+        Source::Job(name) | Source::Check(name) if !is_end(key.code) => Some((key, &**name)),
+        Source::Job(_)
+        | Source::Check(_)
+        | Source::Global
+        | Source::Watch(_)
+        | Source::Group(_)
+        | Source::Signal(_) => None,
+    })
 }
 
 const fn is_end(code: EventCode) -> bool {
@@ -79,6 +112,10 @@ mod tests {
     fn warns(source: &str) -> bool {
         let text = format!(
             "{{jobs: [{{name: 'first', exec: 'a'}}, {{name: 'last', exec: 'a'}}, {{name: 'outside', exec: 'a'}},
+                      {{name: 'behind', exec: 'a', when: {{source: 'last', once: 'exitSuccess'}}}},
+                      {{name: 'far', exec: 'a', when: {{source: 'behind', once: 'exitSuccess'}}}},
+                      {{name: 'at-the-end', exec: 'a', when: {{source: 'last', once: 'stopped'}}}},
+                      {{name: 'either', exec: 'a', when: {{any: [{{source: 'last', once: 'exitSuccess'}}, {{once: 'startup'}}]}}}},
                       {{name: 'job', exec: 'a', restarts: 1, when: {{source: '{source}', once: 'exitSuccess'}}}}],
               groups: [{{name: 'g', jobs: ['first', 'job', 'last']}}]}}"
         );
@@ -88,8 +125,10 @@ mod tests {
 
     #[test]
     fn only_a_wait_for_a_job_that_the_group_starts_later_is_warned_of() {
-        assert!(warns("last"));
-        for source in ["first", "job", "outside"] {
+        for source in ["last", "behind", "far"] {
+            assert!(warns(source), "{source}");
+        }
+        for source in ["first", "job", "outside", "at-the-end", "either"] {
             assert!(!warns(source), "{source}");
         }
     }

@@ -334,8 +334,12 @@ impl Group {
         let Some(place) = self.places.get_mut(index) else { return };
         place.due = match place.phase {
             // Its report that it stops may be on its way.
-            _ if place.told == Some(Order::Halt) => Some(Order::Restart),
-            Phase::Queued | Phase::Running | Phase::TimedOut => return,
+            _ if matches!(place.told, Some(Order::Halt | Order::Stop)) => Some(Order::Restart),
+            Phase::Queued | Phase::Running | Phase::TimedOut => {
+                // It was to stop as soon as those after it have, and was not told yet.
+                place.due = place.due.filter(|order| !matches!(order, Order::Halt | Order::Stop));
+                return;
+            }
             Phase::Waiting | Phase::Halted | Phase::Complete => Some(Order::Start),
             // It runs again when it has stopped, or without the rest of its delay.
             Phase::Sweeping

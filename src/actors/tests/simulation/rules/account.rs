@@ -137,6 +137,12 @@ impl Account {
         }
     }
 
+    /// When its last execution was told to stop, or else ended, on the clock of the program.
+    pub fn end_began(&self) -> Instant {
+        let is_stopped = self.stopping.is_some_and(|(_, at)| at >= self.last_start);
+        if is_stopped { self.ended_clock.min(self.stopping_clock) } else { self.ended_clock }
+    }
+
     /// Whether an event that it waits for was delivered at the present time.
     pub fn is_fired_in(&self, moment: &[(u64, EventKey)]) -> bool {
         moment.iter().any(|(_, key)| self.spec.when.keys().contains(key))

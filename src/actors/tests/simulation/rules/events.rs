@@ -354,7 +354,9 @@ impl Rules {
         }
         let is_back = |account: &Account| account.is_back() || account.spec.exec.is_none() && account.is_told;
         let is_back = self.ledger.borrow().jobs.get(name).is_some_and(is_back);
-        if self.ledger.borrow().killed.is_none() && !is_back {
+        // One that is restarted may be registered before its process starts, which may have to wait for room in the log.
+        let is_to_start = self.phase_of(name) == Some(Phase::Running);
+        if self.ledger.borrow().killed.is_none() && !is_back && !is_to_start {
             self.check_withdrawn(name, "a job is withdrawn before it is stopped");
         }
     }

@@ -49,9 +49,9 @@ impl Rules {
             // It was decided before it was told to stop, and had to wait for a start that hung.
             return;
         }
-        // An end that came before a reload changed the group was followed by what the former group said.
+        // An end or a stop that came before a reload changed the group was followed by what the former group said.
         let is_later =
-            |account: &&Account| ledger.groups_since.is_none_or(|since| account.ended_clock > since);
+            |account: &&Account| ledger.groups_since.is_none_or(|since| account.end_began() > since);
         let has_run = ledger.jobs.get(job).filter(is_later).is_some_and(|account| account.starts > 0);
         let mut later = ledger.members(&group.jobs[place + 1..]);
         if group.strategy != Strategy::OneForOne
@@ -86,7 +86,7 @@ impl Rules {
             let is_ordered = account.is_told || account.orders > 0 || account.by_hand > 0;
             is_ordered || account.is_new || is_repeated || account.spec.on_unhealthy == OnUnhealthy::Restart
         };
-        let is_later = ledger.groups_since.is_none_or(|since| account.ended_clock > since);
+        let is_later = ledger.groups_since.is_none_or(|since| account.end_began() > since);
         if account.starts == 0 || is_touched(account) || !is_later {
             return;
         }

@@ -148,6 +148,7 @@ impl Rules {
             let well_since = well_since.filter(|_| program.has_consul);
             if !well_since.is_some_and(|since| has_recovered(now, since)) {
                 strangers.clear();
+                jobs.values_mut().for_each(|account| account.unserved = None);
                 return;
             }
             let is_there = |name: &str| services.values().any(|service| service.name == name);

@@ -4,6 +4,8 @@ mod job;
 mod world;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
 use std::time::Duration;
 
 use world::{Budget, Move, World, policy, spec};
@@ -21,20 +23,22 @@ fn running(spec: GroupSpec, policy: &Policy, budget: Budget) -> World {
     world
 }
 
+/// For each state that was reached, the state before it and the move that led here.
+type CameFrom = HashMap<Rc<World>, Option<(Rc<World>, Move)>>;
+
 /// Goes through every state that can be reached; how many there are.
 fn explore(first: World, policy: &Policy) -> usize {
-    let mut came_from: HashMap<World, Option<(World, Move)>> = HashMap::from([(first.clone(), None)]);
+    let first = Rc::new(first);
+    let mut came_from: CameFrom = HashMap::from([(Rc::clone(&first), None)]);
     let mut open = vec![first];
-    while let Some(mut world) = open.pop() {
-        let known = world.clone();
-        world.check_at_rest();
-        if let Some(rule) = &world.broken {
-            panic!("{rule}, after: {:#?}", way_to(&known, &came_from));
+    while let Some(world) = open.pop() {
+        if let Some(rule) = world.broken_rule() {
+            panic!("{rule}, after: {:#?}", way_to(&world, &came_from));
         }
-        for it in known.moves() {
-            let next = known.after(policy, it);
-            if !came_from.contains_key(&next) {
-                came_from.insert(next.clone(), Some((known.clone(), it)));
+        for it in world.moves() {
+            let next = Rc::new(world.after(policy, it));
+            if let Entry::Vacant(entry) = came_from.entry(Rc::clone(&next)) {
+                entry.insert(Some((Rc::clone(&world), it)));
                 open.push(next);
             }
         }
@@ -43,7 +47,7 @@ fn explore(first: World, policy: &Policy) -> usize {
 }
 
 /// The moves that led to a state.
-fn way_to(world: &World, came_from: &HashMap<World, Option<(World, Move)>>) -> Vec<Move> {
+fn way_to(world: &Rc<World>, came_from: &CameFrom) -> Vec<Move> {
     let mut way = Vec::new();
     let mut current = world;
     while let Some(Some((before, it))) = came_from.get(current) {

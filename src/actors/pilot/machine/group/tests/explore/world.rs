@@ -305,50 +305,47 @@ impl World {
         (job.run, job.ready, job.knows) = (job.run + 1, false, runs);
     }
 
-    /// Checks the rules that hold when no message is on its way and no job is starting or stopping.
-    pub(super) fn check_at_rest(&mut self) {
+    /// The rule that a move has broken, or one that holds when no message is on its way and no job is starting or stopping.
+    pub(super) fn broken_rule(&self) -> Option<String> {
+        self.broken.clone().or_else(|| self.broken_at_rest())
+    }
+
+    fn broken_at_rest(&self) -> Option<String> {
         let is_busy = |job: &Job| {
             let is_starting = job.life.process == Process::Live && !job.ready;
             let is_moving = job.life.phase.is_stopping() || job.life.phase == Phase::Delayed;
             !job.inbox.is_empty() || !job.outbox.is_empty() || is_starting || is_moving
         };
-        let waits = self.jobs.iter().any(|job| job.life.phase == Phase::Waiting && !job.is_triggered);
         if self.jobs.iter().any(is_busy) {
-            return;
+            return None;
         }
         if self.stage == Stage::ShutsDown {
-            if let Some(left) = self.jobs.iter().position(|job| job.life.phase != Phase::Complete) {
-                self.broken = Some(format!("{} outlives the shutdown", NAMES[left]));
-            }
-            return;
+            let left = self.jobs.iter().position(|job| job.life.phase != Phase::Complete)?;
+            return Some(format!("{} outlives the shutdown", NAMES[left]));
         }
         if self.stage != Stage::Runs {
-            if !self.moves().contains(&Move::FinishReload) {
-                self.broken = Some("the reload never ends".to_owned());
-            }
-            return;
+            let ends = self.moves().contains(&Move::FinishReload);
+            return (!ends).then(|| "the reload never ends".to_owned());
         }
-        if waits {
-            return;
-        }
-        if self.group.spec().strategy != Strategy::OneForOne {
-            for (index, job) in
-                self.jobs.iter().enumerate().filter(|(_, job)| job.life.process != Process::None)
-            {
-                for before in (0..index).filter(|before| job.knows[*before] > 0) {
-                    let now = self.jobs[before].run;
-                    if job.knows[before] != now {
-                        self.broken =
-                            Some(format!("{} has an older execution of {}", NAMES[index], NAMES[before]));
-                        return;
-                    }
-                }
-            }
+        if self.jobs.iter().any(|job| job.life.phase == Phase::Waiting && !job.is_triggered) {
+            return None;
         }
         let queued = self.jobs.iter().any(|job| job.life.phase == Phase::Queued);
-        if queued && !self.group.has_given_up {
-            self.broken = Some("somebody waits forever".to_owned());
+        let waits = || (queued && !self.group.has_given_up).then(|| "somebody waits forever".to_owned());
+        self.older_execution().or_else(waits)
+    }
+
+    fn older_execution(&self) -> Option<String> {
+        if self.group.spec().strategy == Strategy::OneForOne {
+            return None;
         }
+        let live = self.jobs.iter().enumerate().filter(|(_, job)| job.life.process != Process::None);
+        let is_older =
+            |job: &Job, before: usize| job.knows[before] > 0 && job.knows[before] != self.jobs[before].run;
+        let mut found =
+            live.filter_map(|(index, job)| Some((index, (0..index).find(|before| is_older(job, *before))?)));
+        let (index, before) = found.next()?;
+        Some(format!("{} has an older execution of {}", NAMES[index], NAMES[before]))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Stories of what users do to members and whole groups.
 
 use super::*;
+use crate::messages::job::GroupOrder;
 
 #[test]
 fn a_member_that_is_started_by_hand_has_those_after_it_restarted() {
@@ -89,4 +90,27 @@ fn a_member_that_is_stopped_and_started_while_it_is_queued_runs() {
     story.text.clear();
     story.report("db", Phase::Queued, false, false);
     assert_eq!(story.told()[..2], ["db starts, and is ready", "app starts, and is ready"]);
+}
+
+#[test]
+fn a_member_that_is_started_before_the_stop_of_its_group_comes_to_it_runs_on() {
+    let tell = |action| if let Action::Tell(name, command) = action { Some((name, command)) } else { None };
+    let told = |group: &mut Group| group.go_on().into_iter().filter_map(tell).collect::<Vec<_>>();
+    let ended = |group: &mut Group, name: &str| {
+        group.note(Moment::default(), &changed(name, 0, Phase::Halted));
+    };
+    let order = GroupOrder { number: 1, cause: None };
+    let turn = ("db".into(), JobCommand::Proceed(order));
+    for (phase, expected) in [(Phase::Queued, vec![turn]), (Phase::Running, vec![])] {
+        let running = Place { phase: Phase::Running, ready: true, ..place(true) };
+        let places = vec![Place { phase, ..running }, running, running];
+        let mut group = Group::new(Arc::new(standard(Strategy::OneForOne)), places);
+        group.stop_all();
+        assert_eq!(told(&mut group), [("web".into(), JobCommand::Halt)]);
+        group.start_by_hand("db");
+        ended(&mut group, "web");
+        assert_eq!(told(&mut group), [("app".into(), JobCommand::Halt)]);
+        ended(&mut group, "app");
+        assert_eq!(told(&mut group), expected, "{phase}");
+    }
 }
