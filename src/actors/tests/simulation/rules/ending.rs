@@ -32,7 +32,8 @@ impl Account {
     fn last_statuses(&self) -> Option<Vec<u8>> {
         // One that exits by itself while it is stopped because it is unhealthy has failed.
         let may_be_ill = self.spec.on_unhealthy == OnUnhealthy::Restart;
-        let status = self.last_end.filter(|_| !self.was_signalled && !may_be_ill)?;
+        let had_process = self.ended >= self.last_start;
+        let status = self.last_end.filter(|_| had_process && !self.was_signalled && !may_be_ill)?;
         let code = status.shell_code();
         let code = Some(code).filter(|code| *code != NOT_EXECUTED)?;
         let is_success = self.spec.success.iter().any(|success| success.is(status));

@@ -305,10 +305,12 @@ impl Rules {
         let lasted = account.begun.elapsed() + if account.is_new { HEARD_WITHIN } else { Duration::ZERO };
         let expired = account.spec.when.timeout.is_some_and(|timeout| lasted >= timeout);
         let is_expired = expired && (waits || account.fired == 0);
-        if (waits || ran_for_each) && !is_expired {
+        // With a run by hand behind it, it may have been given up all the same, with others that wait for its end.
+        if (waits || ran_for_each) && (!is_expired || has_run) {
             let halted = phases.unwrap_or_default().into_iter().filter(|(_, phase)| *phase == Phase::Halted);
             let halted = halted.map(|(name, _)| name).collect();
-            let one = GivenUp::new(account, halted, (self.journal.awake(), &moment.1));
+            let mut one = GivenUp::new(account, halted, (self.journal.awake(), &moment.1));
+            one.is_excused |= is_expired;
             if let Some(other) = jobs.values().find(|other| one.could_wait_for(other)) {
                 let how = format!("{name} does not wait for {}, which is restarted", other.spec.name);
                 self.break_rule("no job is given up whose event can come", how);

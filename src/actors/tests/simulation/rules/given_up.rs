@@ -20,7 +20,7 @@ pub(super) struct GivenUp {
     /// Jobs that were stopped by hand then, and can be started again.
     halted: HashSet<Arc<str>>,
     /// Others end it, too: its group, ill health, or somebody who gave it orders.
-    is_excused: bool,
+    pub(super) is_excused: bool,
 }
 
 impl GivenUp {

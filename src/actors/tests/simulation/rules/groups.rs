@@ -64,11 +64,15 @@ impl Rules {
         if let (Strategy::OneForAll, Some(account)) = (group.strategy, ledger.jobs.get(job)) {
             self.check_together(account, &group.jobs[..place], ledger);
         }
+        // If a start before it hangs, its turn came when it began to run, and those before it may have ended since.
+        let runs_since = ledger.jobs.get(job).and_then(|account| account.phase);
+        let turn = runs_since.filter(|(phase, _)| *phase == Phase::Running).map_or(now, |(_, since)| since);
         let holds = |before: &&Account| {
             let phase = self.phase_of(&before.spec.name);
             let is_over = matches!(phase, Some(Phase::Complete | Phase::Halted) | None);
             // That it is not ready any more may be news.
-            let is_ready = before.is_ready || now.saturating_sub(before.ended) <= AT_ONCE;
+            let is_news = now.saturating_sub(before.ended) <= AT_ONCE || before.ended > turn;
+            let is_ready = before.is_ready || is_news;
             starts_at_once(&before.spec) && !is_over && !is_ready
         };
         if let Some(before) = ledger.members(&group.jobs[..place]).find(holds) {
