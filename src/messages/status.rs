@@ -42,6 +42,8 @@ pub struct JobStatus {
     pub restarts: u64,
     /// The exit status of its last execution as in a shell, and in words.
     pub last_exit: Option<(u8, String)>,
+    /// That execution was a success by the rules of the job.
+    pub succeeded: bool,
     /// The address and port that are advertised.
     pub advertised: Option<(String, u16)>,
     /// The group that it belongs to.
@@ -83,6 +85,7 @@ impl JobStatus {
             watchdog_kills: None,
             restarts: 0,
             last_exit: None,
+            succeeded: false,
             advertised: None,
             group: None,
             essential: false,

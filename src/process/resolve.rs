@@ -31,6 +31,17 @@ pub(super) fn executable(
     find(program, search.unwrap_or(OsStr::new(DEFAULT_PATH)), &base)
 }
 
+/// The same error without the places that were looked at.
+pub(super) fn without_path(program: &str, error: &SpawnError) -> SpawnError {
+    let reason = if error.shell_code() == 127 { "not found in PATH" } else { "Permission denied" };
+    let number = if error.shell_code() == 127 { libc::ENOENT } else { libc::EACCES };
+    SpawnError::because(
+        format!("execute {program:?}"),
+        reason.to_owned(),
+        io::Error::from_raw_os_error(number),
+    )
+}
+
 /// The first executable of that name; like execvp, a file that may not be executed is told only if
 /// nothing better follows.
 fn find(program: &str, search: &OsStr, base: &Path) -> Result<PathBuf, SpawnError> {

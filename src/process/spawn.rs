@@ -103,12 +103,16 @@ struct Child {
 fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
     let Launch { command, execution, output, .. } = launch;
     let mut environment = launch.whole_environment()?;
+    // Values from files are never shown, and errors tell where a program was looked for.
+    let hides_path = environment.get("PATH") != launch.environment.get("PATH");
     if let Some(user) = &execution.user {
         environment.log_in(&login_environment(user));
     }
     let cwd = execution.cwd.as_deref();
-    let path = resolve::executable(&command.program, environment.get("PATH"), cwd)?;
-    let impossible = |error: std::ffi::NulError| SpawnError::new(format!("execute {path:?}"), error.into());
+    let path = resolve::executable(&command.program, environment.get("PATH"), cwd)
+        .map_err(|error| if hides_path { resolve::without_path(&command.program, &error) } else { error })?;
+    let shown = if hides_path { PathBuf::from(&*command.program) } else { path.clone() };
+    let impossible = |error: std::ffi::NulError| SpawnError::new(format!("execute {shown:?}"), error.into());
     let directory =
         cwd.map(|cwd| CString::new(cwd.as_os_str().as_bytes())).transpose().map_err(impossible)?;
     let image = Image::new(&path, command, environment, &launch.passed.own_number).map_err(impossible)?;
@@ -142,7 +146,16 @@ fn prepare(launch: &Launch) -> Result<Prepared<'_>, SpawnError> {
         steps,
         report: report_writer.as_raw_fd(),
     };
-    Ok(Prepared { child, execution, path, pipes, report, _writers: writers, report_writer, _passed: sources })
+    Ok(Prepared {
+        child,
+        execution,
+        path: shown,
+        pipes,
+        report,
+        _writers: writers,
+        report_writer,
+        _passed: sources,
+    })
 }
 
 impl Prepared<'_> {

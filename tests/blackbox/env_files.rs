@@ -145,6 +145,8 @@ const JOBS: &str = r#"jobs: [
     { name: "bad", exec: "echo", envFile: "{dir}/bad.env" },
     { name: "crash", exec: ["sh", "-c", "exit 1"], envFile: "{dir}/good.env", restarts: 2, backoff: { max: "0s" } },
     { name: "missing", exec: "/no/such/program", envFile: "{dir}/good.env" },
+    { name: "nowhere", exec: "no-such-program", env: { PATH: { file: "{dir}/value" } } },
+    { name: "denied", exec: "value", envFile: "{dir}/path.env" },
 ], env: { TOP: { file: "{dir}/value" } }"#;
 
 fn planted() -> Setup {
@@ -153,6 +155,7 @@ fn planted() -> Setup {
         .file("thrice", &PLANTED.repeat(3))
         .file("good.env", &format!("B={PLANTED}\n"))
         .file("bad.env", &format!("{PLANTED}\n"))
+        .file("path.env", &format!("PATH=/{PLANTED}:{{dir}}\n"))
 }
 
 fn assert_hidden(name: &str, output: &str) {
@@ -169,7 +172,7 @@ fn no_answer_of_the_program_shows_a_value_from_a_file() {
     let pilot = recorded.config(&format!("{{ {telemetry}, {jobs} }}")).start();
     pilot.wait_for_event("app healthy");
     pilot.eventually("the values are there", || pilot.path("came").exists());
-    for job in ["bad", "crash", "missing"] {
+    for job in ["bad", "crash", "missing", "nowhere", "denied"] {
         pilot.wait_for_event(&format!("{job} stopped"));
     }
     pilot.tell(&["restart", "app"]);

@@ -342,6 +342,32 @@ print('port', socket.socket(fileno=3).getsockname()[1], flush=True)
 }
 
 #[test]
+fn of_too_many_descriptors_the_first_are_kept() {
+    if !has_programs(&["python3"]) {
+        return;
+    }
+    let script = r"
+count = int(os.environ.get('LISTEN_FDS', '0'))
+if count == 0:
+    for _ in range(70):
+        tell('FDSTORE=1', [0])
+    sys.exit(1)
+print(count, flush=True)
+";
+    // Beside a descriptor of its own there is room for those before it.
+    for (ready, expected) in [("notify: true", "64"), ("fd: 5", "2")] {
+        let config = format!(
+            r#"{{ jobs: [{{ name: "app", exec: ["python3", "{{dir}}/app.py"], ready: {{ {ready} }}, watchdog: "60s",
+                restarts: 1, backoff: {{ max: "0s" }} }}] }}"#
+        );
+        let pilot = python(script).config(&config).start();
+        assert_eq!(pilot.wait_exit(), Exit::Code(0), "{}", pilot.log().text());
+        assert_eq!(pilot.lines_of("app"), [expected]);
+        pilot.wait_for_message("stores more descriptors than are kept: some are closed");
+    }
+}
+
+#[test]
 fn a_process_that_waits_at_a_barrier_goes_on_when_its_messages_were_read() {
     if !has_programs(&["python3"]) {
         return;

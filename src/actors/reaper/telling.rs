@@ -41,13 +41,8 @@ impl Stores {
 
     /// Keeps descriptors under a name; false if there were too many.
     fn store(&mut self, job: &JobSpec, name: &str, descriptors: Vec<OwnedFd>) -> bool {
-        let most = match job.ready.by {
-            // The descriptors are passed from 3 on, and this one has its place.
-            Some(ReadyBy::Descriptor(number)) => usize::try_from(number - FIRST_PASSED).unwrap_or(0),
-            Some(ReadyBy::Notify | ReadyBy::Log(_)) | None => MOST_STORED,
-        };
         let stored = self.0.entry(Arc::clone(&job.name)).or_default();
-        let room = most.min(MOST_STORED).saturating_sub(stored.len());
+        let room = most_stored(job).saturating_sub(stored.len());
         let fits = descriptors.len() <= room;
         stored.extend(descriptors.into_iter().take(room).map(|it| (name.to_owned(), Arc::new(it))));
         fits
@@ -60,14 +55,30 @@ impl Stores {
     }
 
     /// Gives a new execution what its job has stored.
-    fn give(&self, job: &str, passed: &mut Passed) {
-        let Some(stored) = self.0.get(job).filter(|stored| !stored.is_empty()) else { return };
+    fn give(&self, job: &JobSpec, passed: &mut Passed) {
+        let stored = self.0.get(&job.name).map(Vec::as_slice).unwrap_or_default();
+        // There may be more than it may have since a reload has changed it.
+        let stored = stored.get(..most_stored(job)).unwrap_or(stored);
+        if stored.is_empty() {
+            return;
+        }
         let descriptors = stored.iter().zip(FIRST_PASSED..).map(|((_, it), number)| (Arc::clone(it), number));
         passed.descriptors.extend(descriptors);
         let names: Vec<&str> = stored.iter().map(|(name, _)| name.as_str()).collect();
         passed.tell("LISTEN_FDS", stored.len().to_string());
         passed.tell("LISTEN_FDNAMES", names.join(":"));
         passed.tell_own_number("LISTEN_PID");
+    }
+}
+
+/// The most descriptors that are kept for a job.
+fn most_stored(job: &JobSpec) -> usize {
+    match job.ready.by {
+        // The descriptors are passed from 3 on, and this one has its place.
+        Some(ReadyBy::Descriptor(number)) => {
+            usize::try_from(number - FIRST_PASSED).unwrap_or(0).min(MOST_STORED)
+        }
+        Some(ReadyBy::Notify | ReadyBy::Log(_)) | None => MOST_STORED,
     }
 }
 
@@ -94,7 +105,7 @@ impl Ways {
         let Some(job) = order.own_job().filter(|job| job.ready.by.is_some() || job.watchdog.is_some()) else {
             return Ok((ways, passed));
         };
-        stores.give(&job.name, &mut passed);
+        stores.give(job, &mut passed);
         if job.has_notify_socket() {
             let socket = NotifySocket::open()?;
             passed.tell("NOTIFY_SOCKET", socket.address());
@@ -273,6 +284,27 @@ async fn newline(pipe: PipeReader) -> bool {
             Ok(0) | Err(_) => return false,
             Ok(length) if bytes.get(..length).is_some_and(|bytes| bytes.contains(&b'\n')) => return true,
             Ok(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_reload_stored_descriptors_leave_the_number_of_the_ready_pipe_free() {
+        let mut job = JobSpec::new("app".into(), None);
+        job.ready.by = Some(ReadyBy::Notify);
+        let mut stores = Stores::default();
+        let descriptor = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        assert!(stores.store(&job, "a", vec![descriptor(), descriptor(), descriptor()]));
+        for (number, expected) in [(3, vec![]), (4, vec![3]), (9, vec![3, 4, 5])] {
+            job.ready.by = Some(ReadyBy::Descriptor(number));
+            let mut passed = Passed::default();
+            stores.give(&job, &mut passed);
+            let numbers: Vec<i32> = passed.descriptors.iter().map(|(_, number)| *number).collect();
+            assert_eq!(numbers, expected);
         }
     }
 }

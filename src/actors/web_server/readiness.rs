@@ -55,7 +55,7 @@ fn reason_while_running(job: &JobStatus, now: SystemTime) -> Option<String> {
 /// A job without checks that keeps ending early is not ready in the moments in which it runs.
 fn crash_loop(job: &JobStatus, now: SystemTime) -> Option<String> {
     let lasts = now.duration_since(job.since).unwrap_or(Duration::ZERO);
-    let failed = job.last_exit.as_ref().is_some_and(|(status, _)| *status != 0);
+    let failed = job.last_exit.is_some() && !job.succeeded;
     if !failed || job.early_ends < EARLY_ENDS_OF_A_LOOP || lasts >= job.settles_after {
         return None;
     }
@@ -69,7 +69,7 @@ fn crash_loop(job: &JobStatus, now: SystemTime) -> Option<String> {
 /// A job that ran and does not run now is ready if its last run succeeded.
 fn reason_after_runs(job: &JobStatus) -> Option<String> {
     match &job.last_exit {
-        Some((0, _)) => None,
+        Some(_) if job.succeeded => None,
         Some(_) => Some(format!("does not run: {}", last_exit(job))),
         None => Some("does not run".to_owned()),
     }
@@ -110,6 +110,7 @@ mod tests {
         };
         let ended = |phase, status: u8| JobStatus {
             last_exit: Some((status, format!("exited with status {status}"))),
+            succeeded: status == 0,
             ..job(phase)
         };
         let unborn = |phase, never_ran: Option<&str>| JobStatus {
@@ -120,6 +121,11 @@ mod tests {
         for (job, expected) in [
             (job(Phase::Running), "ready"),
             (JobStatus { required: false, ..ended(Phase::Complete, 1) }, "ready"),
+            (JobStatus { succeeded: true, ..ended(Phase::Complete, 3) }, "ready"),
+            (
+                JobStatus { succeeded: false, ..ended(Phase::Complete, 0) },
+                "does not run: exited with status 0",
+            ),
             (checked(Health::Healthy, Verdict::Passing), "ready"),
             (checked(Health::Unknown, Verdict::Unknown), "has not passed its checks yet"),
             (checked(Health::Unhealthy, Verdict::Failing), "is unhealthy: check http fails"),
@@ -162,8 +168,11 @@ mod tests {
             "ended early 2 times in a row and has not run for 10s since: exited with status 1"
         );
         assert_eq!(reason(&looping(7, 9)), "ready", "it has run for long enough");
-        let successful =
-            JobStatus { last_exit: Some((0, "exited with status 0".to_owned())), ..looping(7, 10) };
+        let successful = JobStatus {
+            last_exit: Some((3, "exited with status 3".to_owned())),
+            succeeded: true,
+            ..looping(7, 10)
+        };
         assert_eq!(reason(&successful), "ready", "no crash");
     }
 }

@@ -74,7 +74,9 @@ pub fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
         "pid": job.pid,
         "restarts": job.restarts,
         "runs": job.account.runs,
-        "lastExit": job.last_exit.as_ref().map(|(status, words)| json!({ "status": status, "reason": words })),
+        "lastExit": job.last_exit.as_ref().map(|(status, words)| {
+            json!({ "status": status, "success": job.succeeded, "reason": words })
+        }),
         "advertised": job.advertised.as_ref().map(|(address, port)| json!({ "address": address, "port": port })),
         "group": job.group.as_deref(),
         "essential": job.essential,

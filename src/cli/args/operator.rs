@@ -32,7 +32,7 @@ impl StatusArguments {
 /// `start`, `stop` and `restart`.
 #[derive(Debug, Args)]
 pub(super) struct OrderArguments {
-    /// Names of jobs
+    /// Names of jobs, or group.NAME for all jobs of a group
     #[arg(value_name = "JOB", required = true)]
     jobs: Vec<String>,
     /// Do not wait until it is done

@@ -167,7 +167,7 @@ fn starting(done: &str, now: &Value, has_run: bool, has_moved: bool) -> Progress
         }),
         // It was started and does not run any more.
         ("waiting" | "delayed" | "halted" | "complete", true) => match last_exit(now) {
-            Some((0, words)) => Progress::Done(format!("{done}, and {words}")),
+            Some((true, words)) => Progress::Done(format!("{done}, and {words}")),
             Some((_, words)) => {
                 let next = now["reason"].as_str().map(|reason| format!("; {}", printable(reason)));
                 Progress::Failed(format!("{done}, but {words}{}", next.unwrap_or_default()))
@@ -187,11 +187,11 @@ fn doing(now: &Value) -> String {
     }
 }
 
-/// How its last run ended: the status, and in words.
-fn last_exit(now: &Value) -> Option<(u64, String)> {
+/// How its last run ended: whether it was a success, and in words.
+fn last_exit(now: &Value) -> Option<(bool, String)> {
     let exit = now.get("lastExit").filter(|exit| !exit.is_null())?;
     Some((
-        exit["status"].as_u64().unwrap_or(1),
+        exit["success"].as_bool().unwrap_or(exit["status"] == 0),
         printable(&ending(exit["reason"].as_str().unwrap_or("ended"))),
     ))
 }
@@ -232,6 +232,18 @@ mod tests {
             progress(JobOrder::Stop, Some(&before), None),
             Progress::Done("is not configured any more".to_owned())
         );
+    }
+
+    #[test]
+    fn a_run_is_a_success_if_its_job_says_so() {
+        let before = job("halted", 1, Some(0));
+        let exit = |status: u8, success: bool| {
+            let mut now = job("complete", 2, Some(0));
+            now["lastExit"] = json!({ "status": status, "success": success, "reason": "exited" });
+            told(JobOrder::Start, &before, &now)
+        };
+        assert_eq!(exit(3, true), "started, and exited");
+        assert_eq!(exit(0, false), "! started, but exited");
     }
 
     #[test]

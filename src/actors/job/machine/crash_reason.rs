@@ -19,7 +19,7 @@ impl State {
             Some(Unstarted::Failed(_)) => return Some(CrashReason::Start),
             None => {}
         }
-        if judge(&self.spec, ended.status, false).success {
+        if judge(&self.spec, ended.status, self.was_ended_for_time()).success {
             return None;
         }
         Some(match ended.status {

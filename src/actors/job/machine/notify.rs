@@ -54,7 +54,8 @@ impl State {
         told.error = news.error.clone().or(told.error.take());
         told.main_process = news.main_process.or(told.main_process);
         if let Some(time) = news.extension {
-            self.extend(time);
+            let stops = self.life.phase.is_stopping() || self.told.stopping || news.stopping;
+            self.extend(time, stops);
         }
         if news.reloading && !self.told.reloading {
             self.told.reloading = true;
@@ -91,13 +92,15 @@ impl State {
         }
     }
 
-    /// The process needs this much time from now on: to become ready, or to stop.
-    fn extend(&mut self, time: Duration) {
+    /// The process needs this much time from now on: to become ready, or to end, if it stops.
+    fn extend(&mut self, time: Duration, stops: bool) {
         let until = self.now.plus(time);
         if let Some(ready_until) = &mut self.told.ready_until {
             *ready_until = until.max(*ready_until);
         }
-        self.told.stop_until = self.told.stop_until.max(Some(until));
+        if stops {
+            self.told.stop_until = self.told.stop_until.max(Some(until));
+        }
     }
 
     /// How long it is until then; `None` if that is over.

@@ -93,9 +93,12 @@ impl State {
             tells_ready: self.spec.ready.by.is_some(),
             status_text: self.told.status.clone().filter(|_| self.life.process == Process::Live),
             ready_after: self.ready_after,
-            watchdog_kills: self.spec.watchdog.map(|_| self.watchdog_kills),
+            // A process can also ask for a watchdog, or trigger it.
+            watchdog_kills: (self.spec.watchdog.is_some() || self.watchdog_kills > 0)
+                .then_some(self.watchdog_kills),
             restarts: self.runs.saturating_sub(1),
             last_exit: self.last_exit.clone(),
+            succeeded: self.last_outcome == Some(0),
             advertised: self.spec.advertise.as_ref().map(|spec| (spec.address.to_string(), spec.port)),
             group: self.spec.group.as_ref().map(|place| place.group.clone()),
             essential: self.spec.essential,

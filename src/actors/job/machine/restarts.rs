@@ -93,7 +93,7 @@ impl State {
     }
 
     /// Whether we ended the run because it took too long, or was silent for too long.
-    fn was_ended_for_time(&self) -> bool {
+    pub(super) fn was_ended_for_time(&self) -> bool {
         self.life.phase == Phase::TimedOut || self.kill == Some(Kill::Watchdog)
     }
 

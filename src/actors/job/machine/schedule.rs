@@ -10,7 +10,7 @@ use super::timers::text;
 use super::{Action, Actions, State, lifecycle};
 use crate::actors::machine::Severity;
 use crate::config::spec::Trigger;
-use crate::messages::job::Phase;
+use crate::messages::job::{Missing, Phase};
 use crate::messages::moment::{ClockReading, Moment, WallTime};
 
 /// The purpose of the timer of `when`.
@@ -45,8 +45,11 @@ impl State {
         }
     }
 
-    /// Begins the ticks of an interval or schedule anew, if they had ended.
+    /// Begins the ticks of an interval or schedule anew, if they had ended; not before those are ready that they wait for.
     pub(super) fn resume_ticks(&mut self, now: Moment, list: &mut Actions) {
+        if !self.spec.when.after.is_empty() && self.listener.missing() != Missing::Nothing {
+            return;
+        }
         match self.spec.when.trigger {
             Trigger::Interval(interval) if self.schedule.is_none() => {
                 self.schedule_tick(now, interval, now, list);

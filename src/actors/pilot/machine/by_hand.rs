@@ -30,7 +30,9 @@ impl State {
         }
         self.allows(control.order)?;
         let Some(phase) = phase else { return self.order_group(now, &control.name, control.order) };
-        let command = command(control.order, phase)
+        let changes =
+            self.group_of(&control.name).is_some_and(|group| group.is_about_to_change(&control.name));
+        let command = command(control.order, phase, changes)
             .map_err(|reason| Refusal::NotNow(format!("job \"{}\" {reason}", control.name)))?;
         let in_group = self.order_in_group(now, &control.name, control.order);
         Ok(in_group.unwrap_or_else(|| vec![Action::Tell(control.name.as_str().into(), command)]))
@@ -70,13 +72,14 @@ impl State {
     }
 }
 
-/// The command for an order to a job in that phase, or why there is none.
-fn command(order: JobOrder, phase: Phase) -> Result<JobCommand, &'static str> {
+/// The command for an order to a job in that phase, or why there is none. `changes`: its group is about to stop one that runs,
+/// or to start one that does not.
+fn command(order: JobOrder, phase: Phase, changes: bool) -> Result<JobCommand, &'static str> {
     let is_alive = matches!(phase, Phase::Running | Phase::TimedOut) || phase.is_stopping();
     match (order, phase) {
-        (JobOrder::Start, Phase::Running | Phase::TimedOut) => Err("runs already"),
+        (JobOrder::Start, Phase::Running | Phase::TimedOut) if !changes => Err("runs already"),
         (JobOrder::Start, _) => Ok(JobCommand::Start),
-        (JobOrder::Stop, Phase::Complete | Phase::Halted) => Err("does not run"),
+        (JobOrder::Stop, Phase::Complete | Phase::Halted) if !changes => Err("does not run"),
         (JobOrder::Stop, _) => Ok(JobCommand::Halt),
         (JobOrder::Restart, _) => Ok(JobCommand::Restart),
         (JobOrder::Signal(signal), _) if is_alive => Ok(JobCommand::Signal(signal)),
@@ -91,12 +94,20 @@ mod tests {
 
     #[test]
     fn orders_that_make_no_sense_now_are_refused() {
-        assert_eq!(command(JobOrder::Start, Phase::Running), Err("runs already"));
-        assert_eq!(command(JobOrder::Start, Phase::Halted), Ok(JobCommand::Start));
-        assert_eq!(command(JobOrder::Stop, Phase::Complete), Err("does not run"));
-        assert_eq!(command(JobOrder::Stop, Phase::Delayed), Ok(JobCommand::Halt));
-        assert_eq!(command(JobOrder::Restart, Phase::Complete), Ok(JobCommand::Restart));
-        assert!(command(JobOrder::Signal(Signal::HUP), Phase::Waiting).is_err());
-        assert!(command(JobOrder::Signal(Signal::HUP), Phase::Terminating).is_ok());
+        let at_rest = |order, phase| command(order, phase, false);
+        assert_eq!(at_rest(JobOrder::Start, Phase::Running), Err("runs already"));
+        assert_eq!(at_rest(JobOrder::Start, Phase::Halted), Ok(JobCommand::Start));
+        assert_eq!(at_rest(JobOrder::Stop, Phase::Complete), Err("does not run"));
+        assert_eq!(at_rest(JobOrder::Stop, Phase::Delayed), Ok(JobCommand::Halt));
+        assert_eq!(at_rest(JobOrder::Restart, Phase::Complete), Ok(JobCommand::Restart));
+        assert!(at_rest(JobOrder::Signal(Signal::HUP), Phase::Waiting).is_err());
+        assert!(at_rest(JobOrder::Signal(Signal::HUP), Phase::Terminating).is_ok());
+    }
+
+    #[test]
+    fn what_a_group_is_about_to_do_can_be_taken_back() {
+        assert_eq!(command(JobOrder::Start, Phase::Running, true), Ok(JobCommand::Start));
+        assert_eq!(command(JobOrder::Stop, Phase::Complete, true), Ok(JobCommand::Halt));
+        assert!(command(JobOrder::Signal(Signal::HUP), Phase::Halted, true).is_err());
     }
 }

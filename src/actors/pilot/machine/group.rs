@@ -136,6 +136,11 @@ impl Place {
             || (self.phase == Phase::Waiting && !self.starts_at_once)
     }
 
+    /// It was told to run, and its report of that may be on its way.
+    fn is_told_to_run(&self) -> bool {
+        matches!(self.told, Some(Order::Start | Order::Restart))
+    }
+
     /// It has yet to do what it was told, or will be.
     fn is_occupied(&self) -> bool {
         self.due.is_some() || self.told.is_some()
@@ -295,12 +300,26 @@ impl Group {
         }
     }
 
-    /// A user stops a member, which is told so by the Pilot: the others wait for that.
-    pub fn stop_by_hand(&mut self, job: &str) {
-        let place = self.index(job).and_then(|index| self.places.get_mut(index));
-        if let Some(place) = place.filter(|place| !place.is_over()) {
-            (place.due, place.told) = (None, Some(Order::Halt));
+    /// A user stops a member; whether the Pilot is to tell it so: then the others wait for that.
+    pub fn stop_by_hand(&mut self, job: &str) -> bool {
+        let Some(place) = self.index(job).and_then(|index| self.places.get_mut(index)) else { return false };
+        place.due = None;
+        let is_to_stop = !place.is_over() || place.is_told_to_run();
+        if is_to_stop {
+            place.told = Some(Order::Halt);
         }
+        is_to_stop
+    }
+
+    /// Whether a member that runs is about to stop, or one that is over to run.
+    pub fn is_about_to_change(&self, job: &str) -> bool {
+        self.place(job).is_some_and(|place| {
+            [place.due, place.told].into_iter().flatten().any(|order| match order {
+                Order::Halt | Order::Stop => !place.is_over(),
+                Order::Start | Order::Restart => place.is_over(),
+                Order::Requeue => false,
+            })
+        })
     }
 
     /// A user starts all members that do not run.
@@ -319,8 +338,9 @@ impl Group {
 
     /// A user stops all members.
     pub fn stop_all(&mut self) {
-        for place in self.places.iter_mut().filter(|place| !place.is_over()) {
-            place.due = Some(Order::Halt);
+        for place in &mut self.places {
+            // Also a start that is due is over.
+            place.due = (!place.is_over() || place.is_told_to_run()).then_some(Order::Halt);
         }
     }
 
@@ -335,11 +355,12 @@ impl Group {
         place.due = match place.phase {
             // Its report that it stops may be on its way.
             _ if matches!(place.told, Some(Order::Halt | Order::Stop)) => Some(Order::Restart),
-            Phase::Queued | Phase::Running | Phase::TimedOut => {
-                // It was to stop as soon as those after it have, and was not told yet.
-                place.due = place.due.filter(|order| !matches!(order, Order::Halt | Order::Stop));
-                return;
-            }
+            Phase::Queued | Phase::Running | Phase::TimedOut => match place.due {
+                // It was to stop when those after it have, and was not told yet.
+                Some(Order::Halt | Order::Stop) if place.phase == Phase::Queued => None,
+                Some(Order::Halt | Order::Stop) => Some(Order::Restart),
+                Some(Order::Requeue | Order::Restart | Order::Start) | None => return,
+            },
             Phase::Waiting | Phase::Halted | Phase::Complete => Some(Order::Start),
             // It runs again when it has stopped, or without the rest of its delay.
             Phase::Sweeping

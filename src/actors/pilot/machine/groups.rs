@@ -76,7 +76,7 @@ impl State {
         self.groups.iter().any(Group::is_occupied)
     }
 
-    fn group_of(&mut self, job: &str) -> Option<&mut Group> {
+    pub(super) fn group_of(&mut self, job: &str) -> Option<&mut Group> {
         let name = Arc::clone(&self.members.get(job)?.spec.group.as_ref()?.group);
         self.groups.iter_mut().find(|group| group.spec().name == name)
     }
@@ -139,10 +139,8 @@ impl State {
         match order {
             JobOrder::Start => group.start_by_hand(job),
             JobOrder::Restart => group.restart_by_hand(job),
-            JobOrder::Stop => {
-                group.stop_by_hand(job);
-                return None;
-            }
+            JobOrder::Stop if group.stop_by_hand(job) => return None,
+            JobOrder::Stop => {}
             JobOrder::Signal(_) => return None,
         }
         Some(self.go_on_with_group(now, &name))

@@ -235,6 +235,22 @@ fn a_process_can_ask_for_more_time_to_stop() {
 }
 
 #[test]
+fn time_that_a_process_asked_for_before_it_was_told_to_stop_is_none_to_stop() {
+    for stopping in [false, true] {
+        let mut spec = notifying();
+        spec.stop.kill_timeout = Some(ms(1000));
+        let mut job = Job::running(spec);
+        job.tells(Notification { extension: Some(ms(60_000)), stopping, ..nothing() });
+        job.told(STOP);
+        job.on(Input::HoldReleased(1));
+        job.after(1000);
+        job.on(Input::TimerElapsed);
+        let expected = if stopping { Phase::Terminating } else { Phase::Killing };
+        assert_eq!(job.state.life.phase, expected, "unless it has said that it stops");
+    }
+}
+
+#[test]
 fn a_process_that_is_silent_for_too_long_gets_sigabrt_then_sigkill() {
     let mut spec = JobSpec { watchdog: Some(ms(1000)), ..restarting() };
     spec.stop.kill_timeout = Some(ms(200));

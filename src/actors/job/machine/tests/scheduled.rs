@@ -165,6 +165,21 @@ fn the_second_run_of_a_schedule_is_a_restart_however_long_the_first_took() {
 }
 
 #[test]
+fn a_start_by_hand_does_not_begin_a_clock_that_waits_for_another_job() {
+    let interval = with_trigger(Trigger::Interval(ms(MINUTE)));
+    let db = EventKey { code: EventCode::Ready, source: Source::Job("db".into()) };
+    for mut spec in [cron("* * * * *"), interval] {
+        spec.when.after = vec![db.clone()];
+        let (mut job, _) = begun(spec);
+        let begins = |actions: &[Action]| {
+            actions.iter().any(|action| matches!(action, Action::ReadClock | Action::StartSchedule(_)))
+        };
+        assert!(!begins(&job.told(JobCommand::Start)));
+        assert!(begins(&job.happens(db.clone())));
+    }
+}
+
+#[test]
 fn a_start_by_hand_leaves_the_clock_of_a_schedule_alone() {
     let (mut job, _) = begun(cron("* * * * *"));
     assert!(!job.told(JobCommand::Start).contains(&Action::ReadClock));

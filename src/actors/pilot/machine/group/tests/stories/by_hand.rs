@@ -93,15 +93,13 @@ fn a_member_that_is_stopped_and_started_while_it_is_queued_runs() {
 }
 
 #[test]
-fn a_member_that_is_started_before_the_stop_of_its_group_comes_to_it_runs_on() {
-    let tell = |action| if let Action::Tell(name, command) = action { Some((name, command)) } else { None };
-    let told = |group: &mut Group| group.go_on().into_iter().filter_map(tell).collect::<Vec<_>>();
+fn a_member_that_is_started_before_the_stop_of_its_group_comes_to_it_runs() {
     let ended = |group: &mut Group, name: &str| {
         group.note(Moment::default(), &changed(name, 0, Phase::Halted));
     };
     let order = GroupOrder { number: 1, cause: None };
-    let turn = ("db".into(), JobCommand::Proceed(order));
-    for (phase, expected) in [(Phase::Queued, vec![turn]), (Phase::Running, vec![])] {
+    let commands = [(Phase::Queued, JobCommand::Proceed(order)), (Phase::Running, JobCommand::Restart)];
+    for (phase, command) in commands {
         let running = Place { phase: Phase::Running, ready: true, ..place(true) };
         let places = vec![Place { phase, ..running }, running, running];
         let mut group = Group::new(Arc::new(standard(Strategy::OneForOne)), places);
@@ -111,6 +109,72 @@ fn a_member_that_is_started_before_the_stop_of_its_group_comes_to_it_runs_on() {
         ended(&mut group, "web");
         assert_eq!(told(&mut group), [("app".into(), JobCommand::Halt)]);
         ended(&mut group, "app");
-        assert_eq!(told(&mut group), expected, "{phase}");
+        assert_eq!(told(&mut group), [("db".into(), command)], "{phase}");
     }
+}
+
+#[test]
+fn a_group_that_is_started_while_it_is_stopped_starts_anew_in_its_order() {
+    for strategy in [Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne] {
+        let mut story = Story::running(standard(strategy));
+        story.report("db", Phase::Complete, false, false);
+        story.text.clear();
+        story.group.stop_all();
+        story.group.start_all();
+        story.go_on();
+        let starts = NAMES.map(|name| format!("{name} starts, and is ready"));
+        let stops = ["web stops", "app stops"].map(str::to_owned);
+        assert_eq!(story.told()[..5], [&stops[..], &starts[..]].concat(), "{strategy:?}");
+    }
+}
+
+/// The members that are told something, and what.
+fn told(group: &mut Group) -> Vec<(Arc<str>, JobCommand)> {
+    let tell = |action| if let Action::Tell(name, command) = action { Some((name, command)) } else { None };
+    group.go_on().into_iter().filter_map(tell).collect()
+}
+
+#[test]
+fn a_stop_of_a_group_takes_back_the_start_of_a_member() {
+    let running = Place { phase: Phase::Running, ready: true, ..place(true) };
+    let halted = Place { phase: Phase::Halted, ..place(true) };
+    // A start that is due: the stop of another member is waited for.
+    let mut group = Group::new(Arc::new(standard(Strategy::OneForOne)), vec![halted, running, running]);
+    assert!(group.stop_by_hand("web"));
+    group.start_by_hand("db");
+    assert!(told(&mut group).is_empty() && group.is_about_to_change("db"));
+    group.stop_all();
+    assert!(!group.is_about_to_change("db"));
+    group.note(Moment::default(), &changed("web", 0, Phase::Halted));
+    assert_eq!(told(&mut group), [("app".into(), JobCommand::Halt)]);
+    group.note(Moment::default(), &changed("app", 0, Phase::Halted));
+    assert!(told(&mut group).is_empty() && !group.is_occupied());
+    // A start that it was told of.
+    let mut group = Group::new(Arc::new(standard(Strategy::OneForOne)), vec![halted; 3]);
+    group.start_all();
+    assert_eq!(told(&mut group), [("web".into(), JobCommand::Start)]);
+    group.stop_all();
+    group.note(Moment::default(), &changed("web", 0, Phase::Queued));
+    assert_eq!(told(&mut group), [("web".into(), JobCommand::Halt)]);
+    group.note(Moment::default(), &changed("web", 0, Phase::Halted));
+    assert!(told(&mut group).is_empty() && !group.is_occupied());
+}
+
+#[test]
+fn a_stop_of_a_member_takes_back_its_start() {
+    let running = Place { phase: Phase::Running, ready: true, ..place(true) };
+    let halted = Place { phase: Phase::Halted, ..place(true) };
+    let mut group = Group::new(Arc::new(standard(Strategy::OneForOne)), vec![halted, running, running]);
+    group.stop_by_hand("web");
+    group.start_by_hand("db");
+    assert!(!group.stop_by_hand("db"), "it was not told to start yet");
+    group.note(Moment::default(), &changed("web", 0, Phase::Halted));
+    assert!(told(&mut group).is_empty() && !group.is_occupied());
+    group.start_by_hand("db");
+    assert_eq!(told(&mut group), [("db".into(), JobCommand::Start)]);
+    assert!(group.stop_by_hand("db"), "it has to be told");
+    group.note(Moment::default(), &changed("db", 0, Phase::Queued));
+    assert!(told(&mut group).is_empty(), "it was told");
+    group.note(Moment::default(), &changed("db", 0, Phase::Halted));
+    assert!(told(&mut group).is_empty() && !group.is_occupied());
 }
