@@ -247,6 +247,8 @@ impl Rules {
         for job in &meant {
             let Some(account) = jobs.get_mut(job) else { continue };
             account.orders = account.orders.saturating_sub(1);
+            // An order to one member may concern the others, too.
+            let is_meant = **job == *target || target.starts_with("group.");
             match order {
                 _ if !is_accepted => {}
                 JobOrder::Start | JobOrder::Restart => {
@@ -254,11 +256,13 @@ impl Rules {
                     account.is_told = true;
                     account.returns = order == JobOrder::Restart && account.ran_when_ordered;
                     account.is_owed_a_start = **job == *target;
+                    account.is_owed_a_stop &= !is_meant;
                     // A job that is complete can be started by hand, and then all can come that could not.
                     given_up.retain(|given_up| given_up.counts_on(job));
                 }
                 JobOrder::Stop => {
                     (account.is_told, account.returns, account.is_owed_a_start) = (true, false, false);
+                    account.is_owed_a_stop |= is_meant;
                 }
                 JobOrder::Signal(signal) if **job == *target => {
                     account.owed_signal = Some((signal, account.ordered_at, account.starts));

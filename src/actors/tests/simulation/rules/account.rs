@@ -118,6 +118,8 @@ pub struct Account {
     pub owed_signal: Option<(Signal, Duration, u32)>,
     /// A client's start was accepted, and no process was asked for since.
     pub is_owed_a_start: bool,
+    /// A client's stop was accepted, and no start since.
+    pub is_owed_a_stop: bool,
     /// Since when it is what it should not be for long.
     pub overdue: BTreeMap<Overdue, Duration>,
 }
@@ -205,6 +207,7 @@ impl Account {
             signalled: BTreeMap::new(),
             owed_signal: None,
             is_owed_a_start: false,
+            is_owed_a_stop: false,
             overdue: BTreeMap::new(),
             spec,
         };

@@ -51,14 +51,18 @@ impl Ledger {
     /// The reasons for a shutdown, as the statuses that they lead to; `None` if there may be others.
     fn reasons(&self, now: Duration) -> Option<Vec<u8>> {
         let is_ordered = self.jobs.values().any(|account| account.orders > 0 || account.is_told);
-        let gives_up = self.program.groups.iter().any(|group| group.on_exhausted == OnExhausted::Shutdown);
+        let gives_up = self.program.groups.iter().any(|group| {
+            let source = Source::Group(Arc::clone(&group.name));
+            group.on_exhausted == OnExhausted::Shutdown
+                && self.past.contains(&EventKey { code: EventCode::ExitFailed, source })
+        });
         if self.is_blurred || self.reloads > 0 || is_ordered || gives_up {
             return None;
         }
         let mut statuses = vec![];
         statuses.extend(self.asked_to_end.map(|_| 0));
         for account in self.jobs.values() {
-            if account.spec.essential && (account.is_over || account.ends > 0) {
+            if account.spec.essential && (account.is_over || account.ends > 0 && !account.lives) {
                 statuses.extend(account.last_statuses()?);
             }
             if account.spec.on_unhealthy == OnUnhealthy::Shutdown && self.was_ill(account) {

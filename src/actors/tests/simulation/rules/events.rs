@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::super::kernel::{Process, SimulatedKernel};
 use super::given_up::GivenUp;
-use super::{Account, Ledger, Rules};
+use super::{AT_ONCE, Account, Ledger, Rules};
 use crate::config::spec::{JobKind, Limit, OnUnhealthy, ReadyBy, Trigger};
 use crate::messages::event::{Event, EventCode, Source};
 use crate::messages::health::Health;
@@ -357,7 +357,8 @@ impl Rules {
         let is_back = |account: &Account| account.is_back() || account.spec.exec.is_none() && account.is_told;
         let is_back = self.ledger.borrow().jobs.get(name).is_some_and(is_back);
         // One that is restarted may be registered before its process starts, which may have to wait for room in the log.
-        let is_to_start = self.phase_of(name) == Some(Phase::Running);
+        let has_room = now.saturating_sub(self.ledger.borrow().flooded) > AT_ONCE;
+        let is_to_start = self.phase_of(name) == Some(Phase::Running) && !has_room;
         if self.ledger.borrow().killed.is_none() && !is_back && !is_to_start {
             self.check_withdrawn(name, "a job is withdrawn before it is stopped");
         }

@@ -71,7 +71,9 @@ impl Rules {
             let phase = self.phase_of(&before.spec.name);
             let is_over = matches!(phase, Some(Phase::Complete | Phase::Halted) | None);
             // That it is not ready any more may be news.
-            let is_news = now.saturating_sub(before.ended) <= AT_ONCE || before.ended > turn;
+            let ends = phase.is_some_and(|phase| phase.is_stopping() || phase == Phase::Sweeping);
+            let is_hung = before.ended > turn && (group.strategy == Strategy::OneForOne || ends);
+            let is_news = now.saturating_sub(before.ended) <= AT_ONCE || is_hung;
             let is_ready = before.is_ready || is_news;
             starts_at_once(&before.spec) && !is_over && !is_ready
         };
@@ -103,11 +105,23 @@ impl Rules {
 
     /// A client has started a member, which is over: others may have to stop first.
     pub(super) fn check_start_by_hand(&self, account: &Account, ledger: &Ledger) {
-        let Some((group, _)) = ledger.group_of(&account.spec.name) else { return };
-        let is_stopping = |it: &Account| self.phase_of(&it.spec.name).is_some_and(Phase::is_stopping);
-        if !ledger.members(&group.jobs).any(is_stopping) {
+        if ledger.group_of(&account.spec.name).is_some() && !self.is_one_stopping(account, ledger) {
             self.break_rule("a job that a client starts runs", &*account.spec.name);
         }
+    }
+
+    /// A client has stopped a job, which is not over: others of its group may have to stop first.
+    pub(super) fn check_stop_by_hand(&self, account: &Account, ledger: &Ledger) {
+        if !self.is_one_stopping(account, ledger) {
+            self.break_rule("a job that a client stops is over", &*account.spec.name);
+        }
+    }
+
+    /// Whether one of its group is stopping.
+    fn is_one_stopping(&self, account: &Account, ledger: &Ledger) -> bool {
+        let is_stopping = |it: &Account| self.phase_of(&it.spec.name).is_some_and(Phase::is_stopping);
+        let group = ledger.group_of(&account.spec.name);
+        group.is_some_and(|(group, _)| ledger.members(&group.jobs).any(is_stopping))
     }
 
     /// A member that is queued, with nothing under way, has somebody before it to wait for.

@@ -145,12 +145,12 @@ impl Rules {
     fn inspect_consul(&self, now: Duration, ledger: &mut Ledger, kernel: &SimulatedKernel) {
         let Ledger { jobs, maintenance_since, program, strangers, .. } = ledger;
         self.consul.look(|services, well_since| {
-            let well_since = well_since.filter(|_| program.has_consul);
-            if !well_since.is_some_and(|since| has_recovered(now, since)) {
+            let Some(well_since) = well_since.filter(|_| program.has_consul) else {
                 strangers.clear();
                 jobs.values_mut().for_each(|account| account.unserved = None);
                 return;
-            }
+            };
+            let is_recovered = has_recovered(now, well_since);
             let is_there = |name: &str| services.values().any(|service| service.name == name);
             strangers.retain(|name, _| is_there(name));
             jobs.values_mut().filter(|it| !is_there(&it.spec.name)).for_each(|it| it.unserved = None);
@@ -158,7 +158,7 @@ impl Rules {
                 let name = &service.name;
                 let Some(account) = jobs.get_mut(name.as_str()) else {
                     let since = *strangers.entry(name.clone()).or_insert(now);
-                    if now.saturating_sub(since) > SETTLED_AFTER {
+                    if is_recovered && now.saturating_sub(since) > SETTLED_AFTER {
                         self.break_rule("nothing is registered that does not serve", name);
                     }
                     continue;
@@ -175,11 +175,13 @@ impl Rules {
                     || (!serves && !is_early && service.status == "passing");
                 if !is_wrong {
                     account.unserved = None;
-                } else if now.saturating_sub(*account.unserved.get_or_insert(now)) > SETTLED_AFTER {
+                } else if now.saturating_sub(*account.unserved.get_or_insert(now)) > SETTLED_AFTER
+                    && is_recovered
+                {
                     self.break_rule("nothing is registered that does not serve", name);
                 }
                 let is_silent = now.saturating_sub(service.told) > service.ttl;
-                if is_silent && serves && maintenance_since.is_none() && !is_over {
+                if is_recovered && is_silent && serves && maintenance_since.is_none() && !is_over {
                     self.break_rule("a registered service has its heartbeats", name);
                 }
             }

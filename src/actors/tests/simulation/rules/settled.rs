@@ -70,6 +70,9 @@ impl Rules {
             if is_over && account.is_owed_a_start && account.spec.exec.is_some() {
                 self.check_start_by_hand(account, &ledger);
             }
+            if !is_over && !job.phase.is_stopping() && account.is_owed_a_stop && account.orders == 0 {
+                self.check_stop_by_hand(account, &ledger);
+            }
             let says_ready = account.says_ready && !account.says_stops && account.lives;
             let is_silent = account.spec.watchdog.is_some();
             if account.spec.ready.by == Some(ReadyBy::Notify)
