@@ -1,5 +1,4 @@
-//! What one job does to the readiness of another: nothing. Its messages, its descriptors, its lines and its floods are its
-//! own.
+//! No job can make another one ready, or silence it: by messages, descriptors, lines or floods.
 
 use std::fs;
 
