@@ -339,7 +339,7 @@ impl Group {
     /// A user stops all members.
     pub fn stop_all(&mut self) {
         for place in &mut self.places {
-            // Also a start that is due is over.
+            // A start that is due is taken back, too.
             place.due = (!place.is_over() || place.is_told_to_run()).then_some(Order::Halt);
         }
     }
