@@ -17,7 +17,7 @@ TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo demo-down test test-recorded test-dist deps fmt simulate plant-bugs mutants bench fuzz soak dist image clean
+.PHONY: help build run demo demo-down test test-recorded test-dist tools deps lint fmt simulate plant-bugs mutants bench fuzz soak dist image clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,14 +35,22 @@ demo: ## build and run examples/autopilot in containers; Ctrl-C ends it
 demo-down: ## remove what a demo has left behind
 	./examples/autopilot/demo.sh down
 
-deps: ## install what the tests need and this machine lacks
+# What building and linting need.
+tools:
+	@./scripts/install-build-deps.sh
+
+deps: tools ## install what the tests need and this machine lacks
 	./scripts/install-test-deps.sh
 	@./scripts/fetch-consul.sh >/dev/null
 	@./scripts/base-image.sh >/dev/null || true
 
-test: deps ## everything that must hold: format, lints, tests, documentation
+lint: tools ## format and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+test: ## everything that must hold: format, lints, tests, documentation
+	@# Packages are downloaded while clippy works.
+	@$(MAKE) --no-print-directory --jobs=2 lint deps
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what `make test` needs on a Debian machine with Rust. Does nothing if everything is there already.
+# Installs what the tests need on a Debian machine. Does nothing if everything is there already.
 set -eu
 
 # Where Debian has nginx and debootstrap, and where not everybody looks.
@@ -10,7 +10,7 @@ say() { echo "install-test-deps: $*"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # tool:package
-needed="cc:gcc curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linux"
+needed="curl:curl ip:iproute2 openssl:openssl ps:procps unshare:util-linux"
 # Tests that need one of these are skipped where it cannot be had, and fail in CI.
 wanted="haproxy:haproxy jq:jq nginx:nginx-light python3:python3 prometheus:prometheus promtool:prometheus
     redis-server:redis-server s6-ipcserver:s6 systemd-notify:systemd chromium:chromium chromedriver:chromium-driver"
@@ -43,21 +43,3 @@ if [ -n "$packages" ]; then
     # shellcheck disable=SC2086 # several words are meant
     install $packages || say "going on without $packages: the tests that need it say that they are skipped" >&2
 fi
-
-if ! have cargo; then
-    say "cargo is missing: install Rust from https://rustup.rs" >&2
-    exit 1
-fi
-
-for component in rustfmt clippy; do
-    tool=cargo-$component
-    [ "$component" = rustfmt ] && tool=rustfmt
-    if ! "$tool" --version >/dev/null 2>&1; then
-        if ! have rustup; then
-            say "$component is missing and there is no rustup to install it with" >&2
-            exit 1
-        fi
-        say "adding the Rust component $component"
-        rustup component add "$component"
-    fi
-done

@@ -110,8 +110,8 @@ pub trait Kernel {
     /// process that dies while the list is read hands us its children unseen.
     fn has_children(&self) -> bool;
 
-    /// Sends a signal to one child.
-    fn signal_child(&self, child: Pid, signal: Signal);
+    /// Sends a signal to one process.
+    fn signal_process(&self, process: Pid, signal: Signal);
 
     /// Whether a group has a process that still runs: zombies do not count.
     fn group_is_alive(&self, group: Pid) -> bool {
@@ -309,8 +309,8 @@ impl Kernel for Linux {
         wait::has_children()
     }
 
-    fn signal_child(&self, child: Pid, signal: Signal) {
-        adopted::signal(child, signal);
+    fn signal_process(&self, process: Pid, signal: Signal) {
+        adopted::signal(process, signal);
     }
 
     fn living_groups(&self, groups: &[Pid]) -> HashSet<Pid> {

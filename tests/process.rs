@@ -355,7 +355,7 @@ fn an_execve_that_hangs_holds_up_no_other_start_and_can_be_killed() {
     let other = settle(other).unwrap();
     assert_eq!(children.wait(other.pid), ExitStatus::Code(0), "others start");
     assert!(!hanging.progress.cancel(), "it is too late for that");
-    LINUX.signal_child(pid, Signal::KILL);
+    LINUX.signal_process(pid, Signal::KILL);
     let spawned = settle(hanging).unwrap();
     assert_eq!(spawned.pid, pid);
     assert_eq!(killed_by(children.wait(pid)), Some(libc::SIGKILL));

@@ -150,7 +150,9 @@ impl Job {
             Action::Launch(occasion) => self.launch(occasion, ctx),
             Action::End(execution, signal) => self.resources.launcher.end(execution, signal),
             Action::Signal(execution, signal) => self.resources.launcher.signal(execution, signal),
-            Action::Forward(execution, signal) => self.resources.launcher.forward(execution, signal),
+            Action::Forward(execution, main, signal) => {
+                self.resources.launcher.forward(execution, main, signal);
+            }
             Action::Publish { code, detail, hold } => {
                 let hold = hold.map(|number| Hold::new(ctx.address().recipient(), number));
                 let published = self.publish(code, detail, hold);

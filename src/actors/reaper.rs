@@ -142,11 +142,11 @@ impl Reaper {
             Action::Signal { execution, group, signal, leader_lives } => {
                 self.signal(execution, group, signal, ctx);
                 if leader_lives && self.kernel.group_of(group).is_some_and(|actual| actual != group) {
-                    self.kernel.signal_child(group, signal);
+                    self.kernel.signal_process(group, signal);
                 }
             }
             Action::SignalGroup(group, signal) => drop(self.kernel.signal_group(group, signal)),
-            Action::SignalChild(child, signal) => self.kernel.signal_child(child, signal),
+            Action::SignalProcess(child, signal) => self.kernel.signal_process(child, signal),
             Action::SignalAll(signal) => {
                 if !self.kernel.signal_all_children(signal) {
                     self.advance(Input::OrphansAreUnknown, ctx);
@@ -311,8 +311,11 @@ impl Handler<ExecutionCommand> for Reaper {
             ExecutionCommand::Signal(execution, signal) => {
                 self.advance(Input::SignalAsked(execution, signal), ctx);
             }
-            ExecutionCommand::Forward(execution, signal) => {
-                self.advance(Input::ForwardAsked(execution, signal), ctx);
+            ExecutionCommand::Forward(execution, main, signal) => {
+                let group = self.driver.machine().group_of(execution);
+                // The number may belong to somebody else by now.
+                let main = main.filter(|pid| group.is_some() && self.kernel.group_of(*pid) == group);
+                self.advance(Input::ForwardAsked(execution, main, signal), ctx);
             }
         }
     }

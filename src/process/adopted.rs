@@ -18,9 +18,9 @@ pub(super) fn kernel_name(program: &str) -> String {
     String::from_utf8_lossy(bytes.get(..15).unwrap_or(bytes)).into_owned()
 }
 
-/// Sends a signal to one child; one that is gone needs none.
-pub(super) fn signal(child: Pid, signal: Signal) {
-    group::send(child.number(), signal);
+/// Sends a signal to one process; one that is gone needs none.
+pub(super) fn signal(process: Pid, signal: Signal) {
+    group::send(process.number(), signal);
 }
 
 /// Sends a signal to all our children. As PID 1 to every process there is, which needs no `/proc`. False if it cannot

@@ -15,7 +15,7 @@ use super::terminal::has_terminal;
 use super::{Launch, Output, Passed, RunningJobs};
 use crate::config::spec::{CommandLine, JobSpec, Spec};
 use crate::messages::event::EventKey;
-use crate::messages::process::{ExecutionId, ExecutionReport};
+use crate::messages::process::{ExecutionId, ExecutionReport, Pid};
 use crate::messages::signal::Signal;
 
 /// Has programs executed; clones share the numbers of executions.
@@ -38,8 +38,9 @@ pub enum ExecutionCommand {
     Signal(ExecutionId, Signal),
     /// Keep the descriptors that these jobs have stored, and those of no other job.
     KeepDescriptors(HashSet<Arc<str>>),
-    /// Send a signal to the main process of an execution alone, once its program runs.
-    Forward(ExecutionId, Signal),
+    /// Send a signal to the main process of an execution alone, once its program runs: to the one that it has named, or to
+    /// the one that was started.
+    Forward(ExecutionId, Option<Pid>, Signal),
 }
 
 /// One process to start.
@@ -94,8 +95,8 @@ impl Launcher {
     }
 
     /// Sends a signal to the main process of an execution alone, once its program runs.
-    pub fn forward(&self, execution: ExecutionId, signal: Signal) {
-        self.reaper.do_send(ExecutionCommand::Forward(execution, signal));
+    pub fn forward(&self, execution: ExecutionId, main: Option<Pid>, signal: Signal) {
+        self.reaper.do_send(ExecutionCommand::Forward(execution, main, signal));
     }
 }
 
@@ -190,7 +191,7 @@ mod tests {
                 ExecutionCommand::End(execution, signal) => format!("end {} by {signal}", execution.0),
                 ExecutionCommand::Signal(execution, signal) => format!("{signal} to {}", execution.0),
                 ExecutionCommand::KeepDescriptors(jobs) => format!("keep those of {jobs:?}"),
-                ExecutionCommand::Forward(execution, signal) => {
+                ExecutionCommand::Forward(execution, _, signal) => {
                     format!("forward {signal} to {}", execution.0)
                 }
             });
@@ -232,7 +233,7 @@ mod tests {
         let mut notifying = job("app");
         notifying.ready.by = Some(ReadyBy::Notify);
         let jobs = [notifying, job("other")].map(Arc::new).to_vec();
-        launcher.forward(execution, Signal::HUP);
+        launcher.forward(execution, None, Signal::HUP);
         launcher.keep_descriptors(&Spec { jobs, ..Spec::default() });
         launcher.signal(execution, Signal::TERM);
         launcher.end(execution, Signal::KILL);

@@ -4,6 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
+use crate::readiness::{APP, perl};
 use crate::support::{Exit, Pilot, Setup};
 
 /// Says which signals it gets. In its group is a child that says so, too.
@@ -46,6 +47,33 @@ fn a_forwarded_signal_reaches_the_main_process_alone_and_does_nothing_else() {
     }
     assert_eq!(pilot.lines_of("other").len(), 3, "only its own: {:?}", pilot.lines_of("other"));
     assert!(!pilot.log().text().contains("reload"), "SIGHUP did not reload");
+}
+
+#[test]
+fn a_forwarded_signal_reaches_the_main_process_that_the_job_has_named() {
+    let script = r#"
+        my $first = $$;
+        $SIG{CHLD} = "IGNORE";
+        $SIG{USR1} = sub { print $$ == $first ? "the first got it\n" : "the other got it\n" };
+        $SIG{USR2} = sub { print "the other ends\n"; exit };
+        my $main = fork();
+        tell_all("MAINPID=$main\nREADY=1") if $main;
+        while (1) { select(undef, undef, undef, 0.02); }
+    "#;
+    let config =
+        format!(r#"{{ jobs: [{{ {APP}, ready: {{ notify: true }}, forward: ["SIGUSR1", "SIGUSR2"] }}] }}"#);
+    let pilot = perl(script).config(&config).start();
+    pilot.wait_for_event("app ready");
+    pilot.signal(Signal::SIGUSR1);
+    pilot.wait_for_line("app", "the other got it");
+    pilot.signal(Signal::SIGUSR2);
+    pilot.wait_for_line("app", "the other ends");
+    let first_got_it = || pilot.lines_of("app").contains(&"the first got it".to_owned());
+    assert!(!first_got_it());
+    pilot.eventually("the first gets it once the other is gone", || {
+        pilot.signal(Signal::SIGUSR1);
+        first_got_it()
+    });
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn a_start_copies_no_memory_unless_its_settings_need_that() {
         // So large that it gets pages of its own, which were not there when the process was made.
         let new = Vec::<u8>::with_capacity(64 << 20);
         assert_eq!(has_address(pid, new.as_ptr().addr()), is_shared, "{name}");
-        LINUX.signal_child(pid, Signal::KILL);
+        LINUX.signal_process(pid, Signal::KILL);
         settle(start).unwrap();
         assert_eq!(killed_by(children.wait(pid)), Some(libc::SIGKILL));
     }

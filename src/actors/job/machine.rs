@@ -15,7 +15,7 @@ use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Phase};
 use crate::messages::moment::{ClockReading, Moment, WallTime};
 use crate::messages::notify::Notification;
-use crate::messages::process::{ExecutionId, ProcessEnded, ProcessStarted};
+use crate::messages::process::{ExecutionId, Pid, ProcessEnded, ProcessStarted};
 use crate::messages::signal::Signal;
 
 mod account;
@@ -203,7 +203,7 @@ pub enum Action {
     /// Send a signal to the processes of an execution.
     Signal(ExecutionId, Signal),
     /// Send a signal to the main process of an execution.
-    Forward(ExecutionId, Signal),
+    Forward(ExecutionId, Option<Pid>, Signal),
     /// Publish an event of the job, and report [`Input::Published`] at once.
     Publish {
         /// The code of the event.

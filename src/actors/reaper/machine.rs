@@ -185,8 +185,8 @@ pub enum Input {
     },
     /// An owner sends a signal to an execution.
     SignalAsked(ExecutionId, Signal),
-    /// An owner sends a signal to the main process of an execution.
-    ForwardAsked(ExecutionId, Signal),
+    /// An owner sends a signal to the main process of an execution: another of its group, or the one that was started.
+    ForwardAsked(ExecutionId, Option<Pid>, Signal),
     /// A child has ended that is no longer being started. It is reaped when the actions of this input are performed.
     ChildExited(Pid, ExitStatus),
     /// The child at the terminal was stopped by a signal.
@@ -229,8 +229,8 @@ pub enum Action {
     },
     /// Send a signal to what is left of a group.
     SignalGroup(Pid, Signal),
-    /// Send a signal to one child.
-    SignalChild(Pid, Signal),
+    /// Send a signal to one process, a child or of an execution's group.
+    SignalProcess(Pid, Signal),
     /// Send a signal to all children.
     SignalAll(Signal),
     /// Log what a process wrote before it ended; what a check wrote depends on its success.
@@ -312,10 +312,10 @@ impl State {
     }
 
     /// Sends a signal to the main process of an execution, now or once its program runs; then it is alone in its group.
-    fn forward(&mut self, id: ExecutionId, signal: Signal) -> Option<Action> {
+    fn forward(&mut self, id: ExecutionId, main: Option<Pid>, signal: Signal) -> Option<Action> {
         match &self.executions.get(&id)?.stage {
             Stage::Starting(_) => self.signal(id, signal),
-            Stage::Running(child) => Some(Action::SignalChild(child.pid, signal)),
+            Stage::Running(child) => Some(Action::SignalProcess(main.unwrap_or(child.pid), signal)),
         }
     }
 }
@@ -335,7 +335,7 @@ impl Machine for State {
                 self.end(execution, signal, is_cancelled, pid)
             }
             Input::SignalAsked(id, signal) => self.signal(id, signal).into_iter().collect(),
-            Input::ForwardAsked(id, signal) => self.forward(id, signal).into_iter().collect(),
+            Input::ForwardAsked(id, main, signal) => self.forward(id, main, signal).into_iter().collect(),
             Input::ChildExited(pid, status) => self.note_exit(pid, status),
             Input::ChildStopped(pid, signal) => self.continue_stopped(pid, signal),
             Input::Looked(survey) => self.look(now, &survey),

@@ -324,7 +324,7 @@ impl Kernel for Fake {
         false
     }
 
-    fn signal_child(&self, _: Pid, _: Signal) {}
+    fn signal_process(&self, _: Pid, _: Signal) {}
 
     fn living_groups(&self, groups: &[Pid]) -> HashSet<Pid> {
         groups.iter().copied().filter(|group| !self.group_is_empty(*group)).collect()

@@ -170,7 +170,7 @@ impl State {
         match self.execution().filter(|_| self.life.process == Process::Live) {
             Some(execution) => {
                 self.log(Severity::Debug, format!("forwards {signal}"), list);
-                list.push(Action::Forward(execution, signal));
+                list.push(Action::Forward(execution, self.told.main_process, signal));
             }
             None => self.log(Severity::Debug, format!("has no process to forward {signal} to"), list),
         }

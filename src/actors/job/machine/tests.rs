@@ -10,6 +10,7 @@ mod scheduled;
 mod shown;
 mod telling;
 mod waiting;
+mod watched;
 
 use std::time::Duration;
 

@@ -174,7 +174,7 @@ impl Remains {
         // Each pass again: one that dies may leave us its children.
         for orphan in orphans.iter().filter(|orphan| self.name.owns(orphan)) {
             if is_late {
-                actions.push(Action::SignalChild(orphan.pid, Signal::KILL));
+                actions.push(Action::SignalProcess(orphan.pid, Signal::KILL));
             } else {
                 actions.extend(ask_to_end(orphan.pid));
             }
@@ -185,7 +185,7 @@ impl Remains {
 
 /// A process that is stopped acts on SIGTERM only after SIGCONT.
 fn ask_to_end(orphan: Pid) -> [Action; 2] {
-    [Signal::TERM, Signal::CONT].map(|signal| Action::SignalChild(orphan, signal))
+    [Signal::TERM, Signal::CONT].map(|signal| Action::SignalProcess(orphan, signal))
 }
 
 /// Their names, for people: a few of them.

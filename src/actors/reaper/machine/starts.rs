@@ -172,6 +172,6 @@ impl Starting {
     fn kill(&mut self, pid: Option<Pid>) -> Option<Action> {
         let pid = pid?;
         self.killed = true;
-        Some(Action::SignalChild(pid, Signal::KILL))
+        Some(Action::SignalProcess(pid, Signal::KILL))
     }
 }

@@ -43,7 +43,9 @@ fn a_job_that_stops_while_its_start_waits_for_the_log_never_runs() {
 fn a_signal_is_forwarded_only_while_the_main_process_lives() {
     let mut job = Job::running(spec());
     let forward = |job: &mut Job| job.told(JobCommand::Forward(Signal::USR1));
-    assert!(forward(&mut job).contains(&Action::Forward(ExecutionId(1), Signal::USR1)));
+    assert!(forward(&mut job).contains(&Action::Forward(ExecutionId(1), None, Signal::USR1)));
+    job.tells(Notification { main_process: Pid::new(9), ..Notification::default() });
+    assert!(forward(&mut job).contains(&Action::Forward(ExecutionId(1), Pid::new(9), Signal::USR1)));
     job.ends(1);
     let actions = forward(&mut job);
     assert_eq!(logged(&actions), [(Severity::Debug, "has no process to forward SIGUSR1 to")]);

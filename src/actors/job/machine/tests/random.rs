@@ -215,7 +215,7 @@ impl Observer {
                 assert!(self.deadlines.contains(deadline), "{deadline:?} is not set");
                 self.deadlines.retain(|known| known != deadline);
             }
-            Action::Forward(id, _) => assert!(self.is_live && id.0 == self.job.executions),
+            Action::Forward(id, _, _) => assert!(self.is_live && id.0 == self.job.executions),
             Action::End(id, _) | Action::Signal(id, _) => assert_eq!(id.0, self.job.executions),
             Action::Publish { code: EventCode::Stopping, .. } => {
                 assert!(!std::mem::replace(&mut self.is_stopping, true), "stopping twice");

@@ -3,7 +3,6 @@
 use super::*;
 use crate::config::spec::{ReadyBy, ReadySpec};
 use crate::messages::job::Missing;
-use crate::messages::notify::WatchdogSign;
 
 /// How often `ready` was published.
 fn times_ready(actions: &[Action]) -> usize {
@@ -11,7 +10,7 @@ fn times_ready(actions: &[Action]) -> usize {
 }
 
 /// What the Pilot was told last of the readiness.
-fn reported(actions: &[Action]) -> Option<bool> {
+pub(super) fn reported(actions: &[Action]) -> Option<bool> {
     let report =
         |action: &Action| if let Action::Report(changed) = action { Some(changed.ready) } else { None };
     actions.iter().rev().find_map(report)
@@ -102,29 +101,29 @@ fn the_clock_of_a_schedule_starts_when_the_jobs_in_after_are_ready() {
 }
 
 /// A job whose process tells by systemd's protocol that it is ready.
-fn notifying() -> JobSpec {
+pub(super) fn notifying() -> JobSpec {
     JobSpec { ready: ReadySpec { by: Some(ReadyBy::Notify), timeout: Some(ms(3000)) }, ..restarting() }
 }
 
-fn nothing() -> Notification {
+pub(super) fn nothing() -> Notification {
     Notification::default()
 }
 
 impl Job {
-    fn tells(&mut self, news: Notification) -> Vec<Action> {
+    pub(super) fn tells(&mut self, news: Notification) -> Vec<Action> {
         self.on(Input::Notified(ExecutionId(self.executions), Box::new(news)))
     }
 
-    fn tells_ready(&mut self) -> Vec<Action> {
+    pub(super) fn tells_ready(&mut self) -> Vec<Action> {
         self.tells(Notification { ready: true, ..nothing() })
     }
 
-    fn deadline(&mut self, deadline: Deadline) -> Vec<Action> {
+    pub(super) fn deadline(&mut self, deadline: Deadline) -> Vec<Action> {
         self.on(Input::DeadlineElapsed(deadline))
     }
 }
 
-fn deadlines(actions: &[Action]) -> Vec<(Deadline, Option<Duration>)> {
+pub(super) fn deadlines(actions: &[Action]) -> Vec<(Deadline, Option<Duration>)> {
     let mut found = Vec::new();
     for action in actions {
         if let Action::StartDeadline(deadline, time) = action {
@@ -251,99 +250,6 @@ fn time_that_a_process_asked_for_before_it_was_told_to_stop_is_none_to_stop() {
 }
 
 #[test]
-fn a_process_that_is_silent_for_too_long_gets_sigabrt_then_sigkill() {
-    let mut spec = JobSpec { watchdog: Some(ms(1000)), ..restarting() };
-    spec.stop.kill_timeout = Some(ms(200));
-    let mut job = Job::of(spec);
-    job.happens(startup());
-    assert_eq!(deadlines(&job.starts()), [(Deadline::Watchdog, Some(ms(1000)))]);
-    job.after(600);
-    let sign = Notification { watchdog: Some(WatchdogSign::Alive), ..nothing() };
-    assert_eq!(job.tells(sign), [], "a sign of life sets no timer");
-    job.after(400);
-    assert_eq!(job.deadline(Deadline::Watchdog), [Action::StartDeadline(Deadline::Watchdog, ms(600))]);
-    job.after(600);
-    let actions = job.deadline(Deadline::Watchdog);
-    assert!(actions.contains(&Action::Signal(ExecutionId(1), Signal::ABRT)));
-    assert_eq!(deadlines(&actions), [(Deadline::Abort, Some(ms(200)))]);
-    assert_eq!(reported(&actions), Some(false), "it is not ready any more");
-    assert!(job.deadline(Deadline::Abort).contains(&Action::End(ExecutionId(1), Signal::KILL)));
-    let actions = job.ends(0);
-    let (code, detail) = published(&actions)[0].clone();
-    assert_eq!(
-        (code, detail.reason.as_deref()),
-        (EventCode::ExitFailed, Some("ended by its watchdog: exited with status 0"))
-    );
-    assert_eq!(job.state.status().watchdog_kills, Some(1));
-}
-
-#[test]
-fn a_process_that_slept_with_the_machine_has_its_time_once_more() {
-    let mut job = Job::running(JobSpec { watchdog: Some(ms(1000)), ..restarting() });
-    job.after(60_000);
-    assert_eq!(job.deadline(Deadline::Watchdog), [Action::StartDeadline(Deadline::Watchdog, ms(1000))]);
-    let mut alive = job.clone();
-    alive.tells(Notification { watchdog: Some(WatchdogSign::Alive), ..nothing() });
-    alive.after(60_000);
-    assert_eq!(alive.deadline(Deadline::Watchdog), [Action::StartDeadline(Deadline::Watchdog, ms(1000))]);
-    for late in [1000, 60_000] {
-        let mut silent = job.clone();
-        silent.after(late);
-        let actions = silent.deadline(Deadline::Watchdog);
-        assert!(actions.contains(&Action::Signal(ExecutionId(1), Signal::ABRT)), "once only");
-    }
-}
-
-#[test]
-fn a_process_can_trigger_change_and_end_its_watchdog() {
-    let watched = || Job::running(JobSpec { watchdog: Some(ms(1000)), ..restarting() });
-    let trigger = Notification { watchdog: Some(WatchdogSign::Trigger), ..nothing() };
-    assert!(watched().tells(trigger).contains(&Action::Signal(ExecutionId(1), Signal::ABRT)));
-    let period = |milliseconds| Notification { watchdog_period: Some(ms(milliseconds)), ..nothing() };
-    let set = deadlines(&watched().tells(period(50)));
-    assert_eq!(set, [(Deadline::Watchdog, None), (Deadline::Watchdog, Some(ms(50)))]);
-    assert_eq!(deadlines(&watched().tells(period(0))), [(Deadline::Watchdog, None)]);
-    let stopping = Notification { stopping: true, ..nothing() };
-    assert_eq!(deadlines(&watched().tells(stopping)), [(Deadline::Watchdog, None)]);
-}
-
-#[test]
-fn a_process_that_has_yet_to_say_that_it_is_ready_is_not_watched_whatever_it_says() {
-    let mut job = Job::running(JobSpec { watchdog: Some(ms(1000)), ..notifying() });
-    let sign = Notification { watchdog: Some(WatchdogSign::Alive), ..nothing() };
-    job.tells(sign);
-    let period = Notification { watchdog_period: Some(ms(50)), ..nothing() };
-    assert_eq!(deadlines(&job.tells(period)), [], "its silence does not count yet");
-    assert_eq!(job.deadline(Deadline::Watchdog), []);
-    assert!(deadlines(&job.tells_ready()).contains(&(Deadline::Watchdog, Some(ms(50)))));
-}
-
-#[test]
-fn who_is_being_ended_cannot_trigger_or_change_its_watchdog() {
-    let trigger = || Notification { watchdog: Some(WatchdogSign::Trigger), ..nothing() };
-    let period = || Notification { watchdog_period: Some(ms(50)), ..nothing() };
-    let watched = || Job::running(JobSpec { watchdog: Some(ms(1000)), ..restarting() });
-    let stops_itself = |job: &mut Job| drop(job.tells(Notification { stopping: true, ..nothing() }));
-    let is_stopped = |job: &mut Job| drop(job.told(STOP));
-    let is_aborted = |job: &mut Job| drop(job.tells(trigger()));
-    for end in [&stops_itself as &dyn Fn(&mut Job), &is_stopped, &is_aborted] {
-        let mut job = watched();
-        end(&mut job);
-        let signals =
-            |actions: &[Action]| actions.iter().filter(|action| matches!(action, Action::Signal(..))).count();
-        assert_eq!(signals(&job.tells(trigger())), 0);
-        assert!(deadlines(&job.tells(period())).iter().all(|(_, time)| time.is_none()));
-    }
-}
-
-#[test]
-fn a_stop_ends_the_watch() {
-    let mut job = Job::running(JobSpec { watchdog: Some(ms(1000)), ..restarting() });
-    assert_eq!(deadlines(&job.told(STOP)), [(Deadline::Watchdog, None)]);
-    assert_eq!(job.deadline(Deadline::Watchdog), []);
-}
-
-#[test]
 fn users_see_what_a_process_tells_of_itself() {
     let mut job = Job::running(notifying());
     let seen = |job: &Job| job.state.status().status_text;
@@ -389,22 +295,4 @@ fn a_process_that_stops_before_it_was_ready_was_never_ready() {
     stopped.told(STOP);
     assert_eq!(logged(&stopped.tells(Notification { stopping: true, ..nothing() })), [], "it was told to");
     assert_eq!((job.state.status().ready, job.state.status().starting), (false, true));
-}
-
-#[test]
-fn a_watchdog_whose_time_the_process_sets_begins_at_once_unless_its_word_is_awaited() {
-    let period = || Notification { watchdog_period: Some(ms(500)), ..nothing() };
-    let begins = |actions: &[Action]| deadlines(actions).contains(&(Deadline::Watchdog, Some(ms(500))));
-    assert!(begins(&Job::running(checked()).tells(period())), "its checks do not matter");
-    let mut job = Job::running(notifying());
-    assert!(!begins(&job.tells(period())));
-    job.tells_ready();
-    assert!(begins(&job.tells(period())));
-}
-
-#[test]
-fn a_sign_of_life_before_the_watchdog_begins_counts_for_nothing() {
-    let mut job = Job::running(JobSpec { watchdog: Some(ms(1000)), ..notifying() });
-    job.tells(Notification { watchdog: Some(WatchdogSign::Alive), ..nothing() });
-    assert_eq!(job.state.told.last_sign, None);
 }

@@ -118,7 +118,7 @@ impl World {
                 assert!(!leader_runs, "group {group} belongs to another execution");
                 self.members(group).into_iter().for_each(|pid| self.deliver(pid, signal));
             }
-            Action::SignalChild(pid, signal) => {
+            Action::SignalProcess(pid, signal) => {
                 assert!(self.processes.contains_key(&pid), "{pid} is reaped");
                 self.deliver(pid, signal);
             }
@@ -233,7 +233,7 @@ impl World {
             match self.below(4) {
                 0 => self.end(id, Signal::TERM),
                 1 => self.end(id, Signal::KILL),
-                2 => self.input(&Input::ForwardAsked(id, Signal::USR1)),
+                2 => self.input(&Input::ForwardAsked(id, None, Signal::USR1)),
                 _ => self.input(&Input::SignalAsked(id, Signal::USR1)),
             }
         }

@@ -18,7 +18,7 @@ fn exited(state: &mut State, status: ExitStatus, survey: Survey) -> Vec<Action> 
 }
 
 fn ask(number: i32) -> [Action; 2] {
-    [Signal::TERM, Signal::CONT].map(|signal| Action::SignalChild(pid(number), signal))
+    [Signal::TERM, Signal::CONT].map(|signal| Action::SignalProcess(pid(number), signal))
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_group_is_not_signalled_once_it_was_seen_empty() {
         let mut late = daemon.clone();
         late.groups.insert(pid(7));
         let actions = state.step(ms(1000), Input::Swept(late));
-        assert_eq!(actions[0], Action::SignalChild(pid(9), Signal::KILL), "only what is known to be ours");
+        assert_eq!(actions[0], Action::SignalProcess(pid(9), Signal::KILL), "only what is known to be ours");
     }
     assert_eq!(
         remaining().step(ms(20), Input::SignalAsked(id(1), Signal::USR1)),
@@ -107,7 +107,7 @@ fn what_a_job_put_into_the_background_ends_with_it_and_is_told() {
     orphans.truncate(1);
     let left = Survey { orphans, ..Survey::default() };
     assert_eq!(state.step(ms(30), Input::Swept(left.clone()))[..2], ask(20), "again in each sweep");
-    assert_eq!(state.step(ms(1001), Input::Swept(left))[0], Action::SignalChild(pid(20), Signal::KILL));
+    assert_eq!(state.step(ms(1001), Input::Swept(left))[0], Action::SignalProcess(pid(20), Signal::KILL));
     let actions = state.step(ms(1030), Input::Swept(Survey::default()));
     assert_eq!(actions, [Action::TellGone(GroupGone(id(1)))]);
 }
@@ -169,5 +169,5 @@ fn what_is_left_of_an_execution_that_is_killed_has_no_time_to_end() {
     assert_eq!(state.step(ms(10), Input::Looked(daemon.clone())), []);
     state.step(ms(20), end(Signal::KILL, false, None));
     let actions = state.step(ms(35), Input::Swept(daemon));
-    assert_eq!(actions[0], Action::SignalChild(pid(9), Signal::KILL));
+    assert_eq!(actions[0], Action::SignalProcess(pid(9), Signal::KILL));
 }

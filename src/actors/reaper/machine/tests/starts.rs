@@ -91,18 +91,21 @@ fn signals_are_kept_until_the_program_runs() {
 #[test]
 fn a_forwarded_signal_goes_to_the_main_process_alone_once_its_program_runs() {
     let mut state = starting();
-    assert_eq!(state.step(ms(1), Input::ForwardAsked(id(1), Signal::HUP)), []);
+    assert_eq!(state.step(ms(1), Input::ForwardAsked(id(1), None, Signal::HUP)), []);
     let actions = state.step(ms(2), settled(1, Settlement::Started(pid(7))));
     assert!(actions.contains(&signal(Signal::HUP, true)), "it is alone in its group: {actions:?}");
-    let forwarded = state.step(ms(3), Input::ForwardAsked(id(1), Signal::USR1));
-    assert_eq!(forwarded, [Action::SignalChild(pid(7), Signal::USR1)]);
+    for (main, receiver) in [(None, pid(7)), (Some(pid(9)), pid(9))] {
+        let forwarded = state.step(ms(3), Input::ForwardAsked(id(1), main, Signal::USR1));
+        assert_eq!(forwarded, [Action::SignalProcess(receiver, Signal::USR1)]);
+    }
     state.step(ms(4), Input::ChildExited(pid(7), ExitStatus::Code(0)));
-    assert_eq!(state.step(ms(5), Input::ForwardAsked(id(1), Signal::USR1)), [], "its main process is gone");
+    let forwarded = state.step(ms(5), Input::ForwardAsked(id(1), None, Signal::USR1));
+    assert_eq!(forwarded, [], "its main process is gone");
 }
 
 #[test]
 fn a_start_that_is_killed_never_ran_its_program_however_it_is_settled() {
-    let kill = Action::SignalChild(pid(7), Signal::KILL);
+    let kill = Action::SignalProcess(pid(7), Signal::KILL);
     let mut at_once = starting();
     assert_eq!(at_once.step(ms(1), end(Signal::KILL, false, Some(pid(7)))), slice::from_ref(&kill));
     let mut once_slow = starting();

@@ -166,9 +166,9 @@ impl Kernel for SimulatedKernel {
         self.look(|all| all.iter().any(Process::is_ours))
     }
 
-    fn signal_child(&self, child: Pid, signal: Signal) {
-        self.journal.note(format!("{signal} to process {child}"));
-        self.send(signal, |process| process.pid == child);
+    fn signal_process(&self, pid: Pid, signal: Signal) {
+        self.journal.note(format!("{signal} to process {pid}"));
+        self.send(signal, |process| process.pid == pid);
     }
 
     fn living_groups(&self, groups: &[Pid]) -> HashSet<Pid> {
