@@ -178,7 +178,7 @@ fn two_hundred_watches_and_advertised_jobs_work_over_few_connections() {
     let consul = Consul::start();
     let proxy = Proxy::new(consul.port());
     let watches: Vec<String> =
-        (0..200).map(|number| format!(r#"{{ name: "job-{number}", interval: "10s" }}"#)).collect();
+        (0..200).map(|number| format!(r#"{{ name: "job-{number}", interval: "2s" }}"#)).collect();
     let jobs: Vec<String> = (0..200)
         .map(|number| {
             format!(

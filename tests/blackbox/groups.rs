@@ -63,6 +63,45 @@ fn rest_for_one_restarts_those_listed_after_it() {
 }
 
 #[test]
+fn a_member_that_is_restarted_for_ill_health_takes_those_after_it_along() {
+    let job = |name: &str, settings: &str| {
+        format!(
+            r#"{{ name: "{name}", restarts: "unlimited", backoff: {{ max: "0s" }}, {settings}
+                 exec: ["sh", "-c", "rm -f {{dir}}/{name}-is-ill; echo {name} starts >> {{dir}}/log; exec sleep 1000"] }}"#
+        )
+    };
+    let health = r#"onUnhealthy: "restart", health: { exec: "test ! -e {dir}/b-is-ill", interval: "20ms" },"#;
+    let pilot = Pilot::start(&format!(
+        r#"{{ jobs: [{}, {}, {}], groups: [{{ name: "g", jobs: ["a", "b", "c"], strategy: "restForOne" }}] }}"#,
+        job("a", ""),
+        job("b", health),
+        job("c", "")
+    ));
+    pilot.wait_for_event("group.g ready");
+    pilot.wait_for_lines("log", 3);
+    std::fs::write(pilot.path("b-is-ill"), "").unwrap();
+    pilot.wait_for_events("group.g ready", 2);
+    pilot.assert_order(&["b unhealthy", "group.g unhealthy", "group.g healthy"]);
+    assert_eq!(pilot.wait_for_lines("log", 5), ["a starts", "b starts", "c starts", "b starts", "c starts"]);
+}
+
+#[test]
+fn a_member_whose_own_limit_is_reached_is_complete_and_the_group_goes_on() {
+    let pilot = Pilot::start(
+        r#"{ jobs: [
+              { name: "base", exec: "sleep 1000", restarts: "unlimited" },
+              { name: "app", exec: ["sh", "-c", "echo run >> {dir}/runs; exit 7"], restarts: { limit: 2, per: "1h" },
+                backoff: { max: "0s" } },
+            ],
+            groups: [{ name: "g", jobs: ["base", "app"], limit: 10, per: "1h" }] }"#,
+    );
+    pilot.wait_for_event("app stopped");
+    assert_eq!((pilot.lines("runs").len(), pilot.count("group.g exitFailed")), (3, 0));
+    assert_eq!(pilot.status_of("app")["state"], "complete");
+    assert_eq!(pilot.status_of("base")["state"], "running");
+}
+
+#[test]
 fn a_group_that_gives_up_ends_the_program_with_the_status_of_the_member() {
     let (exit, pilot) = Pilot::run(
         r#"{ jobs: [

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::schedule::CronSpec;
 use crate::messages::moment::{ClockReading, WallTime};
 
-/// A run that begins up to this late counts as on time, so that a busy machine loses none.
+/// A run that begins up to this late, beside its `jitter`, counts as on time: a busy machine loses none.
 const TOLERANCE: i64 = 60_000;
 /// If the clock is set by more than this, it was wrong: the schedule follows the new time at once, as cron does.
 const CORRECTION: i64 = 3 * 3_600_000;
@@ -56,11 +56,11 @@ impl Calendar {
             *self = Self::new(spec, now);
             return Turn::default();
         }
-        let Some((due, begins)) = self.next.filter(|(_, begins)| *begins <= now.wall) else {
+        let Some((due, _)) = self.next.filter(|(_, begins)| *begins <= now.wall) else {
             return Turn::default();
         };
         let (latest, number) = passed(spec, due, now.wall);
-        let is_on_time = now.wall.since(latest.max(begins)) <= TOLERANCE;
+        let is_on_time = now.wall.since(latest.plus(spec.jitter)) <= TOLERANCE;
         // Of what the clock was set over, one run comes at once, as after the hour that summer time leaves out.
         let runs = is_on_time || spec.catch_up || set_by > 0;
         self.done = latest;
@@ -293,6 +293,19 @@ mod tests {
         world.lives(2 * HOUR);
         assert_eq!(world.runs, [NEW_YEAR + HOUR + 150_000, NEW_YEAR + 2 * HOUR + 300_000]);
         assert_eq!(world.missed, 0);
+    }
+
+    #[test]
+    fn after_a_pause_a_run_is_on_time_for_as_long_as_jitter_could_have_delayed_it() {
+        let late = 600_000 + TOLERANCE;
+        for (catch_up, after_due, runs) in
+            [(false, 0, 1), (false, late, 1), (false, late + 1, 0), (true, late + 1, 1)]
+        {
+            let mut world = hourly();
+            (world.spec.jitter, world.spec.catch_up) = (Duration::from_secs(600), catch_up);
+            world.sleeps(4 * HOUR + HOUR / 2 + after_due);
+            assert_eq!((world.runs.len(), world.missed), (runs, 5 - runs as u64), "{catch_up} {after_due}");
+        }
     }
 
     #[test]

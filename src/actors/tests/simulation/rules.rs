@@ -232,7 +232,7 @@ impl Rules {
             if let Some(account) = ledger.jobs.get_mut(&job) {
                 if account.orders == 0 {
                     account.ran_when_ordered = account.lives && !account.is_stopping;
-                    account.ordered_at = now;
+                    (account.ordered_at, account.starts_when_ordered) = (now, account.starts);
                 }
                 account.orders += 1;
             }
@@ -256,6 +256,9 @@ impl Rules {
                     account.is_told = true;
                     account.returns = order == JobOrder::Restart && account.ran_when_ordered;
                     account.is_owed_a_start = **job == *target;
+                    if account.returns && is_meant {
+                        account.is_owed_a_restart = Some(account.starts_when_ordered);
+                    }
                     account.is_owed_a_stop &= !is_meant;
                     // A job that is complete can be started by hand, and then all can come that could not.
                     given_up.retain(|given_up| given_up.counts_on(job));

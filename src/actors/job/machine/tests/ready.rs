@@ -91,6 +91,19 @@ fn the_clock_of_an_interval_starts_when_the_jobs_in_after_are_ready() {
 }
 
 #[test]
+fn an_interval_that_leaves_out_its_first_run_waits_once_the_jobs_in_after_are_ready() {
+    let mut spec = with_trigger(Trigger::Interval(ms(1000)));
+    (spec.when.after, spec.when.skips_startup) = (vec![db_ready()], true);
+    let mut job = Job::of(spec);
+    job.happens(startup());
+    job.after(400);
+    let actions = job.happens(db_ready());
+    assert!(!is_launched(&actions) && actions.contains(&Action::StartSchedule(ms(1000))), "{actions:?}");
+    job.after(1000);
+    assert!(is_launched(&job.on(Input::ScheduleElapsed)));
+}
+
+#[test]
 fn the_clock_of_a_schedule_starts_when_the_jobs_in_after_are_ready() {
     let mut spec = scheduled::cron("0 * * * *");
     spec.when.after = vec![db_ready()];

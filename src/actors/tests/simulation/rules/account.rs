@@ -42,8 +42,11 @@ pub struct Account {
     pub orders: u32,
     /// It ran when the first of them was given.
     pub ran_when_ordered: bool,
-    /// When that was.
+    /// When that was, and how often it had been started then.
     pub ordered_at: Duration,
+    pub starts_when_ordered: u32,
+    /// It ran when it was told to restart; how often it had been started then.
+    pub is_owed_a_restart: Option<u32>,
     /// It ran when a restart was ordered, and its next process was not asked for yet.
     pub returns: bool,
     pub starts: u32,
@@ -163,6 +166,8 @@ impl Account {
             orders: 0,
             ran_when_ordered: false,
             ordered_at: Duration::ZERO,
+            starts_when_ordered: 0,
+            is_owed_a_restart: None,
             returns: false,
             starts: 0,
             was_executed: false,

@@ -117,6 +117,13 @@ impl Rules {
         }
     }
 
+    /// A client has restarted a job, which runs as before: others of its group may have to stop first.
+    pub(super) fn check_restart_by_hand(&self, account: &Account, ledger: &Ledger) {
+        if !self.is_one_stopping(account, ledger) {
+            self.break_rule("a job that a client restarts gets a new process", &*account.spec.name);
+        }
+    }
+
     /// Whether one of its group is stopping.
     fn is_one_stopping(&self, account: &Account, ledger: &Ledger) -> bool {
         let is_stopping = |it: &Account| self.phase_of(&it.spec.name).is_some_and(Phase::is_stopping);

@@ -73,6 +73,10 @@ impl Rules {
             if !is_over && !job.phase.is_stopping() && account.is_owed_a_stop && account.orders == 0 {
                 self.check_stop_by_hand(account, &ledger);
             }
+            let still_runs = account.lives && account.is_owed_a_restart == Some(account.starts);
+            if job.phase == Phase::Running && still_runs && account.orders == 0 {
+                self.check_restart_by_hand(account, &ledger);
+            }
             let says_ready = account.says_ready && !account.says_stops && account.lives;
             let is_silent = account.spec.watchdog.is_some();
             if account.spec.ready.by == Some(ReadyBy::Notify)
