@@ -139,6 +139,8 @@ UNDER_LOAD = [
     Rule("threads", 0, 1),
     Rule("zombies", 0, 0),
 ]
+# The same without memory, which grows until what is kept on purpose is full.
+SINCE_THE_FIRST_MINUTE = [rule for rule in UNDER_LOAD if rule.name not in ("rss", "pss")]
 # Without clients and with the first configuration: the least of some looks, so that only what stays is counted.
 AT_REST = [
     Rule("rss", 0.10, 512),

@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE))
 
 from configuration import configuration  # noqa: E402
 from load import Clients, Consul, Failed, expect, service  # noqa: E402
-from measure import AT_REST, UNDER_LOAD, Sampler, compare, marked, slope  # noqa: E402
+from measure import AT_REST, SINCE_THE_FIRST_MINUTE, UNDER_LOAD, Sampler, compare, marked, slope  # noqa: E402
 
 # Until then the program fills what it keeps on purpose: events, the output of jobs, and what is known of crashes. That takes a
 # quarter of an hour.
@@ -202,6 +202,9 @@ class Soak:
         window = max(1, min(len(warm) // 3, 300 // EACH))
         if len(warm) > 2:
             self.table("under load (median)", compare(UNDER_LOAD, statistics.median, warm[:window], warm[-window:]))
+            early = [sample for sample in self.samples if sample.at > 60][:window]
+            self.table("since minute 1 (median)",
+                       compare(SINCE_THE_FIRST_MINUTE, statistics.median, early, warm[-window:]))
             print(f"\ngrowth per hour: rss {slope(warm, 'rss'):.0f} KiB, pss {slope(warm, 'pss'):.0f} KiB; "
                   f"CPU {100 * warm[-1].cpu / warm[-1].at:.1f} % of a core")
         if len(self.rests) == 2:
