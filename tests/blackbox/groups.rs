@@ -70,7 +70,7 @@ fn a_member_that_is_restarted_for_ill_health_takes_those_after_it_along() {
                  exec: ["sh", "-c", "echo {name} starts >> {{dir}}/log; rm -f {{dir}}/{name}-is-ill; echo >> {{dir}}/up; exec sleep 1000"] }}"#
         )
     };
-    let health = r#"onUnhealthy: "restart", health: { exec: "test ! -e {dir}/b-is-ill", interval: "20ms" },"#;
+    let health = r#"onUnhealthy: "restart", health: { exec: "test ! -e {dir}/b-is-ill", interval: "20ms", timeout: "30s" },"#;
     let pilot = Pilot::start(&format!(
         r#"{{ jobs: [{}, {}, {}], groups: [{{ name: "g", jobs: ["a", "b", "c"], strategy: "restForOne" }}] }}"#,
         job("a", ""),

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import signal
+import time
 import urllib.parse
 
 from configuration import KINDS, WATCHES, configuration
@@ -143,7 +144,11 @@ class Clients:
     async def control(self, method, path, body=""):
         """One request to the control socket."""
         self.counts["requests"] += 1
-        return await exchange(*await asyncio.open_unix_connection(self.socket), method, path, body)
+        began = time.monotonic()
+        try:
+            return await exchange(*await asyncio.open_unix_connection(self.socket), method, path, body)
+        except OSError as error:
+            raise Failed(f"{method} {path}: {error!r} after {time.monotonic() - began:.2f} s") from error
 
     async def telemetry(self, path):
         """One request to the telemetry port."""
