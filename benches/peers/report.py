@@ -157,7 +157,7 @@ def repeated(figures):
         for (date, peers), found in runs.items():
             names = "" if len(found) == len(figures["samples"].get(letter, {})) else " " + ", ".join(found)
             works.append(f"({letter}){names}{peers} on {date}")
-    return [f"Measured again in later runs, whose figures took the place of the first: {'; '.join(works)}.", ""] if works else []
+    return [f"Figures of other runs than the rest, perhaps of another version of the program: {'; '.join(works)}.", ""] if works else []
 
 
 def write(figures, out):
