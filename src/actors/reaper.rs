@@ -27,6 +27,8 @@ mod looking;
 pub mod machine;
 mod spawning;
 mod telling;
+#[cfg(test)]
+mod tests;
 
 use machine::{Action, Input, Name, State};
 use telling::{Stores, Ways};
@@ -46,6 +48,8 @@ pub struct Reaper {
     output: Option<ChildOutput>,
     /// The handles of an execution, which are no plain data.
     handles: HashMap<ExecutionId, Box<Handles>>,
+    /// By what the process of an execution can tell us something, if its job asks for that.
+    ways: HashMap<ExecutionId, Ways>,
     /// Descriptors that jobs have stored.
     stores: Stores,
     /// Starts under way.
@@ -80,8 +84,6 @@ struct Handles {
     order: Option<Order>,
     /// The pipes of its output, until they are forwarded.
     pipes: Option<Pipes>,
-    /// By what its process can tell us something.
-    ways: Ways,
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
     /// The resources that its process used, once it is reaped.
@@ -112,6 +114,7 @@ impl Reaper {
             kept,
             output: None,
             handles: HashMap::new(),
+            ways: HashMap::new(),
             stores: Stores::default(),
             starts: HashMap::new(),
             orphans: HashMap::new(),
@@ -294,7 +297,6 @@ impl Handler<ExecutionCommand> for Reaper {
                     keep,
                     order,
                     pipes: None,
-                    ways: Ways::default(),
                     output: [None, None],
                     usage: None,
                 });

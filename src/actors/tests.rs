@@ -1,6 +1,6 @@
 //! The actors together, over a fake kernel and paused time: stories of several jobs, in milliseconds.
 
-mod fake;
+pub(super) mod fake;
 mod health;
 mod order;
 mod recorded;

@@ -113,7 +113,7 @@ pub struct JobSpec {
     /// Health checks; all must pass.
     pub health: Vec<CheckSpec>,
     /// How it appears in Consul, if it does.
-    pub advertise: Option<AdvertiseSpec>,
+    pub advertise: Option<Box<AdvertiseSpec>>,
     /// The child inherits our stdout and stderr untouched.
     pub raw_output: bool,
     /// How many bytes of its last output are kept in memory; `None`: as many as of every job.

@@ -75,8 +75,8 @@ struct Stream {
     pipe: OwnedFd,
     lines: RefCell<LineFormatter>,
     open: Cell<bool>,
-    /// Looks for a line in it.
-    watch: RefCell<Option<LineWatch>>,
+    /// Looks for a line in it. Few streams have one.
+    watch: RefCell<Option<Box<LineWatch>>>,
     /// Its output so far, while the level is not known.
     held: RefCell<Option<Held>>,
     /// How much of it is kept in memory, too.
@@ -129,7 +129,7 @@ impl ChildOutput {
 impl ChildStream {
     /// Looks for a line from now on.
     pub fn watch(&self, watch: LineWatch) {
-        self.stream.watch.replace(Some(watch));
+        self.stream.watch.replace(Some(Box::new(watch)));
     }
 
     /// Keeps the output, up to a limit, until [`release`](Self::release).

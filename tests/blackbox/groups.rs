@@ -67,18 +67,21 @@ fn a_member_that_is_restarted_for_ill_health_takes_those_after_it_along() {
     let job = |name: &str, settings: &str| {
         format!(
             r#"{{ name: "{name}", restarts: "unlimited", backoff: {{ max: "0s" }}, {settings}
-                 exec: ["sh", "-c", "echo {name} starts >> {{dir}}/log; rm -f {{dir}}/{name}-is-ill; echo >> {{dir}}/up; exec sleep 1000"] }}"#
+                 exec: ["sh", "-c", "echo {name} starts >> {{dir}}/log; exec sleep 1000"] }}"#
         )
     };
-    let health = r#"onUnhealthy: "restart", health: { exec: "test ! -e {dir}/b-is-ill", interval: "20ms", timeout: "30s" },"#;
+    // Ill for one check.
+    let check = r#"["sh", "-c", "! rm {dir}/b-is-ill 2> /dev/null"]"#;
+    let health =
+        format!(r#"onUnhealthy: "restart", health: {{ exec: {check}, interval: "20ms", timeout: "30s" }},"#);
     let pilot = Pilot::start(&format!(
         r#"{{ jobs: [{}, {}, {}], groups: [{{ name: "g", jobs: ["a", "b", "c"], strategy: "restForOne" }}] }}"#,
         job("a", ""),
-        job("b", health),
+        job("b", &health),
         job("c", "")
     ));
     pilot.wait_for_event("group.g ready");
-    pilot.wait_for_lines("up", 3);
+    pilot.wait_for_lines("log", 3);
     std::fs::write(pilot.path("b-is-ill"), "").unwrap();
     pilot.wait_for_events("group.g ready", 2);
     pilot.assert_order(&["b unhealthy", "group.g unhealthy", "group.g healthy"]);

@@ -238,6 +238,29 @@ fn a_thousand_idle_connections_make_room_for_a_client_that_asks() {
 }
 
 #[test]
+fn a_request_that_came_while_the_program_did_not_run_is_answered_even_if_there_are_too_many_clients() {
+    let (pilot, _) = start();
+    let ask = b"GET /v3/ping HTTP/1.1\r\nHost: x\r\n\r\n";
+    let served = |_| {
+        let mut client = pilot.connect();
+        client.write_all(ask).unwrap();
+        assert_ne!(client.read(&mut [0; 4096]).unwrap(), 0);
+        client
+    };
+    let mut crowd: Vec<_> = (0..128).map(served).collect();
+    pilot.signal(Signal::SIGSTOP);
+    // Then all of them will have been idle for so long that they may be closed for another one.
+    thread::sleep(Duration::from_millis(1100));
+    let late = pilot.connect();
+    crowd[0].write_all(ask).unwrap();
+    pilot.signal(Signal::SIGCONT);
+    let mut answer = [0; 15];
+    crowd[0].read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    drop((crowd, late));
+}
+
+#[test]
 fn hundreds_of_half_sent_bodies_make_room_too() {
     let (pilot, _) = start();
     let half = || {

@@ -14,6 +14,7 @@
 mod support;
 
 mod autopilot;
+mod capacity;
 mod cli;
 mod consul_access;
 mod consul_blocking;
@@ -60,7 +61,6 @@ mod replay;
 mod report;
 mod restart_rules;
 mod restarts;
-mod scale;
 mod schedule;
 mod shutdown;
 mod signals;

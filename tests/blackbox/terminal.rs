@@ -206,9 +206,9 @@ fn docker_run_with_a_shell_as_job_behaves_like_a_shell() {
     let adjust = |setup: Setup| setup.config(config).wholly_on_terminal(&terminal);
     let Some(container) = Container::start_with(&["--interactive", "--tty"], adjust) else { return };
     container.wait_for_file(crate::support::container::SOCKET);
-    terminal.line("stty size > size; echo > ready");
-    container.wait_for_lines("ready", 1);
-    assert_eq!(container.lines("size"), ["30 90"]);
+    // Docker sets the size a moment after the start.
+    terminal.line("until [ \"$(stty size)\" = '30 90' ]; do sleep 0.01; done; echo > sized");
+    container.wait_for_lines("sized", 1);
     terminal.line("sleep 1000; echo $? > stopped");
     container.eventually("sleep runs", || state_of_sleep(&container) == Some('S'));
     terminal.enter(CTRL_Z);

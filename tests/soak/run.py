@@ -14,7 +14,6 @@ import os
 import random
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -201,14 +200,13 @@ class Soak:
         warm = [sample for sample in self.samples if sample.at > self.warm_up + EACH]
         window = max(1, min(len(warm) // 3, 300 // EACH))
         if len(warm) > 2:
-            self.table("under load (median)", compare(UNDER_LOAD, statistics.median, warm[:window], warm[-window:]))
+            self.table("under load", compare(UNDER_LOAD, warm[:window], warm[-window:]))
             early = [sample for sample in self.samples if sample.at > 60][:window]
-            self.table("since minute 1 (median)",
-                       compare(SINCE_THE_FIRST_MINUTE, statistics.median, early, warm[-window:]))
+            self.table("since minute 1", compare(SINCE_THE_FIRST_MINUTE, early, warm[-window:]))
             print(f"\ngrowth per hour: rss {slope(warm, 'rss'):.0f} KiB, pss {slope(warm, 'pss'):.0f} KiB; "
                   f"CPU {100 * warm[-1].cpu / warm[-1].at:.1f} % of a core")
         if len(self.rests) == 2:
-            self.table("at rest (minimum)", compare(AT_REST, min, *self.rests))
+            self.table("at rest", compare(AT_REST, *self.rests))
         if self.clients:
             print("\n" + ", ".join(f"{count} {name}" for name, count in self.clients.counts.items())
                   + f", {self.lines} lines of log")

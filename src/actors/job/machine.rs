@@ -83,7 +83,7 @@ pub struct State {
     timer: Option<(Timer, Duration)>,
     schedule: Option<Schedule>,
     /// Where its cron schedule is, from startup on.
-    calendar: Option<Calendar>,
+    calendar: Option<Box<Calendar>>,
     /// Ticks that led to no run of their own.
     missed_runs: u64,
     /// The last event in the chain that led here.

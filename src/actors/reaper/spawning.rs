@@ -36,7 +36,7 @@ impl Reaper {
                 return self.advance(Input::SpawnSettled(execution, settlement), ctx);
             }
         };
-        handles.ways = ways;
+        self.ways.extend(ways.map(|ways| (execution, ways)));
         let launch = order.describe(&self.environ.borrow(), &self.running, passed);
         let Some(launch) = launch else { return };
         if launch.output == Output::Terminal {
@@ -84,6 +84,8 @@ impl Reaper {
         if self.is_start_awaited && !self.is_reaping {
             self.reap(ctx);
         }
+        // It may have been stopped before, when nothing was known of it yet.
+        self.look_for_stop(ctx);
     }
 
     /// Forwards the output of a job as it comes, that of a health check when it has ended.

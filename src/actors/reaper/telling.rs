@@ -83,9 +83,8 @@ fn most_stored(job: &JobSpec) -> usize {
 }
 
 /// The ways by which the process of an execution can tell us something.
-#[derive(Default)]
 pub(super) struct Ways {
-    job: Option<Arc<JobSpec>>,
+    job: Arc<JobSpec>,
     /// The read end of the pipe that a newline makes ready.
     pipe: Option<PipeReader>,
     socket: Option<Rc<NotifySocket>>,
@@ -100,10 +99,19 @@ pub(super) struct Ways {
 impl Ways {
     /// Opens what the job asks for, and says what its process gets; nothing for a health check or a job that asks for
     /// nothing.
-    pub(super) fn open(order: &Order, stores: &Stores) -> io::Result<(Self, Passed)> {
-        let (mut ways, mut passed) = (Self::default(), Passed::default());
+    pub(super) fn open(order: &Order, stores: &Stores) -> io::Result<(Option<Self>, Passed)> {
+        let mut passed = Passed::default();
         let Some(job) = order.own_job().filter(|job| job.ready.by.is_some() || job.watchdog.is_some()) else {
-            return Ok((ways, passed));
+            return Ok((None, passed));
+        };
+        let mut ways = Self {
+            job: Arc::clone(job),
+            pipe: None,
+            socket: None,
+            line: None,
+            newline_task: None,
+            message_task: None,
+            has_warned: false,
         };
         stores.give(job, &mut passed);
         if job.has_notify_socket() {
@@ -126,8 +134,7 @@ impl Ways {
             Some(ReadyBy::Log(expression)) => ways.line = LineWatch::new(expression),
             Some(ReadyBy::Notify) | None => {}
         }
-        ways.job = Some(Arc::clone(job));
-        Ok((ways, passed))
+        Ok((Some(ways), passed))
     }
 
     /// Whether the pipe has a newline now.
@@ -141,32 +148,28 @@ impl Ways {
 impl Reaper {
     /// Begins to listen to a process that was started.
     pub(super) fn listen(&mut self, execution: ExecutionId, ctx: &mut Context<Self>) {
-        let Some(handles) = self.handles.get_mut(&execution) else { return };
-        if let Some(pipe) = handles.ways.pipe.as_ref().and_then(|pipe| pipe.try_clone().ok()) {
+        let Some(ways) = self.ways.get_mut(&execution) else { return };
+        if let Some(pipe) = ways.pipe.as_ref().and_then(|pipe| pipe.try_clone().ok()) {
             let heard = move |is_ready, reaper: &mut Self, _: &mut Context<Self>| {
                 if is_ready {
                     reaper.tell_ready(execution);
                 }
-                if let Some(handles) = reaper.handles.get_mut(&execution) {
-                    handles.ways.pipe = None;
+                if let Some(ways) = reaper.ways.get_mut(&execution) {
+                    ways.pipe = None;
                 }
             };
-            handles.ways.newline_task = Some(Task::spawn(newline(pipe), ctx, heard));
+            ways.newline_task = Some(Task::spawn(newline(pipe), ctx, heard));
         }
-        if handles.ways.socket.is_some() {
+        if ways.socket.is_some() {
             self.await_message(execution, Duration::ZERO, ctx);
         }
     }
 
     /// Looks at the log for the line that makes an execution ready.
     pub(super) fn watch_lines(&mut self, execution: ExecutionId) -> Option<LineWatch> {
-        let handles = self.handles.get_mut(&execution)?;
-        let owner = handles.owner.clone();
-        handles
-            .ways
-            .line
-            .take()
-            .map(|watch| watch.then(Rc::new(move || owner.do_send(ExecutionReport::Ready(execution)))))
+        let watch = self.ways.get_mut(&execution)?.line.take()?;
+        let owner = self.handles.get(&execution)?.owner.clone();
+        Some(watch.then(Rc::new(move || owner.do_send(ExecutionReport::Ready(execution)))))
     }
 
     fn tell_ready(&self, execution: ExecutionId) {
@@ -176,8 +179,8 @@ impl Reaper {
     }
 
     fn await_message(&mut self, execution: ExecutionId, pause: Duration, ctx: &mut Context<Self>) {
-        let Some(handles) = self.handles.get_mut(&execution) else { return };
-        let Some(socket) = handles.ways.socket.clone() else { return };
+        let Some(ways) = self.ways.get_mut(&execution) else { return };
+        let Some(socket) = ways.socket.clone() else { return };
         let wait = async move {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
@@ -191,13 +194,13 @@ impl Reaper {
                 reaper.await_message(execution, if is_full { PAUSE } else { Duration::ZERO }, ctx);
             }
         };
-        handles.ways.message_task = Some(Task::spawn(wait, ctx, heard));
+        ways.message_task = Some(Task::spawn(wait, ctx, heard));
     }
 
     /// Hears what a process said before it ended, while it is a zombie: then the kernel still knows its group.
     pub(super) fn hear_the_last(&mut self, execution: ExecutionId) {
         self.read_messages(execution, MOST_LEFT, NotifySocket::receive_unnoticed);
-        let is_ready = self.handles.get_mut(&execution).is_some_and(|handles| handles.ways.has_newline());
+        let is_ready = self.ways.get_mut(&execution).is_some_and(Ways::has_newline);
         if is_ready {
             self.tell_ready(execution);
         }
@@ -205,8 +208,7 @@ impl Reaper {
 
     /// Listens no longer.
     pub(super) fn listen_no_more(&mut self, execution: ExecutionId, ctx: &mut Context<Self>) {
-        if let Some(handles) = self.handles.get_mut(&execution) {
-            let ways = std::mem::take(&mut handles.ways);
+        if let Some(ways) = self.ways.remove(&execution) {
             for task in [ways.newline_task, ways.message_task].into_iter().flatten() {
                 task.cancel(ctx);
             }
@@ -220,10 +222,7 @@ impl Reaper {
         most: usize,
         receive: fn(&NotifySocket) -> io::Result<Option<Datagram>>,
     ) -> usize {
-        let Some(socket) = self.handles.get(&execution).and_then(|handles| handles.ways.socket.clone())
-        else {
-            return 0;
-        };
+        let Some(socket) = self.ways.get(&execution).and_then(|ways| ways.socket.clone()) else { return 0 };
         let mut last = None;
         for number in 0..most {
             let Ok(Some(datagram)) = receive(&socket) else { return number };
@@ -257,7 +256,7 @@ impl Reaper {
                 "sends descriptors that cannot all be opened here (too many open files?): they are closed",
             );
         }
-        let job = self.handles.get(&execution)?.ways.job.clone()?;
+        let job = Arc::clone(&self.ways.get(&execution)?.job);
         if message.stores && !self.stores.store(&job, &message.name_to_store(), datagram.descriptors) {
             self.warn_once(execution, "stores more descriptors than are kept: some are closed");
         }
@@ -268,9 +267,9 @@ impl Reaper {
     }
 
     fn warn_once(&mut self, execution: ExecutionId, text: &str) {
-        let Some(handles) = self.handles.get_mut(&execution) else { return };
-        if !std::mem::replace(&mut handles.ways.has_warned, true) {
-            warn!(self.log.logger(), "{text}"; "job" => &*handles.label);
+        let Some(ways) = self.ways.get_mut(&execution) else { return };
+        if !std::mem::replace(&mut ways.has_warned, true) {
+            warn!(self.log.logger(), "{text}"; "job" => &*ways.job.name);
         }
     }
 }

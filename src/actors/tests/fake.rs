@@ -66,6 +66,9 @@ struct World {
     signals: Vec<(Pid, Signal)>,
     most: usize,
     memory_kills: u64,
+    /// Processes that were stopped, and that nobody was told of.
+    stopped: HashSet<Pid>,
+    continued: HashSet<Pid>,
     /// Starts that never end.
     hanging: Vec<oneshot::Sender<SpawnOutcome>>,
 }
@@ -147,6 +150,18 @@ impl Fake {
     /// As somebody else would kill it.
     pub fn kill(&self, name: &str) {
         self.end(self.pid_of(name).unwrap(), killed(Signal::KILL));
+    }
+
+    /// The next process is stopped as soon as it is there.
+    pub fn stop_next(&self) {
+        let mut world = self.0.borrow_mut();
+        let next = Pid::new(world.next);
+        world.stopped.extend(next);
+    }
+
+    /// Whether a process of that name was continued.
+    pub fn is_continued(&self, name: &str) -> bool {
+        self.pid_of(name).is_some_and(|pid| self.0.borrow().continued.contains(&pid))
     }
 
     /// The dead that were not reaped yet.
@@ -280,7 +295,9 @@ impl Kernel for Fake {
         let mut world = self.0.borrow_mut();
         let manner = world.live.get(&group).copied();
         let remains = world.remains.get(&group).copied();
-        if signal != Signal::CONT && (manner.is_some() || remains.is_some()) {
+        if signal == Signal::CONT {
+            world.continued.insert(group);
+        } else if manner.is_some() || remains.is_some() {
             world.signals.push((group, signal));
         }
         drop(world);
@@ -302,6 +319,10 @@ impl Kernel for Fake {
             (Some(_), _) => self.end_later(group, killed(signal), 0),
         }
         Ok(Delivery::Sent)
+    }
+
+    fn stopped_by(&self, child: Pid) -> Option<Signal> {
+        self.0.borrow_mut().stopped.remove(&child).then_some(Signal::TSTP)
     }
 
     fn group_of(&self, process: Pid) -> Option<Pid> {

@@ -33,7 +33,13 @@ impl Connections {
     /// Waits until there is room for one more, or one that can be closed for it; not forever.
     pub async fn make_room(&self) {
         let began = Instant::now();
-        while self.is_full() && self.closable().is_none() && began.elapsed() < LONGEST_WAIT {
+        while self.is_full() {
+            // Requests that have arrived are read first: if this program did not run for a while, a connection whose request waits in the
+            // kernel looks as idle as the others.
+            tokio::task::yield_now().await;
+            if self.closable().is_some() || began.elapsed() >= LONGEST_WAIT {
+                return;
+            }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }

@@ -174,7 +174,7 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         stop,
         backoff,
         health: health.checks,
-        advertise,
+        advertise: advertise.map(Box::new),
         raw_output: value(&raw.logging).is_some_and(|logging| is_set(&logging.raw)),
         keep: value(&raw.logging).and_then(|logging| value(&logging.keep)).map(|size| size.0),
         tty: terminal::validate(context, raw),

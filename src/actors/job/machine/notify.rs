@@ -27,9 +27,9 @@ pub(super) struct Told {
     /// It reloads its configuration.
     pub reloading: bool,
     /// What it does, in its own words.
-    pub status: Option<String>,
+    pub status: Option<Box<str>>,
     /// Why it fails, in words.
-    pub error: Option<String>,
+    pub error: Option<Box<str>>,
     /// Its main process, if that is not the one that was started.
     pub main_process: Option<Pid>,
     /// The longest silence that it has asked for; zero: it is not watched.
@@ -50,8 +50,8 @@ impl State {
             return;
         }
         let told = &mut self.told;
-        told.status = news.status.clone().or(told.status.take());
-        told.error = news.error.clone().or(told.error.take());
+        told.status = news.status.as_deref().map(Box::from).or(told.status.take());
+        told.error = news.error.as_deref().map(Box::from).or(told.error.take());
         told.main_process = news.main_process.or(told.main_process);
         if let Some(time) = news.extension {
             let stops = self.life.phase.is_stopping() || self.told.stopping || news.stopping;

@@ -91,7 +91,12 @@ impl State {
             starting: is_running && self.is_starting(),
             ready: self.is_ready(),
             tells_ready: self.spec.ready.by.is_some(),
-            status_text: self.told.status.clone().filter(|_| self.life.process == Process::Live),
+            status_text: self
+                .told
+                .status
+                .as_deref()
+                .filter(|_| self.life.process == Process::Live)
+                .map(str::to_owned),
             ready_after: self.ready_after,
             // A process can also ask for a watchdog, or trigger it.
             watchdog_kills: (self.spec.watchdog.is_some() || self.watchdog_kills > 0)

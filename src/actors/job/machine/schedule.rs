@@ -79,7 +79,7 @@ impl State {
         if let Some(Schedule::Ticks(interval, first)) = self.schedule {
             return Some(NextRun::In(until_next(interval, now.since(first))));
         }
-        self.calendar.as_ref().and_then(Calendar::next).map(NextRun::At)
+        self.calendar.as_ref().and_then(|calendar| calendar.next()).map(NextRun::At)
     }
 
     /// The clock on the wall says this: the schedule begins, its next run is due, or somebody has set the clock.
@@ -92,7 +92,7 @@ impl State {
             Some(calendar) => calendar.follow(cron, reading),
             None => Turn::default(),
         };
-        let calendar = self.calendar.get_or_insert_with(|| Calendar::new(cron, reading));
+        let calendar = self.calendar.get_or_insert_with(|| Box::new(Calendar::new(cron, reading)));
         match calendar.next() {
             Some(next) => list.push(Action::StartClock(next)),
             None => self.log(Severity::Warning, "will not run: its schedule never comes", list),

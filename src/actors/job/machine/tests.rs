@@ -184,7 +184,7 @@ fn advertised() -> JobSpec {
         deregister_critical_after: None,
         initial_status: None,
     };
-    JobSpec { advertise: Some(advertise), ..checked() }
+    JobSpec { advertise: Some(Box::new(advertise)), ..checked() }
 }
 
 fn startup() -> EventKey {

@@ -183,7 +183,7 @@ impl Dice {
             job.on_unhealthy = self.pick(&all);
         }
         if has_consul && !job.health.is_empty() && !self.one_in(3) {
-            job.advertise = Some(self.advertisement(index));
+            job.advertise = Some(Box::new(self.advertisement(index)));
             if self.one_in(10) {
                 (job.exec, job.ready, job.watchdog) = (None, ReadySpec::default(), None);
                 job.on_unhealthy = OnUnhealthy::Nothing;

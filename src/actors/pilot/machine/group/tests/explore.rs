@@ -143,6 +143,22 @@ fn every_order_of_triggers_starts_all_members() {
 }
 
 #[test]
+fn a_member_with_an_event_of_its_own_holds_up_nobody_whenever_that_comes() {
+    let (policy, none) = (policy(Duration::ZERO), Budget::default());
+    let (first, second) = ([true, false, false], [false, true, false]);
+    let end = Budget { ends: 1, ..none };
+    let others =
+        [Budget { orders: 1, ..none }, Budget { reloads: 1, ..none }, Budget { shutdowns: 1, ..none }];
+    for strategy in STRATEGIES {
+        let cases = [(first, end), (second, end)].into_iter().chain(others.map(|budget| (second, budget)));
+        for (waiters, budget) in cases {
+            let states = explore(World::with_waiters(endless(strategy), waiters, budget), &policy);
+            println!("{strategy:?}, {waiters:?}, {budget:?}: {states} states");
+        }
+    }
+}
+
+#[test]
 fn a_group_that_gives_up_ends_in_any_interleaving() {
     let policy = policy(Duration::ZERO);
     for strategy in STRATEGIES {

@@ -37,6 +37,8 @@ pub(super) struct World {
     pub(super) group: Group,
     pub(super) jobs: [Job; 3],
     pub(super) budget: Budget,
+    /// The members with a `when` or `after` of their own, whose event may come at any time or never.
+    waiters: [bool; 3],
     stage: Stage,
     /// The rule that was broken.
     pub(super) broken: Option<String>,
@@ -91,10 +93,15 @@ pub(super) fn spec(strategy: Strategy, limit: Limit, on_exhausted: OnExhausted) 
 
 impl World {
     pub(super) fn new(spec: GroupSpec, budget: Budget) -> Self {
+        Self::with_waiters(spec, [false; 3], budget)
+    }
+
+    pub(super) fn with_waiters(spec: GroupSpec, waiters: [bool; 3], budget: Budget) -> Self {
         Self {
-            group: Group::new(Arc::new(spec), vec![place(); 3]),
+            group: Group::new(Arc::new(spec), waiters.map(place).to_vec()),
             jobs: [Job::new(0), Job::new(0), Job::new(0)],
             budget,
+            waiters,
             stage: Stage::Runs,
             broken: None,
         }
@@ -231,9 +238,12 @@ impl World {
         let mut places = Vec::new();
         for (index, name) in NAMES.iter().enumerate() {
             let known = self.group.place(name).copied();
-            places.push(known.filter(|_| !stopped[index]).unwrap_or_else(place));
+            let waits = self.waiters[index];
+            places.push(known.filter(|_| !stopped[index]).unwrap_or_else(|| place(waits)));
             if stopped[index] {
-                self.jobs[index] = Job::new(self.jobs[index].run);
+                // Those after it do not wait for the first execution of one that waits for an event.
+                let run = if waits { 0 } else { self.jobs[index].run };
+                self.jobs[index] = Job::new(run);
             }
         }
         self.group = Group::new(Arc::clone(self.group.spec()), places);
@@ -327,7 +337,8 @@ impl World {
             let ends = self.moves().contains(&Move::FinishReload);
             return (!ends).then(|| "the reload never ends".to_owned());
         }
-        if self.jobs.iter().any(|job| job.life.phase == Phase::Waiting && !job.is_triggered) {
+        let is_untriggered = |job: &Job| job.life.phase == Phase::Waiting && !job.is_triggered;
+        if self.jobs.iter().zip(self.waiters).any(|(job, waits)| !waits && is_untriggered(job)) {
             return None;
         }
         let queued = self.jobs.iter().any(|job| job.life.phase == Phase::Queued);
@@ -350,14 +361,14 @@ impl World {
 }
 
 /// The place of a member that has not begun.
-fn place() -> Place {
+fn place(waits: bool) -> Place {
     Place {
         phase: Phase::Waiting,
         ready: false,
         health: Health::Unknown,
         is_checked: false,
         succeeded: false,
-        starts_at_once: true,
+        starts_at_once: !waits,
         ordered: 0,
         due: None,
         told: None,

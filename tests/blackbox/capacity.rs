@@ -1,4 +1,6 @@
 //! Many jobs and many restarts: all of them run, nothing wakes up while nothing is due, and nothing grows.
+//!
+//! Tests run in the order of their names. These take longest, so the name of this file is one of the first.
 
 use std::fs;
 use std::thread;
