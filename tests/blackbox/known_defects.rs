@@ -144,8 +144,10 @@ fn a_missing_program_in_a_loop_does_not_flood_the_log() {
     pilot.wait_for_message(" times)");
     assert_eq!(pilot.stop(), Exit::Code(0));
     let records = pilot.log().records();
-    let errors = records.iter().filter(|record| record.level == "error").count();
-    assert!(errors * 10 < pilot.count("app exitFailed"), "{errors} errors");
+    let errors: Vec<_> = records.iter().filter(|record| record.level == "error").collect();
+    let seconds = errors.last().unwrap().seconds_after(errors[0]);
+    // Five and their summary each second; on a busy machine the first or the last second may seem shorter.
+    assert!(errors.len() as f64 <= 6.0 * (seconds + 2.0), "{} errors in {seconds} s", errors.len());
 }
 
 #[test]

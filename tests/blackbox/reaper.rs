@@ -17,16 +17,6 @@ fn in_both_ways(config: &str, test: impl Fn(&Pilot)) {
     }
 }
 
-/// Seconds between two records.
-fn seconds_between(one: &Record, other: &Record) -> f64 {
-    let seconds = |record: &Record| -> f64 {
-        let parts: Vec<f64> =
-            record.time[11..].trim_end_matches('Z').split(':').map(|part| part.parse().unwrap()).collect();
-        parts[0] * 3600.0 + parts[1] * 60.0 + parts[2]
-    };
-    (seconds(other) - seconds(one)).rem_euclid(86_400.0)
-}
-
 fn event(pilot: &Pilot, event: &str) -> Record {
     pilot.wait_for_record(event, |record| record.event() == Some(event))
 }
@@ -145,9 +135,9 @@ fn what_is_left_of_a_group_and_ignores_sigterm_is_killed_after_a_second() {
     };
     let (starts, ends) = (of("started"), of("exited with status 0"));
     assert_eq!((starts.len(), ends.len()), (2, 2));
-    let gap = seconds_between(ends[0], starts[1]);
+    let gap = starts[1].seconds_after(ends[0]);
     assert!((0.5..10.0).contains(&gap), "{gap} s between the runs");
-    let gap = seconds_between(ends[1], &event(&pilot, "app stopped"));
+    let gap = event(&pilot, "app stopped").seconds_after(ends[1]);
     assert!((0.5..10.0).contains(&gap), "{gap} s until stopped");
 }
 
@@ -225,7 +215,7 @@ fn a_stopped_process_holds_up_nobody_and_ends_when_told_to() {
     assert_eq!(state(leader.as_raw()), None);
     pilot.assert_order(&["app stopping", "app exitFailed", "app stopped"]);
     let (began, ended) = (event(&pilot, "global shutdown"), event(&pilot, "app stopped"));
-    let took = seconds_between(&began, &ended);
+    let took = ended.seconds_after(&began);
     assert!(took < 10.0, "{took} s");
 }
 

@@ -49,6 +49,17 @@ impl Record {
         let (_, event) = self.message.strip_prefix("event ")?.split_once(": ")?;
         Some(event)
     }
+
+    /// The seconds from an earlier record to this one, less than a day.
+    pub fn seconds_after(&self, earlier: &Self) -> f64 {
+        (self.seconds_of_day() - earlier.seconds_of_day()).rem_euclid(86_400.0)
+    }
+
+    fn seconds_of_day(&self) -> f64 {
+        let parts: Vec<f64> =
+            self.time[11..].trim_end_matches('Z').split(':').map(|part| part.parse().unwrap()).collect();
+        parts[0] * 3600.0 + parts[1] * 60.0 + parts[2]
+    }
 }
 
 /// All that a run wrote so far, and how it ended.
