@@ -18,14 +18,21 @@ pub enum Health {
     Maintenance,
 }
 
-impl fmt::Display for Health {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Health {
+    /// Its name, as status and metrics show it.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Unknown => "unknown",
             Self::Healthy => "healthy",
             Self::Unhealthy => "unhealthy",
             Self::Maintenance => "maintenance",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -184,7 +184,7 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     for (name, job) in jobs() {
         for health in HEALTHS {
             let is_so = f64::from(u8::from(job.health == health));
-            out.sample(&[("name", name), ("health", &health.to_string())], is_so);
+            out.sample(&[("name", name), ("health", health.name())], is_so);
         }
     }
     out.family("containerpilot_maintenance", "Whether the container is in maintenance.", Kind::Gauge);

@@ -35,7 +35,7 @@ LONGEST_WARM_UP = 900
 EACH = 10
 # Longer than idle connections are kept, ours to Consul and those of clients.
 REST = 80
-KEPT_LOG = 256 << 10
+KEPT_LOG = 16 << 20
 # The longest shutdown: the configuration's stopTimeout, and some seconds for a busy machine.
 LONGEST_SHUTDOWN = 30
 
@@ -213,7 +213,9 @@ class Soak:
         for complaint in self.complaints:
             print(f"not flat: {complaint}", file=sys.stderr)
         if self.complaints:
-            print("the end of the log:", self.log[-4000:].decode(errors="replace"), sep="\n", file=sys.stderr)
+            with tempfile.NamedTemporaryFile(prefix="soak.", suffix=".log", delete=False) as file:
+                file.write(self.log)
+            print(f"the end of the log is in {file.name}", file=sys.stderr)
         print("\nflat" if not self.complaints else "\nNOT flat")
         return 1 if self.complaints else 0
 

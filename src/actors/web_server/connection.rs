@@ -114,12 +114,8 @@ impl ConnectionTracker {
 
     /// Since when it has waited for a request, if that is a while ago.
     pub(super) fn idle_since(&self) -> Option<Instant> {
-        self.waits_since().filter(|since| since.elapsed() >= IDLE_TIME)
-    }
-
-    /// Since when it has waited for a request.
-    pub(super) fn waits_since(&self) -> Option<Instant> {
-        Some(self.since.get()).filter(|_| self.state() == ConnectionState::Idle)
+        let is_idle = self.state() == ConnectionState::Idle;
+        Some(self.since.get()).filter(|since| is_idle && since.elapsed() >= IDLE_TIME)
     }
 
     /// Since when the client has read nothing, if that is a while ago.
