@@ -256,7 +256,7 @@ class Clients:
             await asyncio.sleep(8)
             async with self.turn:
                 if turn % 5 == 0:
-                    self.config.write_text("{jobs: [{name: 'a', exce: 'b'}]}")
+                    await self.configure("{jobs: [{name: 'a', exce: 'b'}]}")
                     status, text = await self.control("PUT", "/v3/reload")
                     expect(status == 422 and "exce" in text, f"a bad reload: {status} {text}")
                     self.counts["refused reloads"] += 1
@@ -265,7 +265,7 @@ class Clients:
 
     async def reload_to(self, variant):
         """A reload to this variant; it may have to wait for one that is under way."""
-        self.config.write_text(configuration(self.directory, self.ports, variant))
+        await self.configure(configuration(self.directory, self.ports, variant))
         for _ in range(60):
             status, text = await self.control("PUT", "/v3/reload")
             if status != 409:
@@ -273,6 +273,10 @@ class Clients:
             await asyncio.sleep(0.5)
         expect(status == 200, f"a reload: {status} {text}")
         self.counts["reloads"] += 1
+
+    async def configure(self, text):
+        """Writes the configuration, in a thread: while the disk is busy, the other clients go on."""
+        await asyncio.to_thread(self.config.write_text, text)
 
     async def maintain(self):
         """Maintenance for some seconds, now and then."""
