@@ -261,6 +261,29 @@ fn a_request_that_came_while_the_program_did_not_run_is_answered_even_if_there_a
 }
 
 #[test]
+fn a_head_that_came_while_the_program_did_not_run_is_in_time() {
+    let (pilot, port) = start();
+    let half = b"GET /v3/ping HTTP/1.1\r\nHost:";
+    let (mut unix, mut tcp) = (pilot.connect(), tcp(port));
+    unix.write_all(half).unwrap();
+    tcp.write_all(half).unwrap();
+    // Both have been accepted when another client has an answer.
+    assert_undisturbed(&pilot);
+    assert_eq!(get_port(port, "/metrics", "").status, 200);
+    pilot.signal(Signal::SIGSTOP);
+    unix.write_all(b" x\r\n\r\n").unwrap();
+    tcp.write_all(b" x\r\n\r\n").unwrap();
+    // Longer than a head may take.
+    thread::sleep(Duration::from_millis(5500));
+    pilot.signal(Signal::SIGCONT);
+    let mut status = [0; 12];
+    unix.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
+    tcp.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 404", "there is no such path on that port");
+}
+
+#[test]
 fn hundreds_of_half_sent_bodies_make_room_too() {
     let (pilot, _) = start();
     let half = || {

@@ -1,6 +1,7 @@
 //! A client's connection, unix or TCP. Each has a task of its own on the program's one thread.
 //!
-//! actix-http speaks HTTP. The limit on what it reads is written by hand ([`Connection`]).
+//! actix-http speaks HTTP. The limits on what it reads, and how long it waits for the first head, are written by hand
+//! ([`Connection`]).
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -22,12 +23,14 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBuf, SndBuf};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::head_end::HeadEnd;
 
-/// How long the head of a request may take to arrive.
+/// How long the first head may take to arrive.
 const HEAD_TIME: Duration = Duration::from_secs(5);
+/// The response to a client whose head takes longer.
+const TOO_SLOW: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 /// How long a connection may be idle between two requests.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How many bytes one request may bring. The rest of a refused body is read up to this limit, so that its sender sees
@@ -183,6 +186,9 @@ pub(super) fn limit_buffers(socket: &dyn Socket) {
 /// first; that is thousands of requests, and each takes some KiB. It also answers a request as the last one that it has
 /// decoded asks for: without a body if that one is a HEAD. So we let it read up to the end of a head, then the body if
 /// the request waits for it, and nothing more until that request is answered and the kernel has taken the whole response.
+///
+/// actix-http also looks whether the head is late before it reads. If this program did not run for a while, a head that came in time
+/// would be refused. So the time limit is here, and counts only if there is nothing to read.
 #[derive(Debug)]
 pub struct Connection {
     socket: Box<dyn Socket>,
@@ -194,12 +200,22 @@ pub struct Connection {
     is_paused: bool,
     /// Bytes that actix-http has read without a pause.
     given: usize,
+    /// The time limit for the first head, until that has arrived.
+    head_timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Connection {
     /// A connection that was accepted.
     pub fn new(socket: Box<dyn Socket>, tracker: ConnectionTracker) -> Self {
-        Self { socket, tracker, search: HeadEnd::default(), unread: Vec::new(), is_paused: false, given: 0 }
+        Self {
+            socket,
+            tracker,
+            search: HeadEnd::default(),
+            unread: Vec::new(),
+            is_paused: false,
+            given: 0,
+            head_timer: Some(Box::pin(tokio::time::sleep(HEAD_TIME))),
+        }
     }
 
     /// Reads from the socket, unless something is left over from the last read.
@@ -211,6 +227,16 @@ impl Connection {
             self.unread.extend_from_slice(buffer.filled());
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Refuses a client that has sent all that we have read, and whose head is late.
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(timer) = &mut self.head_timer else { return Poll::Pending };
+        ready!(timer.as_mut().poll(cx));
+        self.head_timer = None;
+        // There is room in the kernel's buffer, since nothing was sent before. If it fails, the client only sees the end.
+        let _ = Pin::new(&mut *self.socket).poll_write(cx, TOO_SLOW);
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Gives actix-http the bytes up to the end of a head or of a body. Returns whether it ended, and the number of bytes.
@@ -246,10 +272,14 @@ impl AsyncRead for Connection {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        ready!(self.poll_fill(cx))?;
+        match self.poll_fill(cx) {
+            Poll::Ready(filled) => filled?,
+            Poll::Pending => return self.poll_late(cx),
+        }
         let (is_end, count) = self.give(buffer);
         self.given += count;
         if is_end {
+            self.head_timer = None;
             self.is_paused = true;
             // While actix-http discards a refused body it flushes only if the task runs once more.
             cx.waker().wake_by_ref();
@@ -310,7 +340,7 @@ where
             // One service for each connection: a service has a timer that runs twice a second, which must not run
             // while there is no client.
             let service = HttpService::build()
-                .client_request_timeout(HEAD_TIME)
+                .client_request_timeout(Duration::ZERO) // none: see `Connection`
                 .client_disconnect_timeout(DISCONNECT_TIME)
                 .keep_alive(KEEP_ALIVE)
                 .on_connect_ext(|connection: &Connection, extensions: &mut Extensions| {
