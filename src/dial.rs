@@ -14,7 +14,7 @@ pub async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 }
 
 /// Connects to the first address of `HOST:PORT` that accepts, and closes the connection again.
-pub async fn reach(address: &str) -> io::Result<()> {
+pub async fn connect_and_close(address: &str) -> io::Result<()> {
     let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     let (host, port) = parts.ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidInput, format!("expected HOST:PORT, found {address:?}"))
@@ -80,10 +80,10 @@ mod tests {
         for host in ["127.0.0.1", "localhost"] {
             let stream = connect(host, port).await.unwrap();
             assert_eq!(stream.peer_addr().unwrap().port(), port);
-            assert!(reach(&format!("{host}:{port}")).await.is_ok());
+            assert!(connect_and_close(&format!("{host}:{port}")).await.is_ok());
         }
         assert!(connect("no-such-host.invalid", port).await.is_err());
-        assert!(reach("localhost").await.is_err());
+        assert!(connect_and_close("localhost").await.is_err());
     }
 
     #[tokio::test]
@@ -93,7 +93,7 @@ mod tests {
         for host in ["::1", "[::1]"] {
             assert!(connect(host, port).await.is_ok());
         }
-        assert!(reach(&format!("[::1]:{port}")).await.is_ok());
+        assert!(connect_and_close(&format!("[::1]:{port}")).await.is_ok());
     }
 
     #[tokio::test]
@@ -101,7 +101,7 @@ mod tests {
         let port = refusing();
         for error in [
             connect("127.0.0.1", port).await.unwrap_err(),
-            reach(&format!("127.0.0.1:{port}")).await.unwrap_err(),
+            connect_and_close(&format!("127.0.0.1:{port}")).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         }

@@ -131,7 +131,8 @@ impl HealthCheck {
             }
             Action::CancelTimeout => cancel(&mut self.timeout, ctx),
             Action::Connect(address, timeout) => {
-                let connect = async move { dial::reach(&address).await.map_err(|error| reason(&error)) };
+                let connect =
+                    async move { dial::connect_and_close(&address).await.map_err(|error| reason(&error)) };
                 self.probe(connect, timeout, ctx);
             }
             Action::Request(probe, timeout) => {

@@ -28,7 +28,7 @@ pub(super) struct Calendar {
 
 /// The consequences of a reading of the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Turn {
+pub(super) struct Due {
     /// The job is to run now.
     pub runs: bool,
     /// Due times that passed without a run of their own.
@@ -49,15 +49,15 @@ impl Calendar {
     }
 
     /// It is that time now: the next run is due, somebody has set the clock, or the machine has slept.
-    pub(super) fn follow(&mut self, spec: &CronSpec, now: ClockReading) -> Turn {
+    pub(super) fn follow(&mut self, spec: &CronSpec, now: ClockReading) -> Due {
         let set_by = self.set_by(now);
         self.last = now;
         if set_by < -CORRECTION || set_by > CORRECTION && !spec.catch_up {
             *self = Self::new(spec, now);
-            return Turn::default();
+            return Due::default();
         }
         let Some((due, _)) = self.next.filter(|(_, begins)| *begins <= now.wall) else {
-            return Turn::default();
+            return Due::default();
         };
         let (latest, number) = passed(spec, due, now.wall);
         let is_on_time = now.wall.since(latest.plus(spec.jitter)) <= TOLERANCE;
@@ -65,7 +65,7 @@ impl Calendar {
         let runs = is_on_time || spec.catch_up || set_by > 0;
         self.done = latest;
         self.plan(spec);
-        Turn { runs, missed: number - u64::from(runs) }
+        Due { runs, missed: number - u64::from(runs) }
     }
 
     /// By how many milliseconds somebody has set the clock since it was read last; negative: back. Time that passed, asleep or
@@ -148,11 +148,11 @@ mod tests {
                 since_boot: Duration::from_millis(self.boot),
                 chance: self.chance,
             };
-            let turn = self.calendar.follow(&self.spec, now);
-            if turn.runs {
+            let due = self.calendar.follow(&self.spec, now);
+            if due.runs {
                 self.runs.push(self.wall);
             }
-            self.missed += turn.missed;
+            self.missed += due.missed;
             assert!(
                 self.calendar.next().is_none_or(|next| next > now.wall || self.spec.jitter > Duration::ZERO)
             );

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::calendar::{Calendar, Turn};
+use super::calendar::{Calendar, Due};
 use super::timers::text;
 use super::{Action, Actions, State, lifecycle};
 use crate::actors::machine::Severity;
@@ -88,21 +88,21 @@ impl State {
         if matches!(self.life.phase, Phase::Complete | Phase::Halted) {
             return;
         }
-        let turn = match &mut self.calendar {
+        let due = match &mut self.calendar {
             Some(calendar) => calendar.follow(cron, reading),
-            None => Turn::default(),
+            None => Due::default(),
         };
         let calendar = self.calendar.get_or_insert_with(|| Box::new(Calendar::new(cron, reading)));
         match calendar.next() {
             Some(next) => list.push(Action::StartClock(next)),
             None => self.log(Severity::Warning, "will not run: its schedule never comes", list),
         }
-        if turn.missed > 0 {
-            self.missed_runs += turn.missed;
-            let text = format!("{} of its scheduled runs did not come", turn.missed);
+        if due.missed > 0 {
+            self.missed_runs += due.missed;
+            let text = format!("{} of its scheduled runs did not come", due.missed);
             self.log(Severity::Warning, text, list);
         }
-        if turn.runs {
+        if due.runs {
             self.tick(list);
         } else {
             list.push(Action::Show);

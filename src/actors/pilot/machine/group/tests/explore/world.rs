@@ -54,7 +54,7 @@ pub(super) enum Move {
     End(usize),
     Stop(usize),
     Delay(usize),
-    Order(Hand),
+    Order(ClientCommand),
     /// A reload changes this member.
     Reload(usize),
     FinishReload,
@@ -62,7 +62,7 @@ pub(super) enum Move {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hand {
+pub(super) enum ClientCommand {
     Start(usize),
     Stop(usize),
     Restart(usize),
@@ -126,8 +126,10 @@ impl World {
         let runs = self.stage == Stage::Runs;
         // Orders are refused while a reload or a shutdown is under way.
         if self.budget.orders > 0 && runs {
-            let one = (0..3).flat_map(|index| [Hand::Start(index), Hand::Stop(index), Hand::Restart(index)]);
-            let all = [Hand::StartAll, Hand::StopAll, Hand::RestartAll];
+            let one = (0..3).flat_map(|index| {
+                [ClientCommand::Start(index), ClientCommand::Stop(index), ClientCommand::Restart(index)]
+            });
+            let all = [ClientCommand::StartAll, ClientCommand::StopAll, ClientCommand::RestartAll];
             moves.extend(one.chain(all).map(Move::Order));
         }
         if self.budget.reloads > 0 && runs {
@@ -182,15 +184,15 @@ impl World {
             Move::Order(hand) => {
                 world.budget.orders -= 1;
                 match hand {
-                    Hand::Start(index) => world.group.start_by_hand(NAMES[index]),
-                    Hand::Stop(index) => {
+                    ClientCommand::Start(index) => world.group.start_by_hand(NAMES[index]),
+                    ClientCommand::Stop(index) => {
                         world.group.stop_by_hand(NAMES[index]);
                         world.jobs[index].inbox.push_back(Command::from(JobCommand::Halt));
                     }
-                    Hand::Restart(index) => world.group.restart_by_hand(NAMES[index]),
-                    Hand::StartAll => world.group.start_all(),
-                    Hand::StopAll => world.group.stop_all(),
-                    Hand::RestartAll => world.group.restart_all(),
+                    ClientCommand::Restart(index) => world.group.restart_by_hand(NAMES[index]),
+                    ClientCommand::StartAll => world.group.start_all(),
+                    ClientCommand::StopAll => world.group.stop_all(),
+                    ClientCommand::RestartAll => world.group.restart_all(),
                 }
                 world.go_on();
             }
