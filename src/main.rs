@@ -8,7 +8,7 @@ use containerpilot::process::{hold_signals, is_pid_one};
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 fn main() -> ExitCode {
-    // As PID 1, a stop signal that comes before its handler is there would be lost.
+    // As PID 1, a stop signal would be lost that comes before signals are read.
     if is_pid_one() && hold_signals().is_err() {
         return ExitCode::FAILURE;
     }

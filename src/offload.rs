@@ -4,17 +4,25 @@
 use std::io::{self, Write};
 use std::thread;
 
+use nix::sys::signal::{SigSet, SigmaskHow};
+
 /// So many bytes of text are made between two pauses, in about a tenth of a millisecond.
 const PIECE: usize = 4 << 10;
+
+/// Starts a thread. No signal comes to it: all are for the main thread, which reads them.
+pub fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    // Blocked before the thread exists, since it inherits the mask.
+    let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+    mask.thread_set_mask()?;
+    started.map(drop)
+}
 
 /// Does the work and waits for its result. Work that nobody waits for any more is done all the same.
 #[cfg(not(test))]
 pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (answer, answered) = tokio::sync::oneshot::channel();
-    let thread = thread::Builder::new().name("offload".to_owned());
-    let started = thread.spawn(move || {
-        let _ = answer.send(work());
-    });
+    let started = start_thread("offload", move || drop(answer.send(work())));
     started.map_err(|error| {
         io::Error::new(error.kind(), format!("cannot start a thread: {}", crate::reason::reason(&error)))
     })?;

@@ -2,8 +2,8 @@
 //! jobs. Calls never block: starts, which may, happen on threads of their own; all else is done by one thread.
 //!
 //! How a child starts: in a new process group that it leads, with stdin from `/dev/null` unless it gets our terminal. In it
-//! every signal has its default action, except that the terminal's stay ignored if they were when we were started. Its signal mask
-//! is ours: empty after [`reset_signals`]. It inherits the descriptors that our parent gave us, and none that we opened.
+//! every signal has its default action, except that the terminal's stay ignored if they were when we were started. None is
+//! blocked. It inherits the descriptors that our parent gave us, and none that we opened.
 
 mod adopted;
 mod diagnosis;
@@ -21,6 +21,7 @@ mod notify;
 mod passed;
 mod resolve;
 mod running;
+mod signals;
 mod spawn;
 mod spawner;
 mod terminal;
@@ -46,9 +47,7 @@ use terminal::Terminal;
 pub use environment::{Environ, Request};
 pub use error::SpawnError;
 pub use execution::login_environment;
-pub use init::{
-    accept_ordinary_signals, accept_signals, become_subreaper, hold_signals, is_pid_one, reset_signals,
-};
+pub use init::{become_subreaper, is_pid_one, reset_signals};
 pub use jitter::random_share;
 #[cfg(test)]
 pub use jitter::set_seed;
@@ -56,6 +55,7 @@ pub use launcher::{ExecutionCommand, Kind, Launcher, Order};
 pub use notify::{Datagram, Message, NotifySocket};
 pub use passed::{FIRST as FIRST_PASSED, Passed, ready_pipe};
 pub use running::RunningJobs;
+pub use signals::{Signals, hold_signals};
 pub use spawner::{Progress, Spawner};
 pub use terminal::has_terminal;
 pub use variables::{EnvironmentBlock, Layered, Variable, Variables};
@@ -277,8 +277,8 @@ impl Kernel for Linux {
     }
 
     fn deaths(&self) -> io::Result<Deaths> {
-        let mut stream = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child())?;
-        Ok(Box::new(move |context| stream.poll_recv(context)))
+        let mut signals = Signals::of_children()?;
+        Ok(Box::new(move |context| signals.poll_next(context).map(|signal| signal.ok().map(drop))))
     }
 
     fn reap(&self, pid: Pid) -> io::Result<Option<Usage>> {

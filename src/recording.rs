@@ -16,7 +16,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +23,7 @@ use slog::{Logger, warn};
 
 use crate::masking::masked;
 use crate::messages::moment::Moment;
+use crate::offload::start_thread;
 use crate::reason::reason;
 
 /// The version of the format.
@@ -164,8 +164,7 @@ impl Recording {
             log: log.clone(),
             _is_written: is_written,
         };
-        // Signals are blocked by now: see `hold_signals`.
-        thread::Builder::new().name("record".to_owned()).spawn(move || writer.run())?;
+        start_thread("record", move || writer.run())?;
         let shared = Shared {
             queue: RefCell::new(Some(queue)),
             queued,

@@ -4,16 +4,15 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use memchr::memchr_iter;
 use nix::errno::Errno;
-use nix::sys::signal::{SigSet, SigmaskHow};
 
 use super::output::Output;
 use super::sink::{Action, AfterFailure, Change, Shared};
 use crate::config::spec::LogLevel;
+use crate::offload::start_thread;
 use crate::reason::reason;
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
@@ -21,14 +20,10 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 /// Bytes per write, the size of a pipe: with larger writes, a slow reader would look like one that reads nothing.
 const PIECE: usize = 64 * 1024;
 
-/// Starts the thread, with all signals blocked: the main thread handles them.
+/// Starts the thread.
 pub(super) fn start(shared: Arc<Shared>, output: Output) -> io::Result<()> {
     let writer = Writer { shared, output, due: VecDeque::new(), ends_within_record: false, outage: None };
-    // Blocked before the thread exists, since it inherits the mask.
-    let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    let started = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run());
-    mask.thread_set_mask()?;
-    started.map(drop).map_err(|error| {
+    start_thread("log", move || writer.run()).map_err(|error| {
         io::Error::new(
             error.kind(),
             format!("cannot start the thread that writes the log: {}", reason(&error)),

@@ -51,7 +51,7 @@ const NAMES: [(&str, i32); 34] = [
 const RTMIN: i32 = 34;
 const RTMAX: i32 = 64;
 
-/// Signals without a handler of ours: those that cannot be caught, those that report a fault in our own code, those of the
+/// Signals that we do not take: those that nobody can take, those that report a fault in our own code, those of the
 /// terminal, SIGCHLD, which the Reaper uses, and SIGPIPE, which Rust ignores.
 const NOT_FOR_US: [i32; 14] = [
     libc::SIGKILL,
@@ -76,14 +76,9 @@ impl Signal {
         (1..=RTMAX).map(Self)
     }
 
-    /// Whether the program handles it.
+    /// Whether the program takes it.
     pub fn is_for_us(self) -> bool {
         !NOT_FOR_US.contains(&self.0)
-    }
-
-    /// Whether it is a real-time signal.
-    pub fn is_real_time(self) -> bool {
-        self.0 > libc::SIGSYS
     }
 
     /// The terminal went away, or a request to reload.

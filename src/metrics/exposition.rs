@@ -172,8 +172,11 @@ fn write_number(value: f64, out: &mut String) {
     } else if value.is_infinite() {
         out.write_str(if value > 0.0 { "+Inf" } else { "-Inf" })
     } else if value.fract() == 0.0 && value.abs() < 1e15 {
-        // Most values are whole, and integers are formatted many times faster.
-        out.write_str(itoa::Buffer::new().format(value as i64))
+        // Integers are formatted many times faster, and most values are a single digit.
+        match value as i64 {
+            digit @ 0..=9 => out.write_char(char::from(b'0' + digit as u8)),
+            whole => out.write_str(itoa::Buffer::new().format(whole)),
+        }
     } else if !(1e-5..1e17).contains(&value.abs()) {
         write!(out, "{value:e}")
     } else {
@@ -255,7 +258,11 @@ mod tests {
     fn numbers_are_written_as_prometheus_reads_them() {
         for (value, expected) in [
             (0.0, "0"),
+            (-0.0, "0"),
             (1.0, "1"),
+            (9.0, "9"),
+            (9.5, "9.5"),
+            (10.0, "10"),
             (-1.5, "-1.5"),
             (1e9, "1000000000"),
             (1e300, "1e300"),

@@ -27,7 +27,7 @@ use nix::unistd::{Gid, Uid, chdir, fchown, getpid, setpgid, setsid, tcsetpgrp};
 use super::error::SpawnError;
 use super::execution::{Steps, login_environment};
 use super::image::Image;
-use super::init::{SignalAction, set_action};
+use super::init::reset;
 use super::spawner::Progress;
 use super::{Launch, Output, Passed, Pipes, SpawnOutcome, Spawned, diagnosis, memory, resolve, terminal};
 use crate::config::spec::ExecutionSpec;
@@ -38,8 +38,11 @@ const STACK_SIZE: usize = 64 * 1024;
 /// How long to wait for the report of a child after clone(2) has returned. The kernel returns after execve, when the
 /// report is complete; only an emulator that makes a fork of a vfork returns earlier.
 const REPORT_PATIENCE: u16 = 50;
+/// Signals that do not have their default action here: Rust ignores the first one, and handles the others to tell of a stack
+/// that has overflowed.
+const NOT_DEFAULT: [c_int; 3] = [libc::SIGPIPE, libc::SIGSEGV, libc::SIGBUS];
 /// Signals whose being ignored says something about the terminal: a child that is not at the terminal inherits it.
-const LEFT_ALONE: [c_int; 3] = [libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP];
+const OF_TERMINAL: [c_int; 3] = [libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP];
 
 /// The stdin of every process, opened once.
 static NULL: OnceLock<File> = OnceLock::new();
@@ -257,14 +260,12 @@ extern "C" fn run(child: *mut c_void) -> c_int {
     127
 }
 
-/// Gives every signal its default action, then unblocks all: no handler of ours may run here.
+/// Gives every signal its default action, then unblocks all: no handler may run here. We have none of our own, see
+/// [`super::signals`], and [`super::init::reset_signals`] has reset what our parent left ignored.
 fn reset_signals(is_at_terminal: bool) -> Result<(), Errno> {
-    for signal in 1..=libc::SIGRTMAX() {
-        // Refused for SIGKILL, SIGSTOP and those that the C library keeps for itself.
-        let was_ignored = set_action(signal, SignalAction::Default) == Ok(true);
-        if was_ignored && LEFT_ALONE.contains(&signal) && !is_at_terminal {
-            set_action(signal, SignalAction::Ignore)?;
-        }
+    NOT_DEFAULT.into_iter().try_for_each(reset)?;
+    if is_at_terminal {
+        OF_TERMINAL.into_iter().try_for_each(reset)?;
     }
     SigSet::empty().thread_set_mask()
 }

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
-use nix::sys::signal::SigSet;
 use tokio::sync::oneshot;
 
 use super::error::SpawnError;
 use super::spawn::{Stack, spawn};
 use super::{Launch, SpawnOutcome, Spawning};
 use crate::messages::process::Pid;
+use crate::offload::start_thread;
 
 /// How far a start has come: one number, so that the kernel itself can write the process number into it.
 #[derive(Debug, Default)]
@@ -136,9 +136,7 @@ impl Spawner {
 
     fn add_thread(&self, queue: &mut Queue) -> io::Result<()> {
         let shared = Arc::clone(&self.0);
-        thread::Builder::new().name("spawner".to_owned()).spawn(move || {
-            // Handlers run on other threads, never on this one and thus never in a child.
-            let _ = SigSet::all().thread_block();
+        start_thread("spawner", move || {
             let mut stack = Stack::default();
             while let Some(Work { launch, progress, outcome }) = shared.next() {
                 let _ = outcome.send(spawn(&launch, &progress, &mut stack));

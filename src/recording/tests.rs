@@ -2,6 +2,7 @@ use std::io::BufRead;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Mutex;
+use std::thread;
 use std::time::Instant;
 
 use super::*;

@@ -1,6 +1,13 @@
 //! Signals that are held, ignored or handled: in us, and in what we start.
 
-use containerpilot::process::{accept_ordinary_signals, accept_signals, hold_signals};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::mpsc;
+use std::task::Poll;
+
+use containerpilot::offload::start_thread;
+use containerpilot::process::{Signals, hold_signals};
+use nix::sys::signal::{self, raise};
 
 use super::*;
 
@@ -24,33 +31,74 @@ fn ours(name: &str) -> u64 {
 }
 
 #[test]
-fn signals_are_held_until_they_are_accepted_the_real_time_ones_last() {
-    let blocked = || ours("SigBlk") & (ORDINARY | REAL_TIME);
+fn what_we_read_is_held_and_all_else_comes() {
+    SigSet::all().thread_block().unwrap();
     hold_signals().unwrap();
-    assert_eq!(blocked(), ORDINARY | REAL_TIME);
-    accept_ordinary_signals().unwrap();
-    assert_eq!(blocked(), REAL_TIME);
-    accept_signals().unwrap();
-    assert_eq!(blocked(), 0);
+    let read = Signal::all().filter(|signal| signal.is_for_us()).map(|signal| bit(signal.number()));
+    let read = read.fold(bit(libc::SIGCHLD), |all, signal| all | signal);
+    assert_eq!(ours("SigBlk") & (ORDINARY | REAL_TIME), read & (ORDINARY | REAL_TIME));
+    assert_eq!(read & bit(libc::SIGTSTP), 0, "Ctrl-Z stops us");
+}
+
+#[tokio::test]
+async fn signals_that_came_before_they_were_read_are_not_lost() {
+    hold_signals().unwrap();
+    // `raise` sends to this thread alone: others of this program do not hold them.
+    raise(signal::SIGUSR1).unwrap();
+    raise(signal::SIGHUP).unwrap();
+    let mut signals = Signals::for_us().unwrap();
+    for expected in [Signal::HUP, Signal::USR1] {
+        assert_eq!(poll_fn(|context| signals.poll_next(context)).await.unwrap(), expected);
+    }
+    let mut next = pin!(poll_fn(|context| signals.poll_next(context)));
+    assert!(
+        poll_fn(|context| Poll::Ready(next.as_mut().poll(context).is_pending())).await,
+        "there is no more"
+    );
+    raise(signal::SIGTERM).unwrap();
+    assert_eq!(next.await.unwrap(), Signal::TERM, "it wakes whoever waits");
+}
+
+#[test]
+fn no_signal_comes_to_a_thread_that_we_start() {
+    hold_signals().unwrap();
+    let before = ours("SigBlk");
+    let (sender, receiver) = mpsc::channel();
+    start_thread("test", move || sender.send(ours("SigBlk")).unwrap()).unwrap();
+    let blocked = receiver.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert_eq!(blocked & (ORDINARY | REAL_TIME), ORDINARY | REAL_TIME);
+    assert_eq!(ours("SigBlk"), before, "the one that started it is as before");
+}
+
+#[tokio::test]
+async fn a_signal_that_a_job_asks_for_is_read_from_then_on() {
+    hold_signals().unwrap();
+    let mut signals = Signals::only(&[Signal::TSTP]).unwrap();
+    assert_ne!(ours("SigBlk") & bit(libc::SIGTSTP), 0);
+    raise(signal::SIGTSTP).unwrap();
+    assert_eq!(poll_fn(|context| signals.poll_next(context)).await.unwrap(), Signal::TSTP);
 }
 
 #[test]
 fn what_a_parent_ignored_is_undone_but_what_it_says_of_the_terminal_stays() {
     let _children = Children::alone();
-    run_again(&["sh", "-c", "trap '' INT TSTP; exec \"$0\" \"$@\""], "signals::started_with_ignored_signals");
+    run_again(
+        &["sh", "-c", "trap '' INT TSTP 40; exec \"$0\" \"$@\""],
+        "signals::started_with_ignored_signals",
+    );
 }
 
 #[test]
 #[ignore = "part of another test"]
 fn started_with_ignored_signals() {
-    let mut children = Children::alone();
-    let (interrupt, stop, pipe) = (bit(libc::SIGINT), bit(libc::SIGTSTP), bit(libc::SIGPIPE));
+    let (interrupt, stop, pipe) = (bit(libc::SIGINT) | bit(40), bit(libc::SIGTSTP), bit(libc::SIGPIPE));
     let handled = ours("SigCgt");
     assert_ne!(handled, 0, "Rust handles SIGSEGV");
     assert_eq!(ours("SigIgn") & (interrupt | stop | pipe), interrupt | stop | pipe);
     reset_signals().unwrap();
     assert_eq!(ours("SigIgn") & (interrupt | stop | pipe), stop | pipe);
     assert_eq!(ours("SigCgt"), handled, "handlers stay");
+    let mut children = Children::alone();
     for execution in [plain(), slow()] {
         let status = children.output(&execution, "cat /proc/self/status");
         assert_eq!(

@@ -49,13 +49,14 @@ const PURE_STD: [&str; 12] = [
 ];
 
 /// Where `unsafe` may be.
-const UNSAFE: [&str; 9] = [
+const UNSAFE: [&str; 10] = [
     "logging/child.rs",
     "process/execution.rs",
     "process/group.rs",
     "process/image.rs",
     "process/init.rs",
     "process/notify.rs",
+    "process/signals.rs",
     "process/spawn.rs",
     "process/wait.rs",
     "process/wall_clock.rs",

@@ -7,12 +7,13 @@ use actix_web::web::{Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
-use super::reply::{json, long, make, resource};
+use super::reply::{are_few, json, long, make, resource};
 use super::status;
 use super::{AppState, page};
+use crate::messages::status::Overview;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::ProcessUse;
-use crate::metrics::{LogUse, Scene};
+use crate::metrics::{LogUse, Metrics, Scene};
 
 /// Some load balancers send HEAD.
 const QUERY: &[Method] = &[Method::GET, Method::HEAD];
@@ -35,17 +36,21 @@ async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
 
 /// All metrics in that format.
 pub async fn exposition(state: &AppState, format: Format) -> String {
-    let (overview, metrics) = (state.board.read().clone(), state.recorder.metrics().clone());
-    let (jobs, queued) = (overview.jobs.len(), state.queued.get());
+    let queued = state.queued.get();
     let log = state.sink.as_ref().map(|sink| {
         let usage = sink.usage();
         LogUse { bytes: usage.bytes, stalls: usage.stalls, is_stalled: usage.is_stalled }
     });
-    let expose = move || {
+    let expose = move |overview: &Overview, metrics: &Metrics| {
         let (process, now) = (ProcessUse::read(), Instant::now());
-        metrics.expose(format, &Scene { overview: &overview, queued, process, now, log })
+        metrics.expose(format, &Scene { overview, queued, process, now, log })
     };
-    make(jobs, expose).await
+    let jobs = state.board.read().jobs.len();
+    if are_few(jobs) {
+        return expose(&state.board.read(), &state.recorder.metrics());
+    }
+    let (overview, metrics) = (state.board.read().clone(), state.recorder.metrics().clone());
+    make(jobs, move || expose(&overview, &metrics)).await
 }
 
 async fn containerpilots_status(state: Data<AppState>) -> HttpResponse {

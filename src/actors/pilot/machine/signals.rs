@@ -29,7 +29,7 @@ pub fn meaning(signal: Signal, shutdown: &[Signal]) -> Meaning {
         Signal::HUP => Meaning::HangUp,
         Signal::USR1 => Meaning::ReopenLog,
         Signal::USR2 => Meaning::Event,
-        // A job asked for SIGTSTP or SIGCONT before a reload: the handler stays.
+        // A job asked for SIGTSTP or SIGCONT before a reload: it is still read.
         Signal::WINCH | Signal::URG | Signal::TSTP | Signal::CONT => Meaning::Nothing,
         _ => Meaning::Unexpected,
     }
