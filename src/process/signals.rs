@@ -1,4 +1,4 @@
-//! The signals that the program gets. They are blocked, and read from a signalfd(2): no handler of ours ever runs, neither
+//! The signals that the supervisor gets. They are blocked, and read from a signalfd(2): no handler of ours ever runs, neither
 //! here nor in a child that has not executed its program yet, and none is lost while the program starts.
 //!
 //! Every thread must block them: the kernel gives a signal to any thread that does not, and its default action may end the
@@ -57,8 +57,10 @@ impl Signals {
         for signal in signals {
             set.add(signal::Signal::try_from(signal.number())?);
         }
+        let signals = Self::read(&set)?;
+        // Last, so that none is held if it cannot be read.
         set.thread_block()?;
-        Self::read(&set)
+        Ok(signals)
     }
 
     fn read(set: &SigSet) -> io::Result<Self> {

@@ -56,8 +56,9 @@ impl Default for Stack {
     }
 }
 
-/// Starts a process that leads a new group. Every signal must be blocked in the calling thread: a handler of ours that
-/// runs in the child would run in our memory.
+/// Starts a process that leads a new group. Every signal must be blocked in the calling thread: a handler, such as Rust's for
+/// SIGSEGV, would run in our memory if it ran in the child; and the kernel throws the SIGCHLD of a child away whose parent thread
+/// neither handles nor blocks it.
 pub(super) fn spawn(launch: &Launch, progress: &Progress, stack: &mut Stack) -> SpawnOutcome {
     let outcome = match prepare(launch) {
         Err(error) => SpawnOutcome::Failed { error, child: None },

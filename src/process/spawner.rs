@@ -114,6 +114,8 @@ impl Spawner {
         let mut queue = self.0.lock();
         queue.waiting.push_back(work);
         if queue.threads > 0 {
+            // Whoever is woken needs the lock.
+            drop(queue);
             self.0.work.notify_one();
         } else if let Err(error) = self.add_thread(&mut queue)
             && let Some(work) = queue.waiting.pop_back()

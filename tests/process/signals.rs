@@ -30,8 +30,15 @@ fn ours(name: &str) -> u64 {
     signals(&fs::read_to_string("/proc/thread-self/status").unwrap(), name)
 }
 
+/// Runs while no other test counts descriptors.
+fn alone(test: impl Future<Output = ()>) {
+    let _children = Children::alone();
+    tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(test);
+}
+
 #[test]
 fn what_we_read_is_held_and_all_else_comes() {
+    let _children = Children::alone();
     SigSet::all().thread_block().unwrap();
     hold_signals().unwrap();
     let read = Signal::all().filter(|signal| signal.is_for_us()).map(|signal| bit(signal.number()));
@@ -40,27 +47,30 @@ fn what_we_read_is_held_and_all_else_comes() {
     assert_eq!(read & bit(libc::SIGTSTP), 0, "Ctrl-Z stops us");
 }
 
-#[tokio::test]
-async fn signals_that_came_before_they_were_read_are_not_lost() {
-    hold_signals().unwrap();
-    // `raise` sends to this thread alone: others of this program do not hold them.
-    raise(signal::SIGUSR1).unwrap();
-    raise(signal::SIGHUP).unwrap();
-    let mut signals = Signals::for_us().unwrap();
-    for expected in [Signal::HUP, Signal::USR1] {
-        assert_eq!(poll_fn(|context| signals.poll_next(context)).await.unwrap(), expected);
-    }
-    let mut next = pin!(poll_fn(|context| signals.poll_next(context)));
-    assert!(
-        poll_fn(|context| Poll::Ready(next.as_mut().poll(context).is_pending())).await,
-        "there is no more"
-    );
-    raise(signal::SIGTERM).unwrap();
-    assert_eq!(next.await.unwrap(), Signal::TERM, "it wakes whoever waits");
+#[test]
+fn signals_that_came_before_they_were_read_are_not_lost() {
+    alone(async {
+        hold_signals().unwrap();
+        // `raise` sends to this thread alone: others of this program do not hold them.
+        raise(signal::SIGUSR1).unwrap();
+        raise(signal::SIGHUP).unwrap();
+        let mut signals = Signals::for_us().unwrap();
+        for expected in [Signal::HUP, Signal::USR1] {
+            assert_eq!(poll_fn(|context| signals.poll_next(context)).await.unwrap(), expected);
+        }
+        let mut next = pin!(poll_fn(|context| signals.poll_next(context)));
+        assert!(
+            poll_fn(|context| Poll::Ready(next.as_mut().poll(context).is_pending())).await,
+            "there is no more"
+        );
+        raise(signal::SIGTERM).unwrap();
+        assert_eq!(next.await.unwrap(), Signal::TERM, "it wakes whoever waits");
+    });
 }
 
 #[test]
 fn no_signal_comes_to_a_thread_that_we_start() {
+    let _children = Children::alone();
     hold_signals().unwrap();
     let before = ours("SigBlk");
     let (sender, receiver) = mpsc::channel();
@@ -70,13 +80,15 @@ fn no_signal_comes_to_a_thread_that_we_start() {
     assert_eq!(ours("SigBlk"), before, "the one that started it is as before");
 }
 
-#[tokio::test]
-async fn a_signal_that_a_job_asks_for_is_read_from_then_on() {
-    hold_signals().unwrap();
-    let mut signals = Signals::only(&[Signal::TSTP]).unwrap();
-    assert_ne!(ours("SigBlk") & bit(libc::SIGTSTP), 0);
-    raise(signal::SIGTSTP).unwrap();
-    assert_eq!(poll_fn(|context| signals.poll_next(context)).await.unwrap(), Signal::TSTP);
+#[test]
+fn a_signal_that_a_job_asks_for_is_read_from_then_on() {
+    alone(async {
+        hold_signals().unwrap();
+        let mut signals = Signals::only(&[Signal::TSTP]).unwrap();
+        assert_ne!(ours("SigBlk") & bit(libc::SIGTSTP), 0);
+        raise(signal::SIGTSTP).unwrap();
+        assert_eq!(poll_fn(|context| signals.poll_next(context)).await.unwrap(), Signal::TSTP);
+    });
 }
 
 #[test]

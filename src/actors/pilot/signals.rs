@@ -34,12 +34,15 @@ impl Pilot {
     /// Hears signals that have no meaning to us, because a job asks for them.
     pub(super) fn listen_for_jobs(&mut self, spec: &Spec, ctx: &Context<Self>) {
         let mut signals: Vec<Signal> = spec.jobs.iter().flat_map(|job| job.forward.iter().copied()).collect();
-        signals.retain(|signal| !signal.is_for_us() && self.heard_for_jobs.insert(*signal));
+        signals.retain(|signal| !signal.is_for_us() && !self.heard_for_jobs.contains(signal));
         if signals.is_empty() {
             return;
         }
         match Signals::only(&signals) {
-            Ok(signals) => hand_on(signals, ctx.address()),
+            Ok(read) => {
+                self.heard_for_jobs.extend(signals);
+                hand_on(read, ctx.address());
+            }
             Err(error) => warn!(self.resources.log.logger(), "cannot forward all signals: {error}"),
         }
     }
