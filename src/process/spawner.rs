@@ -114,7 +114,7 @@ impl Spawner {
         let mut queue = self.0.lock();
         queue.waiting.push_back(work);
         if queue.threads > 0 {
-            // Whoever is woken needs the lock.
+            // Unlock first: the thread that this wakes takes the lock.
             drop(queue);
             self.0.work.notify_one();
         } else if let Err(error) = self.add_thread(&mut queue)
