@@ -165,6 +165,20 @@ mod tests {
     }
 
     #[test]
+    fn an_error_without_the_path_still_tells_absent_from_denied() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "tool", 0o644);
+        for (program, text, code) in [
+            ("no-such-tool", "cannot execute \"no-such-tool\": not found in PATH", 127),
+            ("tool", "cannot execute \"tool\": Permission denied", 126),
+        ] {
+            let error = executable(program, path_of(&[root.path()]).as_deref(), None).unwrap_err();
+            let error = without_path(program, &error);
+            assert_eq!((error.to_string().as_str(), error.shell_code()), (text, code));
+        }
+    }
+
+    #[test]
     fn without_a_path_the_usual_places_are_searched() {
         assert!(executable("sh", None, None).unwrap().is_absolute());
     }

@@ -175,7 +175,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::super::{EnvironmentBlock, Output, Passed, RunningJobs};
     use super::*;
@@ -200,9 +200,8 @@ mod tests {
         assert_eq!((failed.pid(), failed.cancel()), (None, false));
     }
 
-    /// A start that is cancelled already.
-    fn work() -> Work {
-        let launch = Launch {
+    fn launch() -> Launch {
+        Launch {
             command: CommandLine { program: "true".into(), args: vec![] },
             execution: ExecutionSpec::default(),
             environment: EnvironmentBlock::default(),
@@ -211,10 +210,14 @@ mod tests {
             variable: None,
             output: Output::Inherited,
             passed: Passed::default(),
-        };
+        }
+    }
+
+    /// A start that is cancelled already.
+    fn work() -> Work {
         let progress = Arc::new(Progress::default());
         assert!(progress.cancel());
-        Work { launch, progress, outcome: oneshot::channel().0 }
+        Work { launch: launch(), progress, outcome: oneshot::channel().0 }
     }
 
     fn shared(starts: usize, threads: usize, idle: usize) -> Arc<Shared> {
@@ -235,6 +238,30 @@ mod tests {
             let found = (spawner.help(), spawner.0.lock().threads);
             assert_eq!(found, expected, "{starts} starts, {threads} threads, {idle} idle");
         }
+    }
+
+    #[test]
+    fn a_start_waits_for_the_thread_that_there_is() {
+        let spawner = Spawner(shared(0, 1, 0));
+        spawner.start(launch());
+        let queue = spawner.0.lock();
+        assert_eq!((queue.threads, queue.waiting.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_thread_that_has_found_work_is_idle_no_more() {
+        let shared = shared(0, 1, 0);
+        let threads = Arc::clone(&shared);
+        let waiting = thread::spawn(move || threads.next().is_some());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while shared.lock().idle == 0 {
+            assert!(Instant::now() < deadline, "it does not wait");
+            thread::yield_now();
+        }
+        shared.lock().waiting.push_back(work());
+        shared.work.notify_one();
+        assert!(waiting.join().unwrap());
+        assert_eq!(shared.lock().idle, 0);
     }
 
     #[test]

@@ -40,6 +40,7 @@ fn what_counts_as_a_success_is_one_for_everybody() {
         let mut job = Job::running(spec());
         assert_eq!(codes(&job.ends(code))[0], event, "{code}");
         assert_eq!(outcome(&job), Some(status), "{code}");
+        assert_eq!(job.state.status().succeeded, status == 0, "{code}");
         assert_eq!(job.state.status().last_exit.unwrap().0, code, "users see the status as it was");
     }
     let mut job = Job::running(spec());
@@ -100,6 +101,25 @@ fn the_last_run_says_why_it_is_the_last() {
         let mut job = Job::running(spec);
         assert_eq!(logged(&job.ends(code))[1].1, expected);
         assert_eq!(job.state.life.phase, Phase::Complete);
+    }
+}
+
+#[test]
+fn a_run_that_no_rule_makes_the_last_one_says_nothing_of_rules() {
+    let rule = RestartRule { on: RestartOn::Failure, except: vec![], per: None };
+    let never = Job::running(JobSpec { restarts: Limit::Finite(0), restart_rule: rule.clone(), ..spec() });
+    let mut stopping = Job::running(ruled(RestartOn::Failure, vec![]));
+    stopping.told(JobCommand::Halt);
+    assert!(stopping.state.life.phase.is_stopping());
+    let each = with_trigger(Trigger::Each(db_stopping()));
+    let mut triggered = Job::of(JobSpec { restarts: Limit::Finite(3), restart_rule: rule, ..each });
+    triggered.happens(db_stopping());
+    triggered.starts();
+    triggered.happens(db_stopping());
+    for mut job in [never, stopping, triggered] {
+        let actions = job.ends(0);
+        let told = logged(&actions);
+        assert!(!told.iter().any(|(_, text)| text.starts_with("is not restarted")), "{told:?}");
     }
 }
 

@@ -39,6 +39,25 @@ fn a_whole_group_is_stopped_last_first_and_started_first_first() {
 }
 
 #[test]
+fn the_start_of_a_whole_group_leaves_members_that_run_alone() {
+    let mut story = Story::running(standard(Strategy::OneForOne));
+    story.group.stop_by_hand("app");
+    story.report("app", Phase::Halted, false, false);
+    story.text.clear();
+    story.group.start_all();
+    story.go_on();
+    assert_eq!(story.told(), ["app starts, and is ready", "group.all ready"]);
+}
+
+#[test]
+fn a_member_whose_turn_to_stop_has_not_come_is_about_to_change() {
+    let mut group = Story::running(standard(Strategy::OneForOne)).group;
+    assert!(!group.is_about_to_change("db"));
+    group.stop_all();
+    assert!(group.is_about_to_change("db"));
+}
+
+#[test]
 fn a_whole_group_is_restarted_last_first_and_what_was_stopped_starts_too() {
     let mut story = Story::running(standard(Strategy::OneForOne));
     story.group.stop_by_hand("app");
