@@ -1,5 +1,5 @@
 //! Rewrites flags in the style of Go, which ContainerPilot has, into the style of clap: `-config` becomes `--config`, and
-//! `-version=true` becomes `--version`. What the arguments mean is clap's business alone.
+//! `-version=true` becomes `--version`; clap itself cannot read them. What the arguments mean is clap's business alone.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,6 +13,8 @@ pub enum Flag {
     TakesWords,
     /// It is present or absent.
     Switch,
+    /// Several flags of one letter, the last perhaps with a number: `-fn5`.
+    Letters,
     /// There is no flag of that name.
     Unknown,
 }
@@ -27,7 +29,7 @@ pub struct Normalised {
     pub rest: Vec<OsString>,
 }
 
-/// Adds a second dash to every flag that has one dash and several letters, and removes the `=true` of a switch; a
+/// Adds a second dash to every flag that has one dash and a long name, and removes the `=true` of a switch; a
 /// switch with `=false` is left out. Values, and everything after `--`, stay as they are.
 pub fn normalise(
     arguments: impl IntoIterator<Item = OsString>,
@@ -54,6 +56,11 @@ pub fn normalise(
                 return Normalised { arguments, rest: [argument].into_iter().chain(remaining).collect() };
             }
             arguments.push(argument); // a command, or one of its arguments
+            continue;
+        }
+        let are_letters = |name: &str| flag(name) == Flag::Letters;
+        if argument.to_str().and_then(|text| text.strip_prefix('-')).is_some_and(are_letters) {
+            arguments.push(argument);
             continue;
         }
         let argument = with_two_dashes(argument);
@@ -109,6 +116,7 @@ mod tests {
         match name {
             "config" | "putenv" | "out" => Flag::TakesValue,
             "template" | "version" => Flag::Switch,
+            "fn5" => Flag::Letters,
             _ => Flag::Unknown,
         }
     }
@@ -144,7 +152,7 @@ mod tests {
 
     #[test]
     fn one_letter_flags_and_a_lone_dash_stay() {
-        for line in ["cp -v", "cp -h", "cp -out -", "cp -", "cp -1", "cp -v=x", "cp", "-config"] {
+        for line in ["cp -v", "cp -h", "cp -fn5", "cp -out -", "cp -", "cp -1", "cp -v=x", "cp", "-config"] {
             assert_eq!(normalised(line), line.replace("-out", "--out"));
         }
     }

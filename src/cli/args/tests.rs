@@ -199,6 +199,24 @@ fn commands_become_requests() {
 }
 
 #[test]
+fn flags_of_one_letter_may_be_written_together_and_with_their_number() {
+    let expected =
+        |follow, lines| ClientRequest::Logs { jobs: vec!["app".into()], follow, lines, since: None };
+    for (line, follow, lines) in [
+        ("cp logs app -n 5", false, 5),
+        ("cp logs -n5 app", false, 5),
+        ("cp logs -fn5 app", true, 5),
+        ("cp logs -fn 5 app", true, 5),
+        ("cp logs -f app", true, 100),
+        ("cp logs -follow -lines 5 app", true, 5),
+    ] {
+        assert_eq!(client(line), expected(follow, lines), "{line}");
+    }
+    assert!(usage_error("cp logs -folow").contains("a similar argument exists: '--follow'"));
+    assert!(usage_error("cp logs -nfive").contains("'--nfive'"));
+}
+
+#[test]
 fn check_takes_its_options_before_or_after_the_configuration() {
     let check = |config: Option<&str>, strict, format, color| Request::Check {
         config: config.map(PathBuf::from),

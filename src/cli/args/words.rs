@@ -40,9 +40,27 @@ pub(super) fn flag(command: &clap::Command, name: &str) -> Flag {
         Some(_) => Flag::Switch,
         None => {
             let mut flags = command.get_subcommands().map(|subcommand| flag(subcommand, name));
-            flags.find(|flag| *flag != Flag::Unknown).unwrap_or(Flag::Unknown)
+            let known = flags.find(|flag| *flag != Flag::Unknown);
+            known.unwrap_or(if are_letters(command, name) { Flag::Letters } else { Flag::Unknown })
         }
     }
+}
+
+/// Whether these are flags of one letter, of which the last may have a number: `fn5`.
+fn are_letters(command: &clap::Command, text: &str) -> bool {
+    let takes_value = |letter: char| {
+        let flag = command.get_arguments().find(|arg| arg.get_short() == Some(letter));
+        flag.map(|arg| arg.get_action().takes_values())
+    };
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match takes_value(letter) {
+            Some(true) => return letters.all(|digit| digit.is_ascii_digit()),
+            Some(false) => {}
+            None => return false,
+        }
+    }
+    true
 }
 
 /// Removes clap's advice that a misspelt flag could be a command after `--`, which would mislead.
