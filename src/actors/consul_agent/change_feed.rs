@@ -1,5 +1,5 @@
 //! Reports that something in Consul's catalogue has changed, without saying what: two connections for any number of
-//! subscribers. It runs only while there are subscribers.
+//! subscribers. It runs only while there are subscribers. [`Feed`] decides.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,18 +8,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::machine::retry;
+use super::machine::feed::Feed;
 use super::query_pool::REPLY_LIMIT;
-use crate::consul::blocking::{Cursor, Reply};
 use crate::consul::{Client, Scope};
 use crate::process::random_share;
 
-/// How often to query a Consul that does not support blocking queries.
-const INTERVAL: Duration = Duration::from_secs(10);
 /// A feed without subscribers for this long ends. A subscriber is away only while its own query runs.
 const LINGER: Duration = Duration::from_secs(10);
-/// The pause after a change, for each subscriber that then sends a query: at most two thousand queries a second.
-const PAUSE_PER_SUBSCRIBER: Duration = Duration::from_micros(500);
 
 /// The changes of one Consul.
 #[derive(Default)]
@@ -66,34 +61,20 @@ async fn abandoned(changes: &watch::Sender<()>) {
     }
 }
 
-/// Reports every change, and also the first reply, because the state before it is not known.
+/// Reports every change, as [`Feed`] decides.
 async fn report(client: &Client, scope: Scope, changes: &watch::Sender<()>) {
-    let (mut cursor, mut failures) = (Cursor::new(), 0);
+    let mut feed = Feed::new();
     loop {
-        let (began, newer_than) = (Instant::now(), cursor.newer_than(INTERVAL));
-        let pause = match client.newest(scope, newer_than, REPLY_LIMIT).await {
+        let began = Instant::now();
+        let pause = match client.newest(scope, feed.newer_than(), REPLY_LIMIT).await {
             Ok(index) => {
-                failures = 0;
-                let is_change = newer_than.map(|(index, _)| index) != index || index.is_none();
-                if is_change {
+                let outcome = feed.replied(index, began.elapsed(), changes.receiver_count());
+                if outcome.is_change {
                     changes.send_replace(());
                 }
-                let subscribers = u32::try_from(changes.receiver_count()).unwrap_or(u32::MAX);
-                let interval = match index {
-                    Some(_) if is_change => PAUSE_PER_SUBSCRIBER.saturating_mul(subscribers),
-                    Some(_) | None => INTERVAL,
-                };
-                // Only the query of a watch can tell whether a change matters to it.
-                let reply = Reply { index, took: began.elapsed(), is_news: false };
-                let (next, pause) = cursor.after(reply, interval);
-                cursor = next;
-                pause
+                outcome.pause
             }
-            Err(_) => {
-                failures += 1;
-                cursor = cursor.anew();
-                retry::delay(failures, INTERVAL, false, random_share())
-            }
+            Err(_) => feed.failed(random_share()),
         };
         sleep(pause).await;
     }

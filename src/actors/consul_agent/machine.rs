@@ -15,6 +15,7 @@ use crate::config::spec::ConsulAddress;
 use crate::messages::discovery::{Query, QueryFailure, QueryReply, Registration, RemoveWatch, ServiceStatus};
 use crate::messages::moment::Moment;
 
+pub mod feed;
 pub mod outage;
 pub mod queries;
 pub mod reconcile;
