@@ -11,9 +11,6 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use super::exposition::{Exposition, Kind};
 
-/// USER_HZ, the clock ticks per second in /proc: 100 on x86-64 and aarch64.
-const TICKS: f64 = 100.0;
-
 /// The resources that our own process uses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessUse {
@@ -91,15 +88,17 @@ fn open_files() -> Option<u64> {
 }
 
 fn read_start() -> Option<f64> {
-    start(&fs::read_to_string("/proc/self/stat").ok()?, &fs::read_to_string("/proc/stat").ok()?)
+    let ticks = sysconf(SysconfVar::CLK_TCK).ok()??;
+    start(&fs::read_to_string("/proc/self/stat").ok()?, &fs::read_to_string("/proc/stat").ok()?, ticks as f64)
 }
 
-fn start(stat: &str, boot: &str) -> Option<f64> {
+/// `ticks_per_second` is the unit of times in `/proc/PID/stat`.
+fn start(stat: &str, boot: &str, ticks_per_second: f64) -> Option<f64> {
     // The name in parentheses may contain anything, so count from its end; the first field there is the third.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: f64 = fields.split_whitespace().nth(22 - 3)?.parse().ok()?;
     let boot = boot.lines().find_map(|line| line.strip_prefix("btime "))?;
-    Some(boot.trim().parse::<f64>().ok()? + ticks / TICKS)
+    Some(boot.trim().parse::<f64>().ok()? + ticks / ticks_per_second)
 }
 
 #[cfg(test)]
@@ -119,6 +118,6 @@ mod tests {
     #[test]
     fn a_parenthesis_in_our_name_confuses_nothing() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 2 0 1000 9 9 9";
-        assert_eq!(start(stat, "cpu 1\nbtime 1000000\n"), Some(1_000_010.0));
+        assert_eq!(start(stat, "cpu 1\nbtime 1000000\n", 100.0), Some(1_000_010.0));
     }
 }
