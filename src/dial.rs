@@ -1,4 +1,7 @@
 //! TCP connections to a host by name or by number.
+//!
+//! tokio looks names up in its pool of threads, which panics where no thread can be started. A resolver of its own, hickory,
+//! would add 1.2 MB.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -88,7 +91,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_ipv6_address_needs_no_name_server_with_brackets_or_without() {
-        let Ok(listener) = TcpListener::bind("[::1]:0") else { return };
+        if !crate::needs::has_ipv6() {
+            return;
+        }
+        let listener = TcpListener::bind("[::1]:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         for host in ["::1", "[::1]"] {
             assert!(connect(host, port).await.is_ok());

@@ -12,9 +12,10 @@
 //!                        process, consul, metrics, logging
 //! ```
 //!
-//! Imports point one way, from the top of this picture to its bottom; `tests/project/architecture.rs` has the layers and checks
-//! them. Actors exchange [`messages`] and do not import each other, except the Pilot: it is the root, and knows those that it
-//! creates or commands.
+//! This is the way of the data. Imports point one way, too: from `cli` to `actors`, to `process` and `consul`, to `logging` and `metrics`, to
+//! `config`, to `messages`; `tests/project/architecture.rs` has all layers and checks them. Actors exchange [`messages`] and do not import
+//! each other, with two exceptions: `actors::assembly` puts them together, and the Pilot, their root, knows those that it creates
+//! or commands.
 //!
 //! - [`messages`]: the messages between actors, and what they share to be shown; no decisions.
 //! - [`actors`]: the state machines, and the actors around them.
@@ -53,3 +54,8 @@ pub mod process;
 pub mod reason;
 pub mod recording;
 pub mod replay;
+
+#[cfg(test)]
+#[allow(dead_code, reason = "shared with the other test programs")]
+#[path = "../tests/support/needs.rs"]
+mod needs;

@@ -32,6 +32,9 @@ const PURE: &str = "machine";
 /// Pure files outside `src/actors`, which machines may import.
 const PURE_ELSEWHERE: [&[&str]; 1] = [&["consul", "blocking"]];
 
+/// What machines may use of the configuration: validated data, and functions of the time that they get.
+const PURE_DATA: [[&str; 2]; 3] = [["config", "spec"], ["config", "duration"], ["config", "schedule"]];
+
 /// What machines may use of the standard library: data, and nothing that reads a clock, a file or a lock.
 const PURE_STD: [&str; 12] = [
     "cmp",
@@ -46,6 +49,27 @@ const PURE_STD: [&str; 12] = [
     "str",
     "sync::Arc",
     "time::Duration",
+];
+
+/// What no file may use whose first lines call it pure.
+const OUTSIDE: [&str; 17] = [
+    "std::env",
+    "std::fs",
+    "std::os::fd",
+    "std::os::linux",
+    "std::os::unix::fs",
+    "std::os::unix::net",
+    "std::os::unix::process",
+    "std::process",
+    "std::thread",
+    "std::net::Tcp",
+    "std::net::Udp",
+    "tokio::",
+    "nix::",
+    "libc::",
+    "actix::",
+    "actix_rt::",
+    "awc::",
 ];
 
 /// Where `unsafe` may be.
@@ -105,11 +129,10 @@ fn without_comments_and_tests(text: &str) -> String {
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if line.starts_with("#[cfg(test)]") {
-            // One declaration, as in `mod tests;`, or the tests themselves, which end the file.
-            match lines.next() {
-                Some(declaration) if declaration.ends_with(';') => continue,
-                Some(_) | None => break,
-            }
+            // To the end of the item: `mod tests;`, or a block whose last line begins with its bracket.
+            let is_end = |line: &&str| line.ends_with(';') && !line.starts_with(' ') || line.starts_with('}');
+            let _ = lines.by_ref().find(is_end);
+            continue;
         }
         if !line.trim_start().starts_with("//") {
             code.push_str(line);
@@ -259,7 +282,9 @@ fn machines_see_only_config_messages_serde_and_plain_data() {
             let is_elsewhere =
                 |pure: &&[&str]| path.iter().zip(*pure).filter(|(a, b)| a == b).count() == pure.len();
             let is_pure = path.iter().any(|part| part == PURE) || PURE_ELSEWHERE.iter().any(is_elsewhere);
-            if !is_own && !is_pure && !path.first().is_some_and(|top| top == "config" || top == "messages") {
+            let is_data = PURE_DATA.iter().any(|data| path.starts_with(&data.map(str::to_owned)))
+                || path.first().is_some_and(|top| top == "messages");
+            if !is_own && !is_pure && !is_data {
                 wrong.push(format!("{} uses {}", file.path.display(), path.join("::")));
             }
         }
@@ -290,6 +315,28 @@ fn names_in_use(statement: &str) -> Vec<&str> {
         .iter()
         .any(|own| statement["use ".len()..].starts_with(own));
     names.filter(|_| is_own).collect()
+}
+
+#[test]
+fn what_calls_itself_pure_does_not_see_the_outside_world() {
+    let is_said_pure = |file: &&SourceFile| {
+        let text = fs::read_to_string(&file.path).unwrap();
+        text.lines().take_while(|line| line.starts_with("//!")).any(|line| line.contains("Pure"))
+    };
+    let files = source_files();
+    let said_pure: Vec<&SourceFile> = files.iter().filter(is_said_pure).collect();
+    assert!(said_pure.len() > 30, "{} files", said_pure.len());
+    let mut wrong = Vec::new();
+    for file in said_pure {
+        let used = std_paths(file).into_iter().map(|path| format!("std::{path}"));
+        let used = used.chain(path_roots(&file.code).into_iter().map(|root| format!("{root}::")));
+        let is_outside = |path: &String| OUTSIDE.iter().any(|outside| path.starts_with(outside));
+        wrong.extend(used.filter(is_outside).map(|path| format!("{} uses {path}", file.path.display())));
+        if file.code.contains("::now()") {
+            wrong.push(format!("{} reads a clock", file.path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -339,6 +386,7 @@ fn the_scanner_sees_every_form_of_import() {
                 fn f() -> crate::process::Pid { super::g() }\n\
                 // use crate::cli::X;\n\
                 #[cfg(test)]\nmod tests;\n\
+                #[cfg(test)]\nimpl X {\n    use crate::cli::Y;\n}\n\
                 use crate::reason::reason;\n\
                 #[cfg(test)]\nmod tests {\nuse crate::actors::registry;\n";
     let file = SourceFile {
