@@ -1,4 +1,5 @@
-//! Arguments → configuration → supervision → exit status; nothing else.
+//! Hands the arguments on to [`containerpilot::cli`]. Before that, only what nobody else can do: the allocator is chosen here, and PID 1
+//! holds back signals.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! The users and groups of `/etc/passwd` and `/etc/group`. We read these files ourselves: a static program that
-//! asks the C library would load the name services of whatever system it runs on, and containers have only these.
+//! The users and groups of `/etc/passwd` and `/etc/group`. We read these files ourselves: nix and uzers ask the C library, which
+//! in a static program would load the name services of whatever system it runs on, and containers have only these.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,8 @@
 //! A serde deserializer over [`Node`]s that does not stop at the first mistake. Unknown keys are
 //! reported and skipped; a value of the wrong kind is reported, and the nearest enclosing
 //! [`Field`](super::raw::Field) becomes one without a value.
+//!
+//! `serde_path_to_error` was weighed: it tells where the first mistake is, and users are to see all of them.
 
 mod access;
 mod error;

@@ -1,5 +1,6 @@
 //! Durations as Go writes them (`1m30s`, `100ms`), since that is what ContainerPilot's configurations hold.
-//! Parsing and printing follow Go's `time.ParseDuration` and `Duration.String` to the nanosecond.
+//! Parsing and printing follow Go's `time.ParseDuration` and `Duration.String` to the nanosecond. humantime and
+//! go-parse-duration were weighed: both disagree with Go.
 
 use std::fmt;
 use std::time::Duration;

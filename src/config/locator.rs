@@ -1,6 +1,8 @@
 //! Finds where every key and value of a JSON5 text is, in the order in which a parser meets them, and
 //! refuses nesting that would exhaust a recursive parser's stack. It judges nothing else: whether the
 //! text is JSON5 at all is the parser's business.
+//!
+//! The parser, the crate json5, tells no places of values, lets a key appear twice, and has no limit of depth.
 
 use std::ops::Range;
 

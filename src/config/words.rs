@@ -1,5 +1,6 @@
 //! Splits an `exec` string into words as a POSIX shell does: quotes and backslashes count, nothing is
-//! expanded, `#` starts no comment, and operators such as `|` are ordinary characters.
+//! expanded, `#` starts no comment, and operators such as `|` are ordinary characters. For shlex and shell-words,
+//! which were weighed, `#` starts a comment.
 
 /// Why a text cannot be split, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]

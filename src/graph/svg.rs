@@ -1,7 +1,7 @@
 //! The graph as a picture. No styles and no scripts, so that a strict content security policy allows it; text and lines have the
 //! colour of the page around it.
 //!
-//! Written by hand: Graphviz is a program that the container may not have, and layout crates bring more than this page.
+//! Written by hand: Graphviz is a program that the container may not have, and layout-rs has 280 kB of sources.
 
 use super::diagram::{colour, lines};
 use super::layers::places;

@@ -17,7 +17,8 @@ pub enum Phase {
     Waiting,
     /// Its process is being started, or runs.
     Running,
-    /// Ran longer than its timeout: its process group is being killed, then the restart rules apply.
+    /// Exceeded its timeout, or the time to become ready or to say that it is well: its process group is being killed, then the
+    /// restart rules apply.
     TimedOut,
     /// Its process ended; the rest of its process group is being ended before the next run.
     Sweeping,

@@ -1,4 +1,6 @@
 //! Process groups: signalling one, and whether anything is left of it.
+//!
+//! procfs was weighed: it reads all 52 fields of `/proc/PID/stat` where three are needed, for every process of the machine.
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};

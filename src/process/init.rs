@@ -16,7 +16,7 @@ pub fn is_pid_one() -> bool {
     process::id() == 1
 }
 
-/// Signals whose being ignored says something about the terminal, or that Rust itself ignores for us.
+/// Signals that cannot be changed, that Rust itself ignores for us, or that our parent ignores because of the terminal.
 const LEFT_ALONE: [libc::c_int; 6] =
     [libc::SIGKILL, libc::SIGSTOP, libc::SIGPIPE, libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP];
 

@@ -1,4 +1,5 @@
-//! Random numbers for delays; not for security.
+//! Random numbers for delays; not for security. The standard library's hasher has a seed from the kernel, so that the
+//! program needs no crate for them.
 
 /// A number in 0..1 that differs from caller to caller and from time to time; no more is asked of jitter.
 #[cfg(not(test))]

@@ -41,7 +41,7 @@ const REPORT_PATIENCE: u16 = 50;
 /// Signals that do not have their default action here: Rust ignores the first one, and handles the others to tell of a stack
 /// that has overflowed.
 const NOT_DEFAULT: [c_int; 3] = [libc::SIGPIPE, libc::SIGSEGV, libc::SIGBUS];
-/// Signals whose being ignored says something about the terminal: a child that is not at the terminal inherits it.
+/// If these are ignored, our parent did that because of the terminal: a child that is not at the terminal inherits it.
 const OF_TERMINAL: [c_int; 3] = [libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP];
 
 /// The stdin of every process, opened once.

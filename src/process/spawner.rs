@@ -1,6 +1,7 @@
 //! Threads that start processes. execve(2), the look-up of a program and `/etc/passwd` may wait for a file system that
 //! hangs; here that holds up one start, never the event loop. One thread does the work; others are made only while a
-//! start hangs, and end when there is nothing left to do.
+//! start hangs, and end when there is nothing left to do. tokio's pool of threads was weighed: it panics where it cannot
+//! start a thread, as at a container's limit of processes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -1,4 +1,5 @@
-//! One attempt of an http check: sends a request on a new connection and decides whether the response passes.
+//! One attempt of an http check: sends a request on a new connection and decides whether the response passes. URLs are
+//! taken apart here: `http::Uri` was weighed, and refuses blanks, which are encoded here.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,7 +1,8 @@
 //! A client's connection, unix or TCP. Each has a task of its own on the program's one thread.
 //!
 //! actix-http speaks HTTP. The limits on what it reads, and how long it waits for the first head, are written by hand
-//! ([`Connection`]).
+//! ([`Connection`]): actix-http has a time limit for a head, but looks at it before it reads, and so refuses clients that
+//! were in time while the machine stood still.
 
 use std::cell::Cell;
 use std::fmt::Debug;

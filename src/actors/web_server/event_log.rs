@@ -1,5 +1,6 @@
 //! The last events, and streams of them to clients (server-sent events). A stream keeps only the number of the last event
-//! that it has sent. A client that reads too slowly loses the events that are no longer kept, and is told so.
+//! that it has sent. A client that reads too slowly loses the events that are no longer kept, and is told so. In crates for
+//! server-sent events, such as actix-web-lab, each client has a queue of its own.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

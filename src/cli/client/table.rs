@@ -1,4 +1,5 @@
-//! The status of a running containerpilot as a table for people. Pure: from the server's JSON to text.
+//! The status of a running containerpilot as a table for people. Pure: from the server's JSON to text. comfy-table was
+//! weighed: it folds what is too wide, where a row here stays a line.
 
 use std::time::Duration;
 

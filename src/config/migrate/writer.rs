@@ -1,4 +1,4 @@
-//! Writes JSON5 with comments, indented. Knows nothing of what it writes.
+//! Writes JSON5 with comments, indented, which the crate json5 cannot. Knows nothing of what it writes.
 
 /// Comments are broken at this column.
 const WIDTH: usize = 100;

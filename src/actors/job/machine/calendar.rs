@@ -61,7 +61,7 @@ impl Calendar {
         };
         let (latest, number) = passed(spec, due, now.wall);
         let is_on_time = now.wall.since(latest.plus(spec.jitter)) <= TOLERANCE;
-        // Of what the clock was set over, one run comes at once, as after the hour that summer time leaves out.
+        // If the clock was set forward past due runs, one of them starts at once, as after the hour that summer time leaves out.
         let runs = is_on_time || spec.catch_up || set_by > 0;
         self.done = latest;
         self.plan(spec);

@@ -108,7 +108,7 @@ impl State {
                 let judgement = self.judge(ended);
                 self.log_last_run(ended.status, judgement, list);
                 self.note_failure(ended, judgement.success, Duration::ZERO, list);
-                // One that was killed in the moment of its start may have left others, which end before the next run.
+                // A process that was killed right at its start may have left others: they are ended before the next run.
                 let failed = Input::Exited(Ended { success: false, lasted: Duration::ZERO });
                 return self.advance(if ended.leftover { failed } else { Input::SpawnFailed }, list);
             }

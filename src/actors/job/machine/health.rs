@@ -116,8 +116,8 @@ impl State {
         list.push(Action::Check(self.checks.pause()));
     }
 
-    /// Health is published until the job is told to stop: who waits for it then is given up, though the job is checked
-    /// for as long as it serves those that act on its `stopping`.
+    /// Once the job is told to stop, its health is no longer published: jobs that wait for it are given up. Its checks go on
+    /// while it serves the jobs that act on its `stopping`.
     pub(super) fn check_changed(&mut self, change: CheckChanged, list: &mut Actions) {
         let (severity, text, code) = match self.checks.note(change) {
             Some(Health::Healthy) => (Severity::Info, "healthy", EventCode::Healthy),

@@ -101,7 +101,7 @@ impl State {
     pub(super) fn log_last_run(&mut self, status: ExitStatus, judgement: Judgement, list: &mut Actions) {
         self.no_restart = self.why_no_restart(status, judgement);
         if let Some(reason) = self.no_restart.clone() {
-            // That a job which is to run until it succeeds has done so is no news.
+            // The success of a job that is to run until it succeeds is nothing to tell.
             let severity = if judgement.success { Severity::Debug } else { Severity::Info };
             self.log(severity, format!("is not restarted: {reason}"), list);
         }

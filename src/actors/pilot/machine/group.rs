@@ -380,8 +380,8 @@ impl Group {
         }
     }
 
-    /// What is to be told to members now: first who is to stop, last first; then whose turn it is. And what is to be
-    /// published of the group.
+    /// The orders to members that are due now, stops before starts, and the events of the group. The last member is
+    /// stopped first.
     pub fn go_on(&mut self) -> Vec<Action> {
         let mut actions = self.stop_next();
         if !self.has_given_up && !self.is_occupied() {

@@ -91,7 +91,7 @@ impl Members {
     }
 
     /// Ends the wait of jobs for what can no longer come. What we know of them may be older than events that are
-    /// on their way to them, so each is asked first; who answers has seen all that those gone before have sent.
+    /// on their way to them, so each is asked first: its answer shows that it has handled every event published before.
     pub fn give_up(&mut self, lost: &[usize], in_shutdown: bool) -> Vec<Action> {
         if let Some(questions) = self.ask(lost) {
             return questions;
@@ -156,8 +156,8 @@ const fn may_have_process(phase: Phase) -> bool {
     }
 }
 
-/// Runs that follow each other are one run when it is asked what has changed: a job that crashes again and again must
-/// not make every answer of the others too old.
+/// Runs that follow each other count as one when we ask what has changed: otherwise a job that crashes again and again would
+/// make every answer of the others too old.
 const fn one_run(phase: Phase) -> Phase {
     match phase {
         Phase::Running | Phase::TimedOut | Phase::Sweeping | Phase::Queued | Phase::Delayed => Phase::Running,

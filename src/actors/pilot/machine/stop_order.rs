@@ -20,8 +20,8 @@ pub struct Candidate<'a> {
     pub progresses: bool,
 }
 
-/// The indices of the jobs to be told now. If nobody can be told and nobody `progresses`, no order satisfies all: then those
-/// that are needed only by who waits are told, or all if jobs that run need each other.
+/// The indices of the jobs to be told now. If no job can be told and none `progresses`, no order satisfies all: then the jobs are
+/// told that only waiting jobs need, or all jobs if running ones need each other.
 pub fn next(candidates: &[Candidate<'_>]) -> Vec<usize> {
     let free = not_needed(candidates, |candidate| candidate.may_run);
     if !free.is_empty() || candidates.iter().any(|candidate| candidate.progresses) {

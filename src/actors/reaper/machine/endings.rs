@@ -78,7 +78,7 @@ impl State {
             survey.orphans.iter().filter(|orphan| name.owns(orphan)).filter(is_outside).collect();
         let mut actions: Vec<Action> = daemons.iter().flat_map(|daemon| ask_to_end(daemon.pid)).collect();
         let group = survey.groups.contains(&pid).then_some(pid);
-        // One that cannot be told yet whose it is can be at the next look.
+        // The owner of an orphan that is in execve(2) is not known now; the next look finds it.
         let are_becoming = name.job.is_some() && survey.orphans.iter().any(|orphan| orphan.is_becoming);
         let leftover = group.is_some() || !daemons.is_empty() || are_becoming;
         if leftover {
@@ -134,7 +134,7 @@ impl State {
     fn tell_gone(&mut self, now: Moment, survey: &Survey) -> Vec<Action> {
         let mut actions = Vec::new();
         self.remains.retain(|id, Remains { name, group, killed, .. }| {
-            // One that cannot be told yet whose it is may be its own.
+            // An orphan whose owner is not known yet may belong to this execution.
             let may_own = |orphan: &Orphan| name.owns(orphan) || (name.job.is_some() && orphan.is_becoming);
             let is_over = group.is_none() && !survey.orphans.iter().any(may_own);
             let is_hopeless = killed.is_some_and(|killed| now.since(killed) >= GIVE_UP_AFTER);

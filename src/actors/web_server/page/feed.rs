@@ -30,7 +30,7 @@ pub const MOST_CLIENTS: usize = 32;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A look may take this part of the time: with many jobs it is rarer.
 const LOOKING_SHARE: u32 = 50;
-/// Nobody else looks for so long while one client does, who may go away meanwhile.
+/// One client looks at the board for all of them; if it goes away, another one takes over after this time.
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 /// The bytes of one chunk, roughly.
 const CHUNK: usize = 32 << 10;
