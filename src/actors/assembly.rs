@@ -25,7 +25,7 @@ use super::registry::{PilotAddress, Registry};
 use super::web_server::endpoints::Listeners;
 use super::web_server::event_log::EventLog;
 use super::web_server::page::feed::Feed;
-use super::web_server::{AppState, Leave, PilotLink, WebServer};
+use super::web_server::{AppState, CloseConnections, PilotLink, WebServer};
 use crate::config::spec::Spec;
 use crate::logging::{KeptOutput, Log};
 use crate::messages::bus::{Bus, Interest, Subscribe};
@@ -65,7 +65,7 @@ pub fn run(setup: Setup) -> io::Result<u8> {
         listen_to_all(&program.pilot)?;
         let status = program.exited.await;
         if let Some(web_server) = program.web_server {
-            let _ = web_server.send(Leave).await;
+            let _ = web_server.send(CloseConnections).await;
         }
         // A job that was killed did not wait until it was deregistered. A healthy Consul does that in a moment.
         let _ = tokio::time::timeout(FAREWELL_LIMIT, program.consul.send(WithdrawAll)).await;

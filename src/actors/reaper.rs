@@ -25,13 +25,13 @@ use crate::process::{
 
 mod looking;
 pub mod machine;
+mod notifications;
 mod spawning;
-mod telling;
 #[cfg(test)]
 mod tests;
 
 use machine::{Action, Input, Name, State};
-use telling::{Stores, Ways};
+use notifications::{Stores, Ways};
 
 /// Starts, signals and waits for processes.
 pub struct Reaper {

@@ -278,12 +278,12 @@ impl Handler<DiscardListeners> for WebServer {
 /// or after 250 ms.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Leave;
+pub struct CloseConnections;
 
-impl Handler<Leave> for WebServer {
+impl Handler<CloseConnections> for WebServer {
     type Result = ResponseFuture<()>;
 
-    fn handle(&mut self, _: Leave, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, _: CloseConnections, _: &mut Context<Self>) -> Self::Result {
         self.state.events.close();
         self.state.kept.close();
         self.prepared = None;

@@ -15,7 +15,7 @@ use super::diagnostic::{Place, Problem, Problems};
 use super::merge::Shadowed;
 use super::source::FileId;
 use super::spec::{JobKind, JobSpec, Spec, StopBudget, Trigger};
-use super::validate::{JobPlaces, Places, shown};
+use super::validate::{JobSpans, SpecSpans, shown};
 use crate::messages::moment::WallTime;
 pub use machine::lint as lint_machine;
 
@@ -23,7 +23,7 @@ pub use machine::lint as lint_machine;
 const SOME_TIME: i64 = 1_767_225_600;
 
 /// Lints that need nothing but the configuration.
-pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
+pub fn lint(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
     nothing_to_run(spec, problems);
     start::lint(spec, places, problems);
     shared_names(spec, places, problems);
@@ -40,7 +40,7 @@ pub fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
 }
 
 /// A job cannot have the time that it asks for if the whole shutdown has less.
-fn short_budget(spec: &Spec, places: &Places, problems: &mut Problems) {
+fn short_budget(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
     let (Some(span), StopBudget::Within(budget)) = (places.stop_timeout, spec.stop_timeout) else { return };
     let jobs = spec.jobs.iter().zip(&places.jobs);
     let Some((job, place)) = jobs.rev().max_by_key(|(job, _)| job.stop.asks_for()) else { return };
@@ -62,7 +62,7 @@ fn short_budget(spec: &Spec, places: &Places, problems: &mut Problems) {
 }
 
 /// A service is registered while its job's process runs: a periodic job would come and go.
-fn advertised_interval(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
+fn advertised_interval(job: &JobSpec, place: &JobSpans, problems: &mut Problems) {
     let (Some(_), Some(port)) = (&job.advertise, place.port) else { return };
     let (key, when) = match &job.when.trigger {
         Trigger::Interval(interval) => ("interval", format!("every {}", shown(*interval))),
@@ -75,7 +75,7 @@ fn advertised_interval(job: &JobSpec, place: &JobPlaces, problems: &mut Problems
 }
 
 /// A schedule that never comes, or comes again before its random delay is over.
-fn schedule(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
+fn schedule(job: &JobSpec, place: &JobSpans, problems: &mut Problems) {
     let Trigger::Cron(cron) = &job.when.trigger else { return };
     let some_time = WallTime::from_seconds(SOME_TIME);
     let runs: Vec<WallTime> =
@@ -104,7 +104,7 @@ fn schedule(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
 
 /// Lints of a command that is all there is.
 pub fn lint_command(spec: &Spec, problems: &mut Problems) {
-    daemon::lint(spec, &Places::default(), problems);
+    daemon::lint(spec, &SpecSpans::default(), problems);
 }
 
 fn nothing_to_run(spec: &Spec, problems: &mut Problems) {
@@ -128,7 +128,7 @@ pub fn lint_shadowed(shadowed: &[Shadowed], problems: &mut Problems) {
     }
 }
 
-fn shared_names(spec: &Spec, places: &Places, problems: &mut Problems) {
+fn shared_names(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
     let jobs: HashSet<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
     for (watch, span) in spec.watches.iter().zip(&places.watches) {
         if jobs.contains(&*watch.name) {
@@ -142,7 +142,7 @@ fn shared_names(spec: &Spec, places: &Places, problems: &mut Problems) {
     }
 }
 
-fn missing_consul(spec: &Spec, places: &Places, problems: &mut Problems) {
+fn missing_consul(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
     if spec.consul.is_some() {
         return;
     }
@@ -160,7 +160,7 @@ fn missing_consul(spec: &Spec, places: &Places, problems: &mut Problems) {
     }
 }
 
-fn time_to_live(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
+fn time_to_live(job: &JobSpec, place: &JobSpans, problems: &mut Problems) {
     let Some(advertise) = &job.advertise else { return };
     let Some(span) = place.ttl else { return };
     if advertise.ttl <= advertise.heartbeat {

@@ -16,7 +16,7 @@ use super::source::{FileId, SourceFile, Sources, Span};
 use super::spec::{CommandLine, JobSpec, MAIN, Spec};
 use super::system::System;
 use super::template::{self, Rendered};
-use super::validate::{self, JobPlaces, Validated};
+use super::validate::{self, JobSpans, Validated};
 use crate::reason::reason;
 
 /// Larger files are refused: no configuration is, but a wrong path may be anything.
@@ -251,7 +251,7 @@ impl Loader {
 
     fn add_main(&mut self, main: CommandLine, validated: &mut Validated) {
         let Validated { spec, places } = validated;
-        let name = |(job, places): (&Arc<JobSpec>, &JobPlaces)| (&*job.name == MAIN).then_some(places.name);
+        let name = |(job, places): (&Arc<JobSpec>, &JobSpans)| (&*job.name == MAIN).then_some(places.name);
         match spec.jobs.iter().zip(&places.jobs).find_map(name) {
             Some(place) => {
                 let message = "job \"main\": so is the command after `--` named; remove one of them";
@@ -259,7 +259,7 @@ impl Loader {
             }
             None => {
                 spec.add_main(main);
-                places.jobs.push(JobPlaces::default());
+                places.jobs.push(JobSpans::default());
             }
         }
     }

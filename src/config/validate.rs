@@ -39,15 +39,15 @@ pub(super) use when::{after, startup};
 
 /// Where the parts of a [`Spec`] are, for the lints.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct SpecSpans {
     /// One per job of the specification, in its order.
-    pub jobs: Vec<JobPlaces>,
+    pub jobs: Vec<JobSpans>,
     /// The lists of jobs of the groups, in the specification's order.
     pub groups: Vec<Span>,
     /// The names of the watches, in the specification's order.
     pub watches: Vec<Span>,
     /// The control socket's path and mode.
-    pub control: ControlPlaces,
+    pub control: ControlSpans,
     /// The global `stopTimeout`, if it is a time.
     pub stop_timeout: Option<Span>,
     /// Files that are read later, and where they are named.
@@ -56,7 +56,7 @@ pub struct Places {
 
 /// Where the settings of the control socket are, if given.
 #[derive(Debug, Default)]
-pub struct ControlPlaces {
+pub struct ControlSpans {
     /// Its path.
     pub socket: Option<Span>,
     /// Its permissions.
@@ -76,7 +76,7 @@ pub struct MentionedFile {
 
 /// Where the parts of a job are.
 #[derive(Debug, Clone, Default)]
-pub struct JobPlaces {
+pub struct JobSpans {
     /// Its name, or what its name is taken from.
     pub name: Span,
     /// Its `when`, or its name if it has none.
@@ -101,7 +101,7 @@ pub struct Validated {
     /// The specification; meaningless if an error was reported.
     pub spec: Spec,
     /// Where its parts are.
-    pub places: Places,
+    pub places: SpecSpans,
 }
 
 /// Validates a whole configuration; `added` is a job that the command line adds to it. `incomplete` says that a

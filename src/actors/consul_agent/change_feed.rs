@@ -63,7 +63,7 @@ async fn abandoned(changes: &watch::Sender<()>) {
 
 /// Reports every change, as [`Feed`] decides.
 async fn report(client: &Client, scope: Scope, changes: &watch::Sender<()>) {
-    let mut feed = Feed::new();
+    let mut feed = Feed::default();
     loop {
         let began = Instant::now();
         let pause = match client.newest(scope, feed.newer_than(), REPLY_LIMIT).await {

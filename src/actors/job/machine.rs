@@ -46,7 +46,7 @@ use calendar::Calendar;
 use executions::Execution;
 use health::Checks;
 use lifecycle::Timer;
-use notify::Told;
+use notify::ExecutionFacts;
 use readiness::Readiness;
 use reasons::{Kill, StopReason};
 use restarts::Window;
@@ -72,7 +72,7 @@ pub struct State {
     /// How long the last execution that became ready took for that.
     ready_after: Option<Duration>,
     /// The messages of the process by systemd's notify protocol.
-    told: Told,
+    told: ExecutionFacts,
     /// Executions that were silent for too long.
     watchdog_kills: u64,
     /// The deadlines that are set.
@@ -285,7 +285,7 @@ impl State {
             now: Moment::default(),
             readiness: Readiness::No,
             ready_after: None,
-            told: Told::default(),
+            told: ExecutionFacts::default(),
             watchdog_kills: 0,
             deadlines: Vec::new(),
             awaits_log: false,

@@ -136,7 +136,7 @@ pub struct Failure {
 
 /// The outcome of a start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Settlement {
+pub enum StartOutcome {
     /// The program is being executed.
     Started(Pid),
     /// It is not.
@@ -167,7 +167,7 @@ pub enum Input {
     /// A job or check wants a program to be executed.
     LaunchAsked(ExecutionId, Name),
     /// A start is over.
-    SpawnSettled(ExecutionId, Settlement),
+    SpawnSettled(ExecutionId, StartOutcome),
     /// A start has taken [`SLOW_AFTER`]; it may have a process.
     StartIsSlow(ExecutionId, Option<Pid>),
     /// A start has taken [`TELL_AFTER`] more.
@@ -328,7 +328,7 @@ impl Machine for State {
     fn step(&mut self, now: Moment, input: Input) -> Vec<Action> {
         match input {
             Input::LaunchAsked(id, name) => self.launch(id, name),
-            Input::SpawnSettled(id, settlement) => self.settle(id, settlement),
+            Input::SpawnSettled(id, outcome) => self.settle(id, outcome),
             Input::StartIsSlow(id, pid) => self.note_slow(id, pid),
             Input::StartHangs(id) => self.tell_hanging(id),
             Input::EndAsked { execution, signal, is_cancelled, pid } => {

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Reaper;
-use super::machine::{Failure, Input, SLOW_AFTER, Settlement, TELL_AFTER};
-use super::telling::Ways;
+use super::machine::{Failure, Input, SLOW_AFTER, StartOutcome, TELL_AFTER};
+use super::notifications::Ways;
 use crate::logging::{ChildOutput, Label, OutputStream};
 use crate::messages::process::{ExecutionId, Pid};
 use crate::process::{Output, SpawnOutcome, Spawned, Spawning};
@@ -32,8 +32,8 @@ impl Reaper {
                 let reason =
                     format!("cannot open the way by which it tells that it is ready: {}", reason(&error));
                 let failure = Failure { reason, status: NOT_EXECUTED };
-                let settlement = Settlement::Failed { failure, child: None };
-                return self.advance(Input::SpawnSettled(execution, settlement), ctx);
+                let start = StartOutcome::Failed { failure, child: None };
+                return self.advance(Input::SpawnSettled(execution, start), ctx);
             }
         };
         self.ways.extend(ways.map(|ways| (execution, ways)));
@@ -64,19 +64,19 @@ impl Reaper {
     fn settle(&mut self, execution: ExecutionId, outcome: Option<SpawnOutcome>, ctx: &mut Context<Self>) {
         self.starts.remove(&execution);
         // A thread that panicked has started nothing that could be waited for.
-        let (settlement, pipes) = match outcome.unwrap_or(SpawnOutcome::Cancelled) {
-            SpawnOutcome::Started(Spawned { pid, pipes }) => (Settlement::Started(pid), pipes),
+        let (start, pipes) = match outcome.unwrap_or(SpawnOutcome::Cancelled) {
+            SpawnOutcome::Started(Spawned { pid, pipes }) => (StartOutcome::Started(pid), pipes),
             SpawnOutcome::Failed { error, child } => {
                 let failure = Failure { reason: error.to_string(), status: error.shell_code() };
-                (Settlement::Failed { failure, child }, None)
+                (StartOutcome::Failed { failure, child }, None)
             }
-            SpawnOutcome::Cancelled => (Settlement::Cancelled, None),
+            SpawnOutcome::Cancelled => (StartOutcome::Cancelled, None),
         };
         if let Some(handles) = self.handles.get_mut(&execution) {
             handles.pipes = pipes;
         }
-        let started = if let Settlement::Started(pid) = &settlement { Some(*pid) } else { None };
-        self.advance(Input::SpawnSettled(execution, settlement), ctx);
+        let started = if let StartOutcome::Started(pid) = &start { Some(*pid) } else { None };
+        self.advance(Input::SpawnSettled(execution, start), ctx);
         // One that was killed meanwhile may have written something before.
         if let Some(pid) = started {
             self.forward_output(execution, pid);

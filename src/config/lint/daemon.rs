@@ -4,7 +4,7 @@
 use super::shell::base_name;
 use crate::config::diagnostic::{Place, Problem, Problems};
 use crate::config::spec::{CommandLine, Spec};
-use crate::config::validate::Places;
+use crate::config::validate::SpecSpans;
 use Background::{Unless, With};
 
 /// How a program behaves.
@@ -106,7 +106,7 @@ const HABITS: &[Habit] = &[
 const SCRIPTS: &str = "/etc/init.d/";
 
 /// Warns of jobs whose program moves to the background, where we lose it.
-pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
+pub(super) fn lint(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
     for (index, job) in spec.jobs.iter().enumerate() {
         let Some(habit) = job.exec.as_ref().and_then(moves_to_background) else { continue };
         // The command of the command line is in no file.

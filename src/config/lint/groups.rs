@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::config::diagnostic::{Problem, Problems};
 use crate::config::source::Span;
 use crate::config::spec::{GroupSpec, JobSpec, Limit, Spec, Trigger};
-use crate::config::validate::{JobPlaces, Places};
+use crate::config::validate::{JobSpans, SpecSpans};
 use crate::messages::event::{EventCode, EventKey, Source};
 
 /// Lints of all groups.
-pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
+pub(super) fn lint(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
     for (group, span) in spec.groups.iter().zip(&places.groups) {
-        let members: Vec<(&JobSpec, &JobPlaces)> = group
+        let members: Vec<(&JobSpec, &JobSpans)> = group
             .jobs
             .iter()
             .filter_map(|name| spec.jobs.iter().zip(&places.jobs).find(|(job, _)| job.name == *name))
@@ -28,7 +28,7 @@ pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
 /// A group decides about restarts; if no job is restarted, it has nothing to decide.
 fn without_restarts(
     group: &GroupSpec,
-    members: &[(&JobSpec, &JobPlaces)],
+    members: &[(&JobSpec, &JobSpans)],
     span: Span,
     problems: &mut Problems,
 ) {
@@ -44,7 +44,7 @@ fn without_restarts(
 fn order(
     group: &GroupSpec,
     job: &JobSpec,
-    place: &JobPlaces,
+    place: &JobSpans,
     list: Span,
     jobs: &[Arc<JobSpec>],
     problems: &mut Problems,

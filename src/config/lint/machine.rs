@@ -8,13 +8,13 @@ use std::path::Path;
 use crate::config::diagnostic::{Place, Problem, Problems};
 use crate::config::source::Span;
 use crate::config::spec::{CommandLine, ControlSpec, Environment, JobSpec, Probe, Spec};
-use crate::config::validate::{ControlPlaces, Places};
+use crate::config::validate::{ControlSpans, SpecSpans};
 
 /// Where execvp(3) looks when PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Reports programs and other files that do not exist here.
-pub fn lint(spec: &Spec, places: &Places, env: &BTreeMap<String, String>, problems: &mut Problems) {
+pub fn lint(spec: &Spec, places: &SpecSpans, env: &BTreeMap<String, String>, problems: &mut Problems) {
     for (job, place) in spec.jobs.iter().zip(&places.jobs) {
         let search = search_path(spec, job, env);
         let mut report = |command: &CommandLine, span: Option<Span>| {
@@ -41,7 +41,7 @@ pub fn lint(spec: &Spec, places: &Places, env: &BTreeMap<String, String>, proble
 
 /// Whoever may write to the control socket can run anything, and whoever may write to its directory can put a socket
 /// of their own in its place.
-fn control_socket(spec: &ControlSpec, places: &ControlPlaces, problems: &mut Problems) {
+fn control_socket(spec: &ControlSpec, places: &ControlSpans, problems: &mut Problems) {
     if let Some(span) = places.mode.filter(|_| spec.mode & 0o002 != 0) {
         let message = format!("control.mode: with {:04o} every user may control containerpilot", spec.mode);
         problems.add(
@@ -105,7 +105,7 @@ mod tests {
     fn only_a_mode_with_which_every_user_may_write_is_warned_of() {
         for (mode, warns) in [(0o600, false), (0o660, false), (0o604, false), (0o602, true), (0o666, true)] {
             let spec = ControlSpec { socket: "/no/such/socket".into(), mode };
-            let places = ControlPlaces { socket: None, mode: Some(Span::default()) };
+            let places = ControlSpans { socket: None, mode: Some(Span::default()) };
             let mut problems = Problems::default();
             control_socket(&spec, &places, &mut problems);
             assert_eq!(!problems.found().is_empty(), warns, "{mode:o}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::config::diagnostic::{Problem, Problems};
 use crate::config::spec::{GroupSpec, JobSpec, Limit, Spec, Trigger, When};
-use crate::config::validate::Places;
+use crate::config::validate::SpecSpans;
 use crate::messages::event::{EventCode, EventKey, Source};
 
 /// Why a job can never start.
@@ -29,7 +29,7 @@ pub(super) enum Reason {
 }
 
 /// Reports every job that can never start.
-pub(super) fn lint(spec: &Spec, places: &Places, problems: &mut Problems) {
+pub(super) fn lint(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
     let name = |index: usize| spec.jobs.get(index).map_or("", |job| &*job.name);
     for (job, reason) in never_start(spec) {
         let Some(place) = places.jobs.get(job) else { continue };

@@ -3,11 +3,11 @@
 use super::shell::is_interactive;
 use crate::config::diagnostic::{Problem, Problems};
 use crate::config::spec::JobSpec;
-use crate::config::validate::JobPlaces;
+use crate::config::validate::JobSpans;
 use crate::messages::signal::Signal;
 
 /// Interactive shells ignore SIGTERM and SIGQUIT, and react to SIGINT by a new prompt.
-pub(super) fn lint(job: &JobSpec, place: &JobPlaces, problems: &mut Problems) {
+pub(super) fn lint(job: &JobSpec, place: &JobSpans, problems: &mut Problems) {
     let is_deaf = matches!(job.stop.signal, Signal::TERM | Signal::QUIT | Signal::INT);
     let Some(exec) = job.exec.as_ref().filter(|_| job.tty && is_deaf) else { return };
     if !is_interactive(&exec.program, &exec.args) {

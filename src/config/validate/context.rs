@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
-use super::Places;
+use super::SpecSpans;
 use super::jobs::After;
 use super::names::Names;
 use crate::config::decode::UNKNOWN_KEY;
@@ -23,7 +23,7 @@ pub(super) struct Context<'a> {
     pub(super) has_consul: bool,
     pub(super) names: Names,
     pub(super) after: After,
-    pub(super) places: Places,
+    pub(super) places: SpecSpans,
     /// Problems added here are not about the part at `path`.
     pub(super) problems: &'a mut Problems,
     /// The name of the part that is validated in messages, such as `jobs[2] ("app").health`.
@@ -55,7 +55,7 @@ impl<'a> Context<'a> {
                 || env.get("CONSUL_HTTP_ADDR").is_some_and(|it| !it.is_empty()),
             after: After::new(config, &names),
             names,
-            places: Places::default(),
+            places: SpecSpans::default(),
             problems,
             path: String::new(),
             unknown_keys,

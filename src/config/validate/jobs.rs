@@ -9,7 +9,7 @@ use super::context::{Context, is_set, key, shown, span, time, value};
 use super::names::Names;
 use super::when::{self, after, startup};
 use super::{
-    JobPlaces, advertise, after as after_jobs, command, execution, health, ready, restarts, signals, terminal,
+    JobSpans, advertise, after as after_jobs, command, execution, health, ready, restarts, signals, terminal,
 };
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
@@ -127,7 +127,7 @@ fn coprocess(context: &mut Context<'_>, field: &Field<RawCoprocess>, raw: &RawCo
     };
     let name = raw.name_span().unwrap_or(field.span);
     let exec = span(&raw.command);
-    context.places.jobs.push(JobPlaces { name, when: name, exec, ..JobPlaces::default() });
+    context.places.jobs.push(JobSpans { name, when: name, exec, ..JobSpans::default() });
     Some(spec)
 }
 
@@ -184,7 +184,7 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         execution,
         group: None,
     };
-    context.places.jobs.push(JobPlaces {
+    context.places.jobs.push(JobSpans {
         name: raw.name_span().or(span(&raw.exec)).unwrap_or(field.span),
         when: key(&raw.when).or(key(&raw.after)).unwrap_or(field.span),
         cron: value(&raw.when).and_then(when::cron_span),

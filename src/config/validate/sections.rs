@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::advertise::{address, selectors, strings};
 use super::context::{Context, span, value};
-use super::{ControlPlaces, DEFAULT_STOP_BUDGET};
+use super::{ControlSpans, DEFAULT_STOP_BUDGET};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
 use crate::config::raw::{Field, Opt, RawControl, RawLevel, RawLogging, RawMetric, RawTelemetry, StopTime};
@@ -68,7 +68,7 @@ fn log_output(context: &mut Context<'_>, field: &Field<String>) -> Option<LogOut
 
 pub(super) fn control(context: &mut Context<'_>, field: &Opt<RawControl>) -> ControlSpec {
     let raw = value(field).cloned().unwrap_or_default();
-    context.places.control = ControlPlaces { socket: span(&raw.socket), mode: span(&raw.mode) };
+    context.places.control = ControlSpans { socket: span(&raw.socket), mode: span(&raw.mode) };
     let socket = value(&raw.socket).map_or(DEFAULT_SOCKET, String::as_str);
     if let Some(place) = span(&raw.socket).filter(|_| socket.len() > LONGEST_SOCKET_PATH) {
         let message = format!(

@@ -12,8 +12,8 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// The pause after a change, for each subscriber that then sends a query: at most two thousand queries a second.
 const PAUSE_PER_SUBSCRIBER: Duration = Duration::from_micros(500);
 
-/// What is known of Consul's changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What is known of Consul's changes: nothing at first, so the first reply is a change.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Feed {
     cursor: Cursor,
     /// Failures in a row.
@@ -30,11 +30,6 @@ pub struct Outcome {
 }
 
 impl Feed {
-    /// Nothing is known yet, so the first reply is a change.
-    pub const fn new() -> Self {
-        Self { cursor: Cursor::new(), failures: 0 }
-    }
-
     /// The index and the wait of the next query; `None`: one that does not block.
     pub fn newer_than(&self) -> Option<(u64, Duration)> {
         self.cursor.newer_than(INTERVAL)
@@ -71,7 +66,7 @@ mod tests {
 
     /// A feed that knows this index.
     fn at(index: u64) -> Feed {
-        let mut feed = Feed::new();
+        let mut feed = Feed::default();
         feed.replied(Some(index), Duration::ZERO, 1);
         feed
     }
@@ -82,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_first_reply_is_a_change_since_the_state_before_it_is_not_known() {
-        let mut feed = Feed::new();
+        let mut feed = Feed::default();
         assert_eq!(index(&feed), None);
         assert!(feed.replied(Some(7), Duration::ZERO, 1).is_change);
         assert_eq!(index(&feed), Some(7));

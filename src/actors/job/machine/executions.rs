@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::lifecycle::{Ended, Input, Process};
-use super::notify::Told;
+use super::notify::ExecutionFacts;
 use super::readiness::Readiness;
 use super::{Action, Actions, State, reasons};
 use crate::actors::machine::Severity;
@@ -45,7 +45,7 @@ impl State {
     /// Starts the process, if the log has room for its output.
     pub(super) fn spawn(&mut self, list: &mut Actions) {
         (self.kill, self.stop_reason, self.execution) = (None, None, None);
-        (self.readiness, self.told) = (Readiness::No, Told::default());
+        (self.readiness, self.told) = (Readiness::No, ExecutionFacts::default());
         self.signalled = None;
         (self.is_last_run, self.no_restart) = (false, None);
         self.awaits_log = !self.spec.raw_output;

@@ -15,7 +15,7 @@ use crate::messages::process::{ExecutionId, Pid};
 
 /// Facts about the present execution: its deadlines, and all that its process has told.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct ExecutionFacts {
     /// When it was requested.
     pub launched: Option<Moment>,
     /// When it has to be ready.

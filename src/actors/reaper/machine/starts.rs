@@ -4,7 +4,7 @@
 use std::mem;
 use std::time::Duration;
 
-use super::{Action, Child, Execution, Failure, Name, Settlement, Stage, Start, Starting, State};
+use super::{Action, Child, Execution, Failure, Name, Stage, Start, StartOutcome, Starting, State};
 use crate::actors::machine::Severity;
 use crate::messages::process::{ExecutionId, ExitStatus, Pid, ProcessEnded, ProcessStarted, Unstarted};
 use crate::messages::signal::Signal;
@@ -69,12 +69,12 @@ impl State {
     }
 
     /// Takes note of what became of a start. One that was cancelled has no process, and its owner was told.
-    pub(super) fn settle(&mut self, id: ExecutionId, settlement: Settlement) -> Vec<Action> {
+    pub(super) fn settle(&mut self, id: ExecutionId, outcome: StartOutcome) -> Vec<Action> {
         self.starts.remove(&id);
         let mut actions = match self.stage_mut(id) {
             Some(Stage::Starting(starting)) => {
                 let starting = mem::take(starting);
-                self.settle_start(id, starting, settlement)
+                self.settle_start(id, starting, outcome)
             }
             Some(Stage::Running(_)) | None => Vec::new(),
         };
@@ -82,31 +82,31 @@ impl State {
         actions
     }
 
-    fn settle_start(&mut self, id: ExecutionId, starting: Starting, settlement: Settlement) -> Vec<Action> {
+    fn settle_start(&mut self, id: ExecutionId, starting: Starting, outcome: StartOutcome) -> Vec<Action> {
         let Starting { signals, killed, .. } = starting;
-        match settlement {
+        match outcome {
             // execve(2) did not come to its end, though clone(2) cannot tell that from a success.
-            Settlement::Started(pid) if killed => {
+            StartOutcome::Started(pid) if killed => {
                 let reason = "cannot execute its program: it was killed while it was being started";
                 let failure = Failure { reason: reason.to_owned(), status: NOT_EXECUTED };
                 self.run(id, Child { pid, killed, failure: Some(failure) });
                 Vec::new()
             }
-            Settlement::Started(pid) => {
+            StartOutcome::Started(pid) => {
                 self.run(id, Child { pid, killed, failure: None });
                 let mut actions = vec![Action::TellStarted(ProcessStarted { execution: id, pid })];
                 actions.extend(signals.into_iter().filter_map(|signal| self.signal(id, signal)));
                 actions
             }
             // Its process is told of when it is reaped, like any other.
-            Settlement::Failed { failure, child: Some(pid) } => {
+            StartOutcome::Failed { failure, child: Some(pid) } => {
                 self.run(id, Child { pid, killed, failure: Some(failure) });
                 Vec::new()
             }
-            Settlement::Failed { failure: Failure { reason, status }, child: None } => {
+            StartOutcome::Failed { failure: Failure { reason, status }, child: None } => {
                 vec![self.end_unstarted(id, Unstarted::Failed(reason), status)]
             }
-            Settlement::Cancelled => vec![self.end_unstarted(id, Unstarted::Cancelled, NOT_EXECUTED)],
+            StartOutcome::Cancelled => vec![self.end_unstarted(id, Unstarted::Cancelled, NOT_EXECUTED)],
         }
     }
 

@@ -41,7 +41,7 @@ fn starting() -> State {
 fn running() -> State {
     let mut state = starting();
     let told = Action::TellStarted(ProcessStarted { execution: id(1), pid: pid(7) });
-    assert_eq!(state.step(ms(0), settled(1, Settlement::Started(pid(7)))), [told]);
+    assert_eq!(state.step(ms(0), settled(1, StartOutcome::Started(pid(7)))), [told]);
     state
 }
 
@@ -53,8 +53,8 @@ fn remaining() -> State {
     state
 }
 
-fn settled(number: u64, settlement: Settlement) -> Input {
-    Input::SpawnSettled(id(number), settlement)
+fn settled(number: u64, outcome: StartOutcome) -> Input {
+    Input::SpawnSettled(id(number), outcome)
 }
 
 fn end(signal: Signal, is_cancelled: bool, pid: Option<Pid>) -> Input {

@@ -194,16 +194,16 @@ impl World {
         let starts: Vec<ExecutionId> = self.starts.keys().copied().collect();
         let Some(id) = self.pick(&starts) else { return };
         let failure = Failure { reason: "cannot".to_owned(), status: 127 };
-        let settlement = match self.starts.remove(&id).unwrap() {
-            Progress::Preparing => Settlement::Failed { failure, child: None },
-            Progress::Cancelled => Settlement::Cancelled,
+        let outcome = match self.starts.remove(&id).unwrap() {
+            Progress::Preparing => StartOutcome::Failed { failure, child: None },
+            Progress::Cancelled => StartOutcome::Cancelled,
             Progress::Process(pid) if self.below(4) == 0 => {
                 self.processes.get_mut(&pid).unwrap().is_zombie = true;
-                Settlement::Failed { failure, child: Some(pid) }
+                StartOutcome::Failed { failure, child: Some(pid) }
             }
-            Progress::Process(pid) => Settlement::Started(pid),
+            Progress::Process(pid) => StartOutcome::Started(pid),
         };
-        self.input(&Input::SpawnSettled(id, settlement));
+        self.input(&Input::SpawnSettled(id, outcome));
     }
 
     fn process_of_start(&self, id: ExecutionId) -> Option<Pid> {

@@ -119,7 +119,7 @@ fn an_orphan_in_the_middle_of_its_execve_is_waited_for_by_jobs_and_not_by_checks
     assert!(ended(&exited(&mut running(), ExitStatus::Code(0), survey.clone())).leftover);
     let mut state = State::new(None);
     state.step(ms(0), Input::LaunchAsked(id(1), check("check.app")));
-    state.step(ms(0), settled(1, Settlement::Started(pid(7))));
+    state.step(ms(0), settled(1, StartOutcome::Started(pid(7))));
     assert!(!ended(&exited(&mut state, ExitStatus::Code(0), survey)).leftover);
 }
 

@@ -22,9 +22,9 @@ fn twenty() -> State {
 #[test]
 fn a_few_starts_are_under_way_at_a_time_in_the_order_of_the_requests() {
     let mut state = twenty();
-    assert_eq!(spawns(&state.step(ms(1), settled(3, Settlement::Started(pid(7))))), [9]);
+    assert_eq!(spawns(&state.step(ms(1), settled(3, StartOutcome::Started(pid(7))))), [9]);
     let failure = Failure { reason: "cannot".to_owned(), status: 127 };
-    let actions = state.step(ms(1), settled(1, Settlement::Failed { failure, child: None }));
+    let actions = state.step(ms(1), settled(1, StartOutcome::Failed { failure, child: None }));
     assert_eq!((spawns(&actions), ended(&actions).status), (vec![10], ExitStatus::Code(127)));
 }
 
@@ -33,7 +33,7 @@ fn a_slow_start_lets_the_next_begin_beside_it() {
     let mut state = twenty();
     let actions = state.step(ms(100), Input::StartIsSlow(id(1), None));
     assert_eq!(actions, [Action::HelpSlowStarts, Action::Spawn(id(9))]);
-    assert_eq!(state.step(ms(200), settled(1, Settlement::Started(pid(7)))).len(), 1, "it does not count");
+    assert_eq!(state.step(ms(200), settled(1, StartOutcome::Started(pid(7)))).len(), 1, "it does not count");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn while_a_start_hangs_even_cancelled_the_next_of_its_label_waits_and_others_do_
     assert!(was_cancelled(&state.step(ms(200), end(Signal::TERM, true, None))));
     assert_eq!(state.step(ms(200), Input::LaunchAsked(id(2), job("app"))), []);
     assert_eq!(state.step(ms(200), Input::LaunchAsked(id(3), job("db"))), [Action::Spawn(id(3))]);
-    assert_eq!(state.step(ms(300), settled(1, Settlement::Cancelled)), [Action::Spawn(id(2))]);
+    assert_eq!(state.step(ms(300), settled(1, StartOutcome::Cancelled)), [Action::Spawn(id(2))]);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_start_that_hangs_is_told_in_the_log_even_if_it_was_cancelled() {
     state.step(ms(200), end(Signal::TERM, true, None));
     let actions = state.step(ms(5100), Input::StartHangs(id(1)));
     assert!(matches!(&actions[..], [Action::Log(Severity::Warning, Some(label), _)] if &**label == "app"));
-    state.step(ms(5200), settled(1, Settlement::Cancelled));
+    state.step(ms(5200), settled(1, StartOutcome::Cancelled));
     assert_eq!(state.step(ms(5300), Input::StartHangs(id(1))), []);
 }
 
@@ -62,7 +62,7 @@ fn what_waits_in_the_queue_is_cancelled_at_once_and_never_started() {
     let mut state = twenty();
     let asked = Input::EndAsked { execution: id(9), signal: Signal::TERM, is_cancelled: false, pid: None };
     assert!(was_cancelled(&state.step(ms(1), asked)));
-    assert_eq!(spawns(&state.step(ms(1), settled(1, Settlement::Started(pid(7))))), [10]);
+    assert_eq!(spawns(&state.step(ms(1), settled(1, StartOutcome::Started(pid(7))))), [10]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn signals_are_kept_until_the_program_runs() {
         assert_eq!(state.step(ms(1), Input::SignalAsked(id(1), Signal::HUP)), []);
     }
     assert_eq!(state.step(ms(1), end(Signal::TERM, false, Some(pid(7)))), []);
-    let mut actions = state.step(ms(2), settled(1, Settlement::Started(pid(7))));
+    let mut actions = state.step(ms(2), settled(1, StartOutcome::Started(pid(7))));
     assert_eq!(
         actions.split_off(1),
         [
@@ -83,7 +83,7 @@ fn signals_are_kept_until_the_program_runs() {
             Action::Spawn(id(9)),
         ]
     );
-    let actions = state.step(ms(3), settled(9, Settlement::Started(pid(8))));
+    let actions = state.step(ms(3), settled(9, StartOutcome::Started(pid(8))));
     let kept = |action: &Action| matches!(action, Action::Signal { signal: Signal::HUP, .. });
     assert!(actions.iter().any(kept), "those of a queued one, too: {actions:?}");
 }
@@ -92,7 +92,7 @@ fn signals_are_kept_until_the_program_runs() {
 fn a_forwarded_signal_goes_to_the_main_process_alone_once_its_program_runs() {
     let mut state = starting();
     assert_eq!(state.step(ms(1), Input::ForwardAsked(id(1), None, Signal::HUP)), []);
-    let actions = state.step(ms(2), settled(1, Settlement::Started(pid(7))));
+    let actions = state.step(ms(2), settled(1, StartOutcome::Started(pid(7))));
     assert!(actions.contains(&signal(Signal::HUP, true)), "it is alone in its group: {actions:?}");
     for (main, receiver) in [(None, pid(7)), (Some(pid(9)), pid(9))] {
         let forwarded = state.step(ms(3), Input::ForwardAsked(id(1), main, Signal::USR1));
@@ -116,7 +116,7 @@ fn a_start_that_is_killed_never_ran_its_program_however_it_is_settled() {
     slow.step(ms(100), Input::StartIsSlow(id(1), Some(pid(7))));
     assert_eq!(slow.step(ms(101), end(Signal::TERM, false, Some(pid(7)))), [kill]);
     for mut state in [at_once, once_slow, slow] {
-        assert_eq!(state.step(ms(200), settled(1, Settlement::Started(pid(7)))), []);
+        assert_eq!(state.step(ms(200), settled(1, StartOutcome::Started(pid(7)))), []);
         state.step(ms(200), Input::ChildExited(pid(7), killed()));
         let actions =
             state.step(ms(200), Input::Looked(Survey { memory_kills: Some(1), ..Survey::default() }));
@@ -130,8 +130,8 @@ fn a_start_that_is_killed_never_ran_its_program_however_it_is_settled() {
 fn a_child_that_failed_to_become_its_program_is_told_when_it_is_reaped() {
     let mut state = starting();
     let failure = Failure { reason: "cannot execute it".to_owned(), status: 127 };
-    let settlement = Settlement::Failed { failure, child: Some(pid(7)) };
-    assert_eq!(state.step(ms(1), settled(1, settlement)), []);
+    let outcome = StartOutcome::Failed { failure, child: Some(pid(7)) };
+    assert_eq!(state.step(ms(1), settled(1, outcome)), []);
     state.step(ms(1), Input::ChildExited(pid(7), ExitStatus::Code(127)));
     let actions = state.step(ms(1), Input::Looked(Survey::default()));
     assert_eq!(ended(&actions).unstarted, Some(Unstarted::Failed("cannot execute it".to_owned())));
