@@ -131,7 +131,7 @@ class Soak:
 
     async def soak(self):
         """Load, with a rest after the warm-up and at the end."""
-        self.sampler, self.began = Sampler(self.program.pid), time.monotonic()
+        self.sampler, self.began = Sampler(self.program.pid, self.ports["consul"]), time.monotonic()
         await self.under_load(self.began + self.warm_up)
         await self.rest()
         await self.under_load(self.began + self.seconds)
@@ -174,7 +174,7 @@ class Soak:
         if samples is self.samples and int(sample.at) % 60 < EACH:
             print(
                 f"{sample.at:6.0f} s  rss {sample.rss} KiB  pss {sample.pss} KiB  fds {sample.fds}  pipes {sample.pipes}  "
-                f"sockets {sample.sockets}  threads {sample.threads}  children {sample.children}  "
+                f"sockets {sample.sockets}  consul {sample.consul}  threads {sample.threads}  children {sample.children}  "
                 f"zombies {sample.zombies}  cpu {sample.cpu:.1f} s",
                 flush=True,
             )
