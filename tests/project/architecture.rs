@@ -32,7 +32,7 @@ const PURE: &str = "machine";
 /// Pure files outside `src/actors`, which machines may import.
 const PURE_ELSEWHERE: [&[&str]; 1] = [&["consul", "blocking"]];
 
-/// What machines may use of the configuration: validated data, and functions of the time that they get.
+/// Parts of the configuration that machines may use: validated data, and pure functions of a time.
 const PURE_DATA: [[&str; 2]; 3] = [["config", "spec"], ["config", "duration"], ["config", "schedule"]];
 
 /// What machines may use of the standard library: data, and nothing that reads a clock, a file or a lock.
@@ -51,7 +51,7 @@ const PURE_STD: [&str; 12] = [
     "time::Duration",
 ];
 
-/// What no file may use whose first lines call it pure.
+/// Files whose first lines call them pure may use none of these.
 const OUTSIDE: [&str; 17] = [
     "std::env",
     "std::fs",

@@ -9,10 +9,11 @@ use crate::consul::blocking::{Cursor, Reply};
 
 /// How often to query a Consul that does not support blocking queries.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// The pause after a change, for each subscriber that then sends a query: at most two thousand queries a second.
+/// The pause after a change, for each subscriber that then sends a query: at most two thousand queries a second follow from each
+/// of the two feeds, that of services and that of checks.
 const PAUSE_PER_SUBSCRIBER: Duration = Duration::from_micros(500);
 
-/// What is known of Consul's changes: nothing at first, so the first reply is a change.
+/// The position in Consul's changes. A new one knows none, so the first reply counts as a change.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Feed {
     cursor: Cursor,
@@ -20,7 +21,7 @@ pub struct Feed {
     failures: u32,
 }
 
-/// What follows from a reply.
+/// The consequences of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     /// Something has changed, or may have.
