@@ -121,9 +121,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         clock: clock.clone(),
         bus: bus.clone(),
         board: board.clone(),
-        sources: RefCell::default(),
     });
-    checks.configure(&spec);
     let jobs = Rc::new(JobResources {
         bus: bus.clone(),
         launcher,

@@ -1,7 +1,5 @@
 //! The HealthCheck actor: carries out the tries of one check of a job. The decisions are in [`machine`].
 
-use std::cell::RefCell;
-use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,7 +9,7 @@ use slog::{Logger, o};
 
 use super::machine::{Clock, Driver};
 use super::task::Task;
-use crate::config::spec::{CheckSpec, CommandLine, JobSpec, Spec};
+use crate::config::spec::{CheckSpec, CommandLine, JobSpec};
 use crate::dial;
 use crate::logging::LogSink;
 use crate::messages::account::FailingCheck;
@@ -29,7 +27,7 @@ pub mod http;
 pub mod machine;
 
 use http::Http;
-use machine::{Action, Input, ProbeOutcome, State};
+use machine::{Action, Failing, Input, ProbeOutcome, State};
 
 /// The resources that all checks share.
 pub struct CheckResources {
@@ -47,28 +45,6 @@ pub struct CheckResources {
     pub bus: Bus,
     /// Shows users which checks fail, and why.
     pub board: Board,
-    /// The jobs whose check outcomes another job's `when` names; the outcomes of all others are not published.
-    pub sources: RefCell<HashSet<Arc<str>>>,
-}
-
-impl CheckResources {
-    /// Notes which check outcomes the jobs of this configuration wait for.
-    pub fn configure(&self, spec: &Spec) {
-        let keys = spec.jobs.iter().flat_map(|job| job.when.keys());
-        let name = |key: &EventKey| match &key.source {
-            Source::Check(name) => Some(Arc::clone(name)),
-            Source::Global | Source::Job(_) | Source::Watch(_) | Source::Group(_) | Source::Signal(_) => None,
-        };
-        *self.sources.borrow_mut() = keys.filter_map(name).collect();
-    }
-
-    /// Publishes how a try ended, as ContainerPilot does, but only if a job waits for that.
-    fn publish(&self, job: &Arc<str>, passed: bool) {
-        if self.sources.borrow().contains(job) {
-            let code = if passed { EventCode::ExitSuccess } else { EventCode::ExitFailed };
-            self.bus.publish(EventKey { code, source: Source::Check(Arc::clone(job)) }, None);
-        }
-    }
 }
 
 /// One check of a job.
@@ -145,36 +121,36 @@ impl HealthCheck {
                 let name = &self.driver.machine().spec().name;
                 self.resources.recorder.metrics().check_took(&self.job.name, name, took);
             }
-            Action::Show { failure } => self.show(failure),
-            Action::PublishOutcome { passed } => self.resources.publish(&self.job.name, passed),
+            Action::Show(failing) => self.show(failing),
+            Action::PublishOutcome { passed } => self.publish(passed),
             Action::Report(changed) => self.verdicts.do_send(changed),
             Action::Log(severity, text) => severity.log(&self.log, &text, ()),
             Action::Stop => ctx.stop(),
         }
     }
 
-    /// Its place on the board, among the checks that fail.
-    fn place(&self) -> (Arc<str>, Arc<str>) {
-        (Arc::clone(&self.job.name), Arc::clone(&self.driver.machine().spec().name))
+    /// Publishes how a try ended, as ContainerPilot does.
+    fn publish(&self, passed: bool) {
+        let code = if passed { EventCode::ExitSuccess } else { EventCode::ExitFailed };
+        let source = Source::Check(Arc::clone(&self.job.name));
+        self.resources.bus.publish(EventKey { code, source }, None);
     }
 
-    fn show(&self, failure: Option<String>) {
-        let failing = &mut self.resources.board.write().failing;
-        let Some(reason) = failure else {
-            if !failing.is_empty() {
-                failing.remove(&self.place());
-            }
+    /// Shows by the clock on the wall what the machine knows by its own.
+    fn show(&self, failing: Option<Failing>) {
+        let place = (Arc::clone(&self.job.name), Arc::clone(&self.driver.machine().spec().name));
+        let shown = &mut self.resources.board.write().failing;
+        let Some(Failing { reason, times, since, next }) = failing else {
+            shown.remove(&place);
             return;
         };
-        let first = FailingCheck { reason: String::new(), times: 0, since: SystemTime::now(), next: None };
-        let check = failing.entry(self.place()).or_insert(first);
-        (check.reason, check.times, check.next) = (reason, check.times.saturating_add(1), None);
+        let (now, wall) = (self.resources.clock.now(), SystemTime::now());
+        let since = wall.checked_sub(now.since(since)).unwrap_or(wall);
+        let next = next.and_then(|next| wall.checked_add(next.since(now)));
+        shown.insert(place, FailingCheck { reason, times, since, next });
     }
 
     fn schedule(&mut self, wait: Duration, ctx: &mut Context<Self>) {
-        if let Some(check) = self.resources.board.write().failing.get_mut(&self.place()) {
-            check.next = SystemTime::now().checked_add(wait);
-        }
         self.next = Some(Task::later(wait, ctx, |check: &mut Self, ctx| {
             check.next = None;
             let log_is_flooded = check.resources.sink.is_flooded();
@@ -228,16 +204,10 @@ impl Handler<CheckCommand> for HealthCheck {
 
     fn handle(&mut self, command: CheckCommand, ctx: &mut Context<Self>) {
         let input = match command {
-            // Why the last run was unhealthy is of interest until the next one.
-            CheckCommand::Begin(round) => {
-                self.show(None);
-                Input::Started(round)
-            }
+            CheckCommand::Begin(round) => Input::Started(round),
             CheckCommand::Pause => Input::Paused,
-            CheckCommand::Retire => {
-                self.show(None);
-                Input::Retired
-            }
+            CheckCommand::PublishOutcomes(are_awaited) => Input::OutcomesAwaited(are_awaited),
+            CheckCommand::Retire => Input::Retired,
         };
         self.advance(input, ctx);
     }

@@ -2,7 +2,7 @@
 //! program. The decisions are in [`machine`].
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -90,6 +90,8 @@ pub struct Pilot {
     last_request: u64,
     /// The log of the configuration that is being prepared.
     prepared_log: Option<PreparedLog>,
+    /// The jobs whose checks publish the outcome of each try, since a job waits for it.
+    awaited_checks: HashSet<Arc<str>>,
     /// Signals that are handled only because a job asks for them.
     heard_for_jobs: BTreeSet<Signal>,
     exit: Option<oneshot::Sender<u8>>,
@@ -103,6 +105,7 @@ struct Decide;
 impl Pilot {
     /// A pilot for that configuration; `exit` hears the exit status when all is over.
     pub fn new(spec: Arc<Spec>, resources: Resources, exit: oneshot::Sender<u8>) -> Self {
+        let awaited_checks = spec.awaited_checks();
         Self {
             driver: Driver::new(State::new(spec), &resources.clock),
             resources,
@@ -111,6 +114,7 @@ impl Pilot {
             replies: HashMap::new(),
             last_request: 0,
             prepared_log: None,
+            awaited_checks,
             heard_for_jobs: BTreeSet::new(),
             exit: Some(exit),
         }
@@ -244,7 +248,7 @@ impl Pilot {
             server.do_send(AdoptListeners);
         }
         configure_environment(&mut self.resources.environ.borrow_mut(), spec);
-        self.resources.jobs.checks.configure(spec);
+        self.change_awaited_checks(spec);
         self.resources.jobs.jobs.launcher.keep_descriptors(spec);
         self.listen_for_jobs(spec, ctx);
         self.resources.recorder.metrics().reload_ended(true);

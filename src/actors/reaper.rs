@@ -2,7 +2,7 @@
 //! knows our children; it tells the owner of each what becomes of it. The decisions are in [`machine`].
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::future::poll_fn;
 use std::io;
@@ -54,10 +54,8 @@ pub struct Reaper {
     stores: Stores,
     /// Starts under way.
     starts: HashMap<ExecutionId, Arc<Progress>>,
-    /// Orphans, as far as they are known; until they are reaped their numbers are their own.
+    /// Orphans whose description is settled; until they are reaped their numbers are their own.
     orphans: HashMap<Pid, Orphan>,
-    /// Orphans that seemed to belong to no job at the first look.
-    strangers: HashSet<Pid>,
     /// Told when no orphan is left at the end of the program.
     orphans_gone: Recipient<OrphansGone>,
     /// The execution that has our terminal.
@@ -118,7 +116,6 @@ impl Reaper {
             stores: Stores::default(),
             starts: HashMap::new(),
             orphans: HashMap::new(),
-            strangers: HashSet::new(),
             orphans_gone,
             at_terminal: None,
             is_reaping: false,

@@ -8,6 +8,7 @@ mod logging;
 mod readiness;
 mod restart;
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,6 +59,18 @@ pub struct Spec {
     pub env: Environment,
     /// Variables for every job whose values are in files.
     pub variable_files: Vec<VariableFile>,
+}
+
+impl Spec {
+    /// The jobs whose checks some job waits for.
+    pub fn awaited_checks(&self) -> HashSet<Arc<str>> {
+        let keys = self.jobs.iter().flat_map(|job| job.when.keys());
+        let checked = |key: &EventKey| match &key.source {
+            Source::Check(name) => Some(Arc::clone(name)),
+            Source::Global | Source::Job(_) | Source::Watch(_) | Source::Group(_) | Source::Signal(_) => None,
+        };
+        keys.filter_map(checked).collect()
+    }
 }
 
 /// Changes to an inherited environment, in order: set, or unset where `None`.

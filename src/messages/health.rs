@@ -67,6 +67,8 @@ pub enum CheckCommand {
     Begin(u64),
     /// Stop checking until the next round.
     Pause,
+    /// Publish the outcome of each try, or do not: whether some job waits for it.
+    PublishOutcomes(bool),
     /// The check was removed: end the actor.
     Retire,
 }

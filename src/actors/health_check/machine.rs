@@ -29,6 +29,26 @@ pub struct State {
     /// The result of the tries of this round.
     progress: Progress,
     phase: Phase,
+    /// The tries in a row that failed, if the last one did; kept until the next round, as users may ask why this one
+    /// ended.
+    #[serde(default)]
+    failing: Option<Failing>,
+    /// Whether a job waits for the outcomes of tries, which are published only then.
+    #[serde(default)]
+    publishes_outcomes: bool,
+}
+
+/// Tries in a row that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failing {
+    /// Why the last one did.
+    pub reason: String,
+    /// How many there are.
+    pub times: u64,
+    /// When the first of them ended.
+    pub since: Moment,
+    /// When the next try is due, once that is known.
+    pub next: Option<Moment>,
 }
 
 /// One execution of the job, as its checks see it.
@@ -69,6 +89,8 @@ pub enum Input {
     Paused,
     /// The check is not needed any more.
     Retired,
+    /// Some job waits for the outcomes of tries, or none does.
+    OutcomesAwaited(bool),
     /// The time of the next try has come.
     TryDue {
         /// The log has no room for the output of another process.
@@ -129,11 +151,8 @@ pub enum Action {
     Kill(ExecutionId),
     /// Add the duration of a try to the metrics.
     Measure(Duration),
-    /// Show users why the try failed, or that it passed.
-    Show {
-        /// Why it failed.
-        failure: Option<String>,
-    },
+    /// Show users that tries fail, or that they do not.
+    Show(Option<Failing>),
     /// Publish whether the try passed, for jobs that wait for it.
     PublishOutcome {
         /// Whether it did.
@@ -152,7 +171,15 @@ const TIMED_OUT: &str = "took longer than its timeout";
 impl State {
     /// The check at that place among a job's checks; it tries nothing before the job's process starts.
     pub const fn new(spec: CheckSpec, index: usize) -> Self {
-        Self { spec, index, round: None, progress: Progress::new(), phase: Phase::Idle }
+        Self {
+            spec,
+            index,
+            round: None,
+            progress: Progress::new(),
+            phase: Phase::Idle,
+            failing: None,
+            publishes_outcomes: false,
+        }
     }
 
     /// Its settings.
@@ -170,7 +197,8 @@ impl State {
             | Input::Probed(_)
             | Input::ProcessEnded { .. }
             | Input::GroupGone(_)
-            | Input::TimeoutElapsed => Vec::new(),
+            | Input::TimeoutElapsed
+            | Input::OutcomesAwaited(_) => Vec::new(),
         }
     }
 
@@ -184,7 +212,8 @@ impl State {
             | Input::Probed(_)
             | Input::ProcessEnded { .. }
             | Input::GroupGone(_)
-            | Input::TimeoutElapsed => Vec::new(),
+            | Input::TimeoutElapsed
+            | Input::OutcomesAwaited(_) => Vec::new(),
         }
     }
 
@@ -227,7 +256,7 @@ impl State {
             Input::Paused => self.pause(),
             Input::Retired => self.retire(),
             // The next try is scheduled at the end of this one. A group is gone only after its process has ended.
-            Input::TryDue { .. } | Input::GroupGone(_) => Vec::new(),
+            Input::TryDue { .. } | Input::GroupGone(_) | Input::OutcomesAwaited(_) => Vec::new(),
         }
     }
 
@@ -244,7 +273,8 @@ impl State {
             | Input::Launched(_)
             | Input::Probed(_)
             | Input::ProcessEnded { .. }
-            | Input::TimeoutElapsed => Vec::new(),
+            | Input::TimeoutElapsed
+            | Input::OutcomesAwaited(_) => Vec::new(),
         }
     }
 
@@ -252,8 +282,9 @@ impl State {
         let mut actions = self.pause();
         self.round = Some(Round { number: round, since: now });
         self.progress = Progress::new();
+        self.failing = None;
         if self.phase == Phase::Idle {
-            actions.push(self.schedule(first_try(&self.spec)));
+            actions.push(self.schedule(now, first_try(&self.spec)));
         }
         actions
     }
@@ -277,6 +308,7 @@ impl State {
     }
 
     fn retire(&mut self) -> Vec<Action> {
+        self.failing = None;
         let mut actions = self.pause();
         actions.push(Action::Stop);
         actions
@@ -324,7 +356,7 @@ impl State {
 
     /// Counts the outcome of a try, and tells the job if it changes the verdict.
     fn conclude(&mut self, now: Moment, began: Moment, outcome: Result<(), &str>) -> Vec<Action> {
-        let name = &self.spec.name;
+        let name = Arc::clone(&self.spec.name);
         let mut actions = Vec::new();
         if let Err(reason) = outcome {
             actions.push(Action::Log(Severity::Debug, format!("{name}: {reason}")));
@@ -333,8 +365,10 @@ impl State {
         let Some(round) = self.round.filter(|round| began >= round.since) else { return actions };
         let passed = outcome.is_ok();
         actions.push(Action::Measure(now.since(began)));
-        actions.push(Action::Show { failure: outcome.err().map(str::to_owned) });
-        actions.push(Action::PublishOutcome { passed });
+        self.note_failure(now, outcome.err());
+        if self.publishes_outcomes {
+            actions.push(Action::PublishOutcome { passed });
+        }
         let before = self.progress.verdict;
         self.progress = self.progress.after(&self.spec, passed, now.since(round.since));
         let verdict = self.progress.verdict;
@@ -346,6 +380,16 @@ impl State {
             actions.push(Action::Report(CheckChanged { check: self.index, round: round.number, verdict }));
         }
         actions
+    }
+
+    fn note_failure(&mut self, now: Moment, reason: Option<&str>) {
+        let (times, since) = self.failing.as_ref().map_or((0, now), |failing| (failing.times, failing.since));
+        self.failing = reason.map(|reason| Failing {
+            reason: reason.to_owned(),
+            times: times.saturating_add(1),
+            since,
+            next: None,
+        });
     }
 
     /// Schedules the try that follows the one that began then, if the round goes on.
@@ -360,11 +404,14 @@ impl State {
         } else {
             first_try(&self.spec).saturating_sub(age) // It was a try of an earlier round.
         };
-        Some(self.schedule(wait))
+        Some(self.schedule(now, wait))
     }
 
-    fn schedule(&mut self, wait: Duration) -> Action {
+    fn schedule(&mut self, now: Moment, wait: Duration) -> Action {
         self.phase = Phase::Waiting;
+        if let Some(failing) = &mut self.failing {
+            failing.next = Some(now.plus(wait));
+        }
         Action::Schedule(wait)
     }
 }
@@ -379,11 +426,19 @@ impl Machine for State {
     }
 
     fn step(&mut self, now: Moment, input: Input) -> Vec<Action> {
-        match self.phase {
+        if let Input::OutcomesAwaited(are_awaited) = input {
+            self.publishes_outcomes = are_awaited;
+        }
+        let shown = self.failing.clone();
+        let mut actions = match self.phase {
             Phase::Idle => self.idle(now, &input),
             Phase::Waiting => self.waiting(now, &input),
             Phase::Trying(attempt) => self.trying(now, attempt, input),
             Phase::Ending(attempt) => self.ending(now, attempt, &input),
+        };
+        if self.failing != shown {
+            actions.insert(0, Action::Show(self.failing.clone()));
         }
+        actions
     }
 }

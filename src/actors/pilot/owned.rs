@@ -1,5 +1,6 @@
 //! The actors that the Pilot owns: jobs with their health checks, and watches.
 
+use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,9 +13,10 @@ use crate::actors::job::{Job, JobResources};
 use crate::actors::registry::Registry;
 use crate::actors::watch::machine::State;
 use crate::actors::watch::{Agent, Begin, Retire, Watch};
-use crate::config::spec::{CheckSpec, JobSpec, WatchSpec};
+use crate::config::spec::{CheckSpec, JobSpec, Spec, WatchSpec};
 use crate::messages::bus::{Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::event::EventKey;
+use crate::messages::health::CheckCommand;
 use crate::messages::job::JobCommand;
 use crate::process::has_terminal;
 
@@ -32,34 +34,58 @@ pub struct JobFactory {
 pub struct JobAddress {
     commands: Recipient<JobCommand>,
     notices: Recipient<Notice>,
+    checks: Box<[Recipient<CheckCommand>]>,
 }
 
 impl JobFactory {
     /// Creates a job with its checks, and subscribes it to its events.
     fn create(&self, spec: &Arc<JobSpec>, generation: u64, log: &Logger) -> JobAddress {
+        let mut checks = Box::default();
         let job = Job::create(|ctx| {
             let check = |(index, check): (usize, &CheckSpec)| {
                 let (spec, check, job) = (Arc::clone(spec), check.clone(), ctx.address().recipient());
                 let check = HealthCheck::new(spec, index, check, job, Rc::clone(&self.checks), log);
                 check.start().recipient()
             };
-            let checks = spec.health.iter().enumerate().map(check).collect();
-            Job::new(Arc::clone(spec), generation, Rc::clone(&self.jobs), checks)
+            checks = spec.health.iter().enumerate().map(check).collect();
+            Job::new(Arc::clone(spec), generation, Rc::clone(&self.jobs), checks.to_vec())
         });
         let notices: Recipient<Notice> = job.clone().recipient();
         let interest = Interest::Keys(Job::interests(spec));
         self.registry.do_send(Subscribe { interest, recipient: notices.clone() });
-        JobAddress { commands: job.recipient(), notices }
+        JobAddress { commands: job.recipient(), notices, checks }
+    }
+}
+
+impl JobAddress {
+    /// Has its checks publish the outcome of each try, or not.
+    fn publish_outcomes(&self, are_awaited: bool) {
+        for check in &self.checks {
+            check.do_send(CheckCommand::PublishOutcomes(are_awaited));
+        }
     }
 }
 
 impl Pilot {
+    /// Tells checks whether a job of this configuration waits for their outcomes, if one did not before or does not now.
+    pub(super) fn change_awaited_checks(&mut self, spec: &Spec) {
+        let before = mem::replace(&mut self.awaited_checks, spec.awaited_checks());
+        for name in before.symmetric_difference(&self.awaited_checks) {
+            if let Some(job) = self.jobs.get(name) {
+                job.publish_outcomes(self.awaited_checks.contains(name));
+            }
+        }
+    }
+
     pub(super) fn start_job(&mut self, spec: &Arc<JobSpec>, generation: u64) {
         if spec.tty && !has_terminal() {
             let text = "has no terminal, since the program has none: `docker run` needs -it for that";
             warn!(self.resources.log.logger(), "{text}"; "job" => &*spec.name);
         }
         let job = self.resources.jobs.create(spec, generation, self.resources.log.logger());
+        if self.awaited_checks.contains(&spec.name) {
+            job.publish_outcomes(true);
+        }
         self.jobs.insert(spec.name.clone(), job);
     }
 

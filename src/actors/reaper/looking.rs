@@ -90,7 +90,6 @@ impl Reaper {
         if !self.driver.machine().running().contains_key(&pid) {
             self.orphans_in_a_row += 1;
             self.orphans.remove(&pid);
-            self.strangers.remove(&pid);
         }
         let execution = self.driver.machine().running().get(&pid).copied();
         self.advance(Input::ChildExited(pid, status), ctx);
@@ -118,8 +117,7 @@ impl Reaper {
         Survey { groups, orphans, memory_kills }
     }
 
-    /// The processes that the kernel gave us; what was found out of each before is not asked for again. One that seems to be
-    /// nobody's is looked at twice: while it executes a program, its environment is empty for a moment.
+    /// The processes that the kernel gave us; what is settled of each is not asked for again.
     fn list_orphans(&mut self) -> Vec<Orphan> {
         let mut pids = self.kernel.orphans();
         pids.retain(|pid| !self.driver.machine().running().contains_key(pid) && !self.is_starting(*pid));
@@ -127,11 +125,8 @@ impl Reaper {
             if let Some(orphan) = self.orphans.get(&pid) {
                 return Orphan { group: self.kernel.group_of(pid), ..orphan.clone() };
             }
-            let mut orphan = self.kernel.describe_orphan(pid);
-            if orphan.job.is_none() && !orphan.is_becoming {
-                orphan.is_becoming = self.strangers.insert(pid);
-            }
-            if !orphan.is_becoming {
+            let orphan = self.kernel.describe_orphan(pid);
+            if self.driver.machine().is_settled(&orphan) {
                 self.orphans.insert(pid, orphan.clone());
             }
             orphan

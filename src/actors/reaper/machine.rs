@@ -44,6 +44,9 @@ pub struct State {
     exited: Vec<Exited>,
     /// Executions whose main process ended while others of it were left.
     remains: BTreeMap<ExecutionId, Remains>,
+    /// Orphans that seemed to be nobody's at the first look, until they are reaped.
+    #[serde(default)]
+    strangers: BTreeSet<Pid>,
     memory_kills: MemoryKills,
     /// A sweep is due.
     is_sweeping: bool,
@@ -261,6 +264,7 @@ impl State {
             running: BTreeMap::new(),
             exited: Vec::new(),
             remains: BTreeMap::new(),
+            strangers: BTreeSet::new(),
             memory_kills: MemoryKills::new(memory_kills),
             is_sweeping: false,
             ending_orphans: None,
@@ -338,8 +342,8 @@ impl Machine for State {
             Input::ForwardAsked(id, main, signal) => self.forward(id, main, signal).into_iter().collect(),
             Input::ChildExited(pid, status) => self.note_exit(pid, status),
             Input::ChildStopped(pid, signal) => self.continue_stopped(pid, signal),
-            Input::Looked(survey) => self.look(now, &survey),
-            Input::Swept(survey) => self.sweep(now, &survey),
+            Input::Looked(survey) => self.look(now, survey),
+            Input::Swept(survey) => self.sweep(now, survey),
             Input::GroupIsEmpty(id) => self.forget_group(id),
             Input::EndOrphansAsked(asked) => self.end_orphans(now, asked),
             Input::OrphansLookedFor { are_left } => self.press_orphans(now, are_left),

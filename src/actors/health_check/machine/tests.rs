@@ -98,6 +98,7 @@ fn every_input() -> Vec<Input> {
         unstarted(Unstarted::Cancelled),
         Input::GroupGone(EXECUTION),
         Input::TimeoutElapsed,
+        Input::OutcomesAwaited(true),
     ]
 }
 
@@ -161,20 +162,73 @@ fn no_process_is_started_while_the_log_is_flooded_unless_it_writes_past_the_log(
 }
 
 #[test]
-fn a_passed_try_is_measured_published_and_reported_and_the_next_one_scheduled() {
+fn a_passed_try_is_measured_and_reported_and_the_next_one_scheduled() {
     let actions = trying(exec()).step(ms(1100), ended(EXECUTION, 0, false));
     assert_eq!(
         actions,
         [
             Action::CancelTimeout,
             Action::Measure(Duration::from_millis(50)),
-            Action::Show { failure: None },
-            Action::PublishOutcome { passed: true },
             Action::Log(Severity::Debug, "check is Passing".to_owned()),
             Action::Report(CheckChanged { check: 1, round: 7, verdict: Verdict::Passing }),
             wait(4950),
         ]
     );
+}
+
+#[test]
+fn outcomes_are_published_while_a_job_waits_for_them() {
+    let published = |actions: Vec<Action>| {
+        let outcome = |action: &Action| {
+            if let Action::PublishOutcome { passed } = action { Some(*passed) } else { None }
+        };
+        actions.iter().filter_map(outcome).collect::<Vec<bool>>()
+    };
+    let mut state = trying(tcp());
+    state.step(ms(1060), Input::OutcomesAwaited(true));
+    let refused = || Input::Probed(ProbeOutcome::Failed("refused".to_owned()));
+    assert_eq!(published(state.step(ms(1100), refused())), [false]);
+    state.step(ms(1550), DUE);
+    assert_eq!(published(state.step(ms(1600), Input::Probed(ProbeOutcome::Passed))), [true]);
+    state.step(ms(6000), DUE);
+    state.step(ms(6010), Input::OutcomesAwaited(false));
+    assert_eq!(published(state.step(ms(6020), refused())), [false; 0]);
+}
+
+fn shown<'a>(actions: &'a [Action]) -> Vec<Option<&'a Failing>> {
+    let show =
+        |action: &'a Action| if let Action::Show(failing) = action { Some(failing.as_ref()) } else { None };
+    actions.iter().filter_map(show).collect()
+}
+
+#[test]
+fn users_see_how_many_tries_in_a_row_failed_since_when_and_when_the_next_one_is() {
+    let refused = || Input::Probed(ProbeOutcome::Failed("refused".to_owned()));
+    let failing = |times, next| Failing {
+        reason: "refused".to_owned(),
+        times,
+        since: ms(1100),
+        next: Some(ms(next)),
+    };
+    let mut state = trying(tcp());
+    assert_eq!(shown(&state.step(ms(1100), refused())), [Some(&failing(1, 1550))]);
+    assert_eq!(shown(&state.step(ms(1550), DUE)), [], "nothing new");
+    assert_eq!(shown(&state.step(ms(1560), refused())), [Some(&failing(2, 2050))]);
+    state.step(ms(2050), DUE);
+    assert_eq!(shown(&state.step(ms(2060), Input::Probed(ProbeOutcome::Passed))), [None]);
+    state.step(ms(6050), DUE);
+    assert_eq!(shown(&state.step(ms(6060), Input::Probed(ProbeOutcome::Passed))), [], "nothing new");
+}
+
+#[test]
+fn why_the_last_run_was_unhealthy_is_shown_until_the_next_one() {
+    for (input, last) in [(Input::Started(8), wait(50)), (Input::Retired, Action::Stop)] {
+        let mut state = trying(tcp());
+        state.step(ms(1100), Input::Probed(ProbeOutcome::Failed("refused".to_owned())));
+        assert_eq!(shown(&state.step(ms(1200), Input::Paused)), []);
+        let actions = state.step(ms(1300), input);
+        assert_eq!((shown(&actions), actions.last()), (vec![None], Some(&last)));
+    }
 }
 
 #[test]

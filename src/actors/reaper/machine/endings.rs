@@ -41,6 +41,11 @@ impl State {
         names.any(is_job) || self.remains.values().any(|remains| is_job(&remains.name))
     }
 
+    /// Whether a description of this orphan is final: it names a job, or the one before did not name any either.
+    pub fn is_settled(&self, orphan: &Orphan) -> bool {
+        !orphan.is_becoming && (orphan.job.is_some() || self.strangers.contains(&orphan.pid))
+    }
+
     /// Whether a child was killed and not by us.
     pub fn wants_memory_kills(&self) -> bool {
         self.exited.iter().any(Exited::was_killed_by_another)
@@ -48,7 +53,10 @@ impl State {
 
     /// The leader is still a zombie: its number cannot belong to anybody else.
     pub(super) fn note_exit(&mut self, pid: Pid, status: ExitStatus) -> Vec<Action> {
-        let Some(id) = self.running.remove(&pid) else { return Vec::new() };
+        let Some(id) = self.running.remove(&pid) else {
+            self.strangers.remove(&pid);
+            return Vec::new();
+        };
         let Some(Execution { name, stage: Stage::Running(child) }) = self.executions.remove(&id) else {
             return Vec::new();
         };
@@ -58,14 +66,23 @@ impl State {
         actions
     }
 
-    pub(super) fn look(&mut self, now: Moment, survey: &Survey) -> Vec<Action> {
-        self.forget_empty_groups(survey);
-        let mut actions = self.tell_gone(now, survey);
+    pub(super) fn look(&mut self, now: Moment, mut survey: Survey) -> Vec<Action> {
+        self.doubt_strangers(&mut survey);
+        self.forget_empty_groups(&survey);
+        let mut actions = self.tell_gone(now, &survey);
         for exited in mem::take(&mut self.exited) {
-            actions.extend(self.tell_ended(now, exited, survey));
+            actions.extend(self.tell_ended(now, exited, &survey));
         }
         actions.extend(self.sweep_later());
         actions
+    }
+
+    /// An orphan that seems to be nobody's is looked at twice: it may have become its program between the looks at its
+    /// environment and its arguments, and then names its job the next time.
+    fn doubt_strangers(&mut self, survey: &mut Survey) {
+        for orphan in survey.orphans.iter_mut().filter(|orphan| orphan.job.is_none() && !orphan.is_becoming) {
+            orphan.is_becoming = self.strangers.insert(orphan.pid);
+        }
     }
 
     fn tell_ended(&mut self, now: Moment, exited: Exited, survey: &Survey) -> Vec<Action> {
@@ -98,12 +115,13 @@ impl State {
     }
 
     /// Ends what is left of executions whose main process ended.
-    pub(super) fn sweep(&mut self, now: Moment, survey: &Survey) -> Vec<Action> {
+    pub(super) fn sweep(&mut self, now: Moment, mut survey: Survey) -> Vec<Action> {
         self.is_sweeping = false;
-        self.forget_empty_groups(survey);
+        self.doubt_strangers(&mut survey);
+        self.forget_empty_groups(&survey);
         let press = |remains: &mut Remains| remains.press(now, &survey.orphans);
         let mut actions: Vec<Action> = self.remains.values_mut().flat_map(press).collect();
-        actions.extend(self.tell_gone(now, survey));
+        actions.extend(self.tell_gone(now, &survey));
         actions.extend(self.sweep_later());
         actions
     }

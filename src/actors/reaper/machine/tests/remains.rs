@@ -135,6 +135,32 @@ fn nothing_is_gone_while_an_orphan_is_in_the_middle_of_its_execve() {
 }
 
 #[test]
+fn an_orphan_that_seems_to_be_nobodys_is_believed_at_the_second_look() {
+    let (own, strange) = (orphan(9, Some("app"), "d"), orphan(10, None, "d"));
+    let survey = |orphan: &Orphan| Survey { orphans: vec![orphan.clone()], ..Survey::default() };
+    let gone = [Action::TellGone(GroupGone(id(1)))];
+    let mut state = running();
+    assert!(state.is_settled(&own) && !state.is_settled(&strange), "before any look");
+    assert!(ended(&exited(&mut state, ExitStatus::Code(0), survey(&strange))).leftover, "it may be the job's");
+    assert!(state.is_settled(&strange));
+    let sweep = state.step(ms(26), Input::Swept(survey(&strange)));
+    assert_eq!(sweep, gone, "it is not");
+    // Its number is given to another process, of which nothing is known.
+    state.step(ms(27), Input::ChildExited(pid(10), ExitStatus::Code(0)));
+    assert!(!state.is_settled(&strange));
+    assert_eq!(state, State::new(Some(0)));
+}
+
+#[test]
+fn an_orphan_that_names_its_job_only_at_the_second_look_is_ended_with_it() {
+    let mut state = running();
+    let strange = Survey { orphans: vec![orphan(9, None, "sh")], ..Survey::default() };
+    let named = Survey { orphans: vec![orphan(9, Some("app"), "d")], ..Survey::default() };
+    assert!(ended(&exited(&mut state, ExitStatus::Code(0), strange)).leftover);
+    assert_eq!(state.step(ms(26), Input::Swept(named))[..2], ask(9));
+}
+
+#[test]
 fn only_a_death_by_sigkill_that_we_did_not_send_can_be_for_memory() {
     let survey = Survey { memory_kills: Some(1), ..Survey::default() };
     let for_memory = |mut state: State, status| ended(&exited(&mut state, status, survey.clone())).for_memory;
