@@ -1,6 +1,6 @@
 //! Puts the actors together and runs them: the only place that knows them all.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -102,10 +102,10 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
     let (kept, dossiers) = (KeptOutput::default(), Dossiers::default());
     let pilot_context = Context::<Pilot>::new();
     let pilot = pilot_context.address();
-    let environ = Rc::new(RefCell::new(environ));
+    let environ = Arc::new(environ);
     let orphans_gone = pilot.clone().recipient();
     let reaper =
-        Reaper::new(kernel, Rc::clone(&environ), orphans_gone, &clock, (log.clone(), kept.clone()))?.start();
+        Reaper::new(kernel, Arc::clone(&environ), orphans_gone, &clock, (log.clone(), kept.clone()))?.start();
     let launcher = Launcher::new(reaper.clone().recipient());
     let pilot_address =
         PilotAddress { reports: pilot.clone().recipient(), barriers: pilot.clone().recipient() };

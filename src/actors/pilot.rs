@@ -1,9 +1,7 @@
 //! The Pilot: the root of the program. It creates and ends jobs and watches, reloads the configuration and ends the
 //! program. The decisions are in [`machine`].
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -50,7 +48,7 @@ pub struct Resources {
     /// Loads the configuration anew.
     pub load: Arc<Load>,
     /// The environment that processes start with.
-    pub environ: Rc<RefCell<Environ>>,
+    pub environ: Arc<Environ>,
     /// Where it publishes.
     pub bus: Bus,
     /// The state of jobs and watches, for display.
@@ -88,6 +86,8 @@ pub struct Pilot {
     /// Clients that wait for a reply, by the number of the request.
     replies: HashMap<u64, oneshot::Sender<Reply>>,
     last_request: u64,
+    /// The environment that is asked for.
+    changed_environ: Option<Environ>,
     /// The log of the configuration that is being prepared.
     prepared_log: Option<PreparedLog>,
     /// The jobs whose checks publish the outcome of each try, since a job waits for it.
@@ -113,6 +113,7 @@ impl Pilot {
             watches: HashMap::new(),
             replies: HashMap::new(),
             last_request: 0,
+            changed_environ: None,
             prepared_log: None,
             awaited_checks,
             heard_for_jobs: BTreeSet::new(),
@@ -171,6 +172,7 @@ impl Pilot {
             Action::EndOrphans { grace, patience } => {
                 self.resources.reaper.do_send(EndOrphans { grace, patience });
             }
+            Action::UseEnvironment(request) => self.use_environment(request, ctx),
             Action::ReopenLog => self.resources.log.reopen(),
             Action::Log(line) => line.write(self.resources.log.logger()),
             Action::Reply(request, reply) => {
@@ -189,7 +191,7 @@ impl Pilot {
     /// Reads and validates on another thread: a slow disk or user database must not stop us.
     fn load(&self, purpose: Purpose, ctx: &mut Context<Self>) {
         let load = Arc::clone(&self.resources.load);
-        let environment = self.resources.environ.borrow().for_templates();
+        let environment = self.resources.environ.for_templates();
         let loaded = offload::run(move || load(&environment));
         ctx.spawn(fut::wrap_future(loaded).map(move |outcome, pilot: &mut Self, ctx| {
             let outcome =
@@ -247,7 +249,9 @@ impl Pilot {
         if let Some(server) = &self.resources.web_server {
             server.do_send(AdoptListeners);
         }
-        configure_environment(&mut self.resources.environ.borrow_mut(), spec);
+        configure_environment(Arc::make_mut(&mut self.resources.environ), spec);
+        let environ = Arc::clone(&self.resources.environ);
+        drop(self.resources.jobs.jobs.launcher.use_environment(environ));
         self.change_awaited_checks(spec);
         self.resources.jobs.jobs.launcher.keep_descriptors(spec);
         self.listen_for_jobs(spec, ctx);

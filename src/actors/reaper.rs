@@ -1,12 +1,10 @@
 //! The Reaper: starts, signals and waits for every process, and reaps the orphans that the kernel gives us. It alone
 //! knows our children; it tells the owner of each what becomes of it. The decisions are in [`machine`].
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::future::poll_fn;
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -38,7 +36,7 @@ pub struct Reaper {
     driver: Driver<State>,
     kernel: Box<dyn Kernel>,
     /// The variables that processes start with.
-    environ: Rc<RefCell<Environ>>,
+    environ: Arc<Environ>,
     /// The processes of running jobs, which every process is told.
     running: RunningJobs,
     log: Log,
@@ -97,7 +95,7 @@ impl Reaper {
     /// A reaper that hears of every child that ends from now on.
     pub fn new(
         kernel: Box<dyn Kernel>,
-        environ: Rc<RefCell<Environ>>,
+        environ: Arc<Environ>,
         orphans_gone: Recipient<OrphansGone>,
         clock: &Clock,
         (log, kept): (Log, KeptOutput),
@@ -307,6 +305,10 @@ impl Handler<ExecutionCommand> for Reaper {
                 self.advance(Input::EndAsked { execution, signal, is_cancelled, pid }, ctx);
             }
             ExecutionCommand::KeepDescriptors(jobs) => self.stores.keep(&jobs),
+            ExecutionCommand::UseEnvironment(environ, tell) => {
+                self.environ = environ;
+                let _ = tell.send(());
+            }
             ExecutionCommand::Signal(execution, signal) => {
                 self.advance(Input::SignalAsked(execution, signal), ctx);
             }

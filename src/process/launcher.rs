@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix::prelude::{Message, Recipient};
+use tokio::sync::oneshot;
 
 use super::adopted::kernel_name;
 use super::environment::{Environ, Request, process_name};
@@ -38,6 +39,8 @@ pub enum ExecutionCommand {
     Signal(ExecutionId, Signal),
     /// Keep the descriptors that these jobs have stored, and those of no other job.
     KeepDescriptors(HashSet<Arc<str>>),
+    /// Start processes with these variables from now on, and tell so.
+    UseEnvironment(Arc<Environ>, oneshot::Sender<()>),
     /// Send a signal to the main process of an execution alone, once its program runs: to the one that it has named, or to
     /// the one that was started.
     Forward(ExecutionId, Option<Pid>, Signal),
@@ -87,6 +90,13 @@ impl Launcher {
     pub fn keep_descriptors(&self, spec: &Spec) {
         let jobs = spec.jobs.iter().filter(|job| job.has_notify_socket()).map(|job| job.name.clone());
         self.reaper.do_send(ExecutionCommand::KeepDescriptors(jobs.collect()));
+    }
+
+    /// Has processes started with these variables from now on; tells when that is so.
+    pub fn use_environment(&self, environ: Arc<Environ>) -> oneshot::Receiver<()> {
+        let (tell, used) = oneshot::channel();
+        self.reaper.do_send(ExecutionCommand::UseEnvironment(environ, tell));
+        used
     }
 
     /// Sends a signal to an execution, once its program runs.
@@ -191,6 +201,10 @@ mod tests {
                 ExecutionCommand::End(execution, signal) => format!("end {} by {signal}", execution.0),
                 ExecutionCommand::Signal(execution, signal) => format!("{signal} to {}", execution.0),
                 ExecutionCommand::KeepDescriptors(jobs) => format!("keep those of {jobs:?}"),
+                ExecutionCommand::UseEnvironment(_, tell) => {
+                    let _ = tell.send(());
+                    "use variables".to_owned()
+                }
                 ExecutionCommand::Forward(execution, _, signal) => {
                     format!("forward {signal} to {}", execution.0)
                 }
@@ -235,9 +249,16 @@ mod tests {
         let jobs = [notifying, job("other")].map(Arc::new).to_vec();
         launcher.forward(execution, None, Signal::HUP);
         launcher.keep_descriptors(&Spec { jobs, ..Spec::default() });
+        launcher.use_environment(Arc::default()).await.unwrap();
         launcher.signal(execution, Signal::TERM);
         launcher.end(execution, Signal::KILL);
-        let expected = ["forward SIGHUP to 7", "keep those of {\"app\"}", "SIGTERM to 7", "end 7 by SIGKILL"];
+        let expected = [
+            "forward SIGHUP to 7",
+            "keep those of {\"app\"}",
+            "use variables",
+            "SIGTERM to 7",
+            "end 7 by SIGKILL",
+        ];
         for text in expected {
             assert_eq!(commands.recv().await.as_deref(), Some(text));
         }

@@ -7,13 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// One `NAME=VALUE`; clones share the text.
 #[derive(Debug, Clone)]
 pub struct Variable {
-    text: Rc<CStr>,
+    text: Arc<CStr>,
     name: usize,
 }
 

@@ -18,6 +18,7 @@ use crate::messages::moment::Moment;
 pub mod feed;
 pub mod outage;
 pub mod queries;
+pub mod query_way;
 pub mod reconcile;
 pub mod retry;
 pub mod services;

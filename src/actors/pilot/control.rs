@@ -6,13 +6,14 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::Pilot;
-use super::machine::{Input, Reply};
+use super::machine::{ExecStrings, Input, Reply};
 use crate::actors::web_server::inquiry::{Inquire, Knowledge};
 use crate::config::exec_limits::{ExecLimits, cost_of_job, length};
 use crate::config::spec::Environment;
 use crate::messages::control::{
     ChangeEnvironment, ControlJob, Refusal, Reload, ReloadSummary, SetMaintenance,
 };
+use crate::process::Environ;
 
 impl Pilot {
     /// Hands a request to the machine; the reply comes when it is known.
@@ -37,7 +38,9 @@ impl Handler<Reload> for Pilot {
         Box::pin(async {
             match reply.await {
                 Ok(Reply::Reload(outcome)) => outcome,
-                Ok(Reply::Order(_) | Reply::Maintenance(_)) | Err(_) => Err(given_up()),
+                Ok(Reply::Order(_) | Reply::Maintenance(_) | Reply::Environment(_)) | Err(_) => {
+                    Err(given_up())
+                }
             }
         })
     }
@@ -51,7 +54,9 @@ impl Handler<ControlJob> for Pilot {
         Box::pin(async {
             match reply.await {
                 Ok(Reply::Order(outcome)) => outcome,
-                Ok(Reply::Reload(_) | Reply::Maintenance(_)) | Err(_) => Err(given_up()),
+                Ok(Reply::Reload(_) | Reply::Maintenance(_) | Reply::Environment(_)) | Err(_) => {
+                    Err(given_up())
+                }
             }
         })
     }
@@ -77,59 +82,49 @@ impl Handler<Inquire> for Pilot {
 }
 
 impl Handler<ChangeEnvironment> for Pilot {
-    type Result = Result<(), Refusal>;
+    type Result = ResponseFuture<Result<(), Refusal>>;
 
     fn handle(
         &mut self,
         ChangeEnvironment(changes): ChangeEnvironment,
-        _: &mut Context<Self>,
+        ctx: &mut Context<Self>,
     ) -> Self::Result {
-        let mut environ = self.resources.environ.borrow_mut();
-        let mut changed = environ.clone();
+        let mut changed = Environ::clone(&self.resources.environ);
         changed.change(&changes);
-        let largest_job =
-            self.driver.machine().spec().jobs.iter().map(|job| cost_of_job(job)).max().unwrap_or_default();
-        acceptable(&changes, changed.cost() + largest_job, ExecLimits::current())
-            .map_err(Refusal::TooLarge)?;
-        *environ = changed;
-        Ok(())
+        let strings = self.strings(&changes, &changed);
+        self.changed_environ = Some(changed);
+        let reply = self.ask(|request| Input::EnvironmentAsked(request, strings), ctx);
+        Box::pin(async {
+            match reply.await {
+                Ok(Reply::Environment(outcome)) => outcome,
+                Ok(Reply::Reload(_) | Reply::Order(_) | Reply::Maintenance(_)) | Err(_) => Err(given_up()),
+            }
+        })
     }
 }
 
-/// Whether processes can still be started after these changes, when variables and arguments cost `total` then.
-fn acceptable(changes: &Environment, total: usize, limits: ExecLimits) -> Result<(), String> {
-    let set = changes.iter().filter_map(|(name, value)| Some((name, length(name, value.as_ref()?))));
-    let Some((name, longest)) = set.max_by_key(|(_, length)| *length) else { return Ok(()) };
-    let (string, all) = (limits.string(), limits.total());
-    if longest > string {
-        return Err(format!(
-            "{name}: it would take {longest} bytes; no process can be started with a variable of more than {string}"
-        ));
+impl Pilot {
+    fn strings(&self, changes: &Environment, changed: &Environ) -> ExecStrings {
+        let set = changes.iter().filter_map(|(name, value)| Some((name, length(name, value.as_ref()?))));
+        let longest = set.max_by_key(|(_, length)| *length).map(|(name, length)| (name.clone(), length));
+        let jobs = &self.driver.machine().spec().jobs;
+        let largest_job = jobs.iter().map(|job| cost_of_job(job)).max().unwrap_or_default();
+        let limits = ExecLimits::current();
+        ExecStrings {
+            longest,
+            longest_taken: limits.string(),
+            total: changed.cost() + largest_job,
+            total_taken: limits.total(),
+        }
     }
-    if total > all {
-        return Err(format!(
-            "{name}: with it all variables would take {total} bytes; no process can be started with more than {all}"
-        ));
-    }
-    Ok(())
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_that_would_keep_processes_from_starting_are_refused() {
-        let limits = ExecLimits::default();
-        let set = |bytes: usize| vec![("A".to_owned(), Some("x".repeat(bytes))), ("B".into(), None)];
-        assert_eq!(acceptable(&set(131_069), limits.total(), limits), Ok(()));
-        let refused = |changes, total| acceptable(&changes, total, limits).unwrap_err();
-        assert!(refused(set(131_070), 0).starts_with("A: it would take 131073 bytes; "));
-        assert!(refused(set(1), limits.total() + 1).starts_with("A: with it all variables would take "));
-        assert_eq!(
-            acceptable(&vec![("B".into(), None)], limits.total() + 1, limits),
-            Ok(()),
-            "it gets better"
-        );
+    /// Starts processes with the changed environment from now on.
+    pub(super) fn use_environment(&mut self, request: u64, ctx: &mut Context<Self>) {
+        let Some(changed) = self.changed_environ.take() else { return };
+        self.resources.environ = Arc::new(changed);
+        let used = self.resources.jobs.jobs.launcher.use_environment(Arc::clone(&self.resources.environ));
+        ctx.spawn(fut::wrap_future(used).map(move |_, pilot: &mut Self, ctx| {
+            pilot.advance(Input::EnvironmentUsed(request), ctx);
+        }));
     }
 }

@@ -18,6 +18,7 @@ use crate::messages::signal::Signal;
 
 mod by_hand;
 mod changeover;
+mod environment;
 mod facts;
 mod forwarding;
 mod group;
@@ -36,6 +37,7 @@ mod stop_order;
 #[cfg(test)]
 mod tests;
 
+pub use environment::ExecStrings;
 use group::Group;
 use members::Members;
 use reload::{Reloading, Reloads};
@@ -117,6 +119,10 @@ pub enum Input {
     JobOrdered(u64, ControlJob),
     /// Somebody sets maintenance, and waits for the reply to this number.
     MaintenanceSet(u64, bool),
+    /// Somebody changes the environment of processes started from now on, and waits for the reply to this number.
+    EnvironmentAsked(u64, ExecStrings),
+    /// Processes are started with the changed environment that was asked for with this number.
+    EnvironmentUsed(u64),
 }
 
 /// The purpose of loading a configuration.
@@ -191,6 +197,9 @@ pub enum Action {
         /// How long they have after SIGKILL.
         patience: Duration,
     },
+    /// Start processes with the environment that was asked for with this number, then report
+    /// [`Input::EnvironmentUsed`].
+    UseEnvironment(u64),
     /// Open the log file anew.
     ReopenLog,
     /// Log this.
@@ -210,6 +219,8 @@ pub enum Reply {
     Order(Result<(), Refusal>),
     /// To maintenance: whether that changed anything.
     Maintenance(bool),
+    /// To a change of the environment.
+    Environment(Result<(), Refusal>),
 }
 
 impl Action {
@@ -421,6 +432,8 @@ impl Machine for State {
             Input::OrphansGone => self.orphans_gone(),
             Input::JobOrdered(request, control) => self.order(now, request, &control),
             Input::MaintenanceSet(request, on) => self.set_maintenance(request, on),
+            Input::EnvironmentAsked(request, strings) => self.change_environment(request, &strings),
+            Input::EnvironmentUsed(request) => self.environment_used(request),
         }
     }
 }

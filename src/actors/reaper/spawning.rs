@@ -37,7 +37,7 @@ impl Reaper {
             }
         };
         self.ways.extend(ways.map(|ways| (execution, ways)));
-        let launch = order.describe(&self.environ.borrow(), &self.running, passed);
+        let launch = order.describe(&self.environ, &self.running, passed);
         let Some(launch) = launch else { return };
         if launch.output == Output::Terminal {
             self.at_terminal = Some(execution);

@@ -33,7 +33,7 @@ async fn a_job_at_the_terminal_that_was_stopped_before_its_start_was_known_goes_
     fake.stop_next();
     let sink = File::options().write(true).open("/dev/null").unwrap();
     let log = Log::to_descriptor(sink.into(), &LoggingSpec::default(), 1 << 20).unwrap();
-    let environ = Rc::new(RefCell::new(Environ::new([])));
+    let environ = Arc::new(Environ::new([]));
     let output = (log, KeptOutput::default());
     let gone = owner.clone().recipient();
     let mut reaper = Reaper::new(Box::new(fake.clone()), environ, gone, &Clock::start(None), output).unwrap();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::query_way::is_news;
 use super::retry;
 use crate::consul::blocking::{Cursor, Reply};
 
@@ -40,8 +41,7 @@ impl Feed {
     pub fn replied(&mut self, index: Option<u64>, took: Duration, subscribers: usize) -> Outcome {
         self.failures = 0;
         let known = self.newer_than().map(|(index, _)| index);
-        // An index of zero counts as one, as for every query.
-        let is_change = known != index.map(|index| index.max(1)) || index.is_none();
+        let is_change = known.is_none_or(|known| is_news(index, known));
         let subscribers = u32::try_from(subscribers).unwrap_or(u32::MAX);
         let their_time = PAUSE_PER_SUBSCRIBER.saturating_mul(if is_change { subscribers } else { 0 });
         let interval = if is_change && index.is_some() { their_time } else { INTERVAL };

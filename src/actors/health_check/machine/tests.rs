@@ -204,12 +204,8 @@ fn shown<'a>(actions: &'a [Action]) -> Vec<Option<&'a Failing>> {
 #[test]
 fn users_see_how_many_tries_in_a_row_failed_since_when_and_when_the_next_one_is() {
     let refused = || Input::Probed(ProbeOutcome::Failed("refused".to_owned()));
-    let failing = |times, next| Failing {
-        reason: "refused".to_owned(),
-        times,
-        since: ms(1100),
-        next: Some(ms(next)),
-    };
+    let failing =
+        |times, next| Failing { reason: "refused".to_owned(), times, since: ms(1100), next: Some(ms(next)) };
     let mut state = trying(tcp());
     assert_eq!(shown(&state.step(ms(1100), refused())), [Some(&failing(1, 1550))]);
     assert_eq!(shown(&state.step(ms(1550), DUE)), [], "nothing new");

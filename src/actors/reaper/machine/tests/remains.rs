@@ -141,7 +141,10 @@ fn an_orphan_that_seems_to_be_nobodys_is_believed_at_the_second_look() {
     let gone = [Action::TellGone(GroupGone(id(1)))];
     let mut state = running();
     assert!(state.is_settled(&own) && !state.is_settled(&strange), "before any look");
-    assert!(ended(&exited(&mut state, ExitStatus::Code(0), survey(&strange))).leftover, "it may be the job's");
+    assert!(
+        ended(&exited(&mut state, ExitStatus::Code(0), survey(&strange))).leftover,
+        "it may be the job's"
+    );
     assert!(state.is_settled(&strange));
     let sweep = state.step(ms(26), Input::Swept(survey(&strange)));
     assert_eq!(sweep, gone, "it is not");
