@@ -91,10 +91,10 @@ impl Dossier {
 
 /// The dossiers of all jobs; clones share them, on the one thread of all actors.
 #[derive(Debug, Clone, Default)]
-pub struct Dossiers(Rc<RefCell<Shelf>>);
+pub struct Dossiers(Rc<RefCell<KeptDossiers>>);
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct KeptDossiers {
     /// Dossiers by job, oldest first.
     jobs: BTreeMap<Arc<str>, VecDeque<Rc<Dossier>>>,
     size: usize,
@@ -146,7 +146,7 @@ impl Dossiers {
     }
 }
 
-impl Shelf {
+impl KeptDossiers {
     fn change_last(&mut self, job: &str, change: impl FnOnce(&mut Dossier)) {
         let Some(last) = self.jobs.get_mut(job).and_then(VecDeque::back_mut) else { return };
         let before = last.size();

@@ -373,11 +373,11 @@ fn output_pipes(execution: &ExecutionSpec) -> Result<(Pipes, [PipeWriter; 2]), S
 }
 
 /// Copies of descriptors, and for each its number and the one that it gets in the child.
-type Lifted = (Vec<OwnedFd>, Vec<(RawFd, RawFd)>);
+type CopiedDescriptors = (Vec<OwnedFd>, Vec<(RawFd, RawFd)>);
 
 /// Copies the descriptors that are passed, and that of the report, to numbers above those that they get in the child: there
 /// each would close another one otherwise.
-fn lift(passed: &Passed, report: &mut PipeWriter) -> io::Result<Lifted> {
+fn lift(passed: &Passed, report: &mut PipeWriter) -> io::Result<CopiedDescriptors> {
     let (mut sources, mut numbers) = (Vec::new(), Vec::new());
     let Some(highest) = passed.highest() else { return Ok((sources, numbers)) };
     let above = |source: BorrowedFd<'_>| -> io::Result<OwnedFd> {

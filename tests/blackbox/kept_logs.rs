@@ -132,15 +132,17 @@ fn a_client_that_does_not_read_costs_no_memory_and_is_told_what_it_missed() {
 fn the_output_of_many_jobs_takes_no_more_memory_than_all_of_them_may_keep() {
     // A line at a time, since of a flood little is kept.
     let job = r#"{ name: "job{number}", exec: ["perl", "-e",
-        "$| = 1; for (1..700) { print 'x' x 60, qq(\n); select(undef, undef, undef, 0.01) } open F, '>{dir}/done{number}'; sleep 1000"] }"#;
+        "$| = 1; open U, '>{dir}/up{number}'; select undef, undef, undef, 0.05 until -e '{dir}/go'; WRITES"] }"#;
+    let writes = r"for (1..700) { print 'x' x 60, qq(\n); select undef, undef, undef, 0.01 } open D, '>{dir}/done{number}'; sleep 1000";
+    let job = job.replace("WRITES", writes);
     let jobs: Vec<String> = (0..120).map(|number| job.replace("{number}", &number.to_string())).collect();
     let logging = r#"{ format: "json", output: "/dev/null" }"#;
     let pilot = Pilot::start(&format!("{{ logging: {logging}, jobs: [{}] }}", jobs.join(", ")));
     pilot.eventually("it serves", || told(&pilot, &["-ping"]) == "ok\n");
+    (0..120).for_each(|number| pilot.wait_for_file(&format!("up{number}")));
     let before = resident_kib(pilot.pid());
-    for number in 0..120 {
-        pilot.wait_for_file(&format!("done{number}"));
-    }
+    fs::write(pilot.path("go"), "").unwrap();
+    (0..120).for_each(|number| pilot.wait_for_file(&format!("done{number}")));
     let grown = resident_kib(pilot.pid()).saturating_sub(before);
     // 8 MiB, and what the allocator and the log itself need.
     assert!((1 << 10..13 << 10).contains(&grown), "grew by {grown} KiB");

@@ -94,6 +94,7 @@ impl Handler<ChangeEnvironment> for Pilot {
         let strings = self.strings(&changes, &changed);
         self.changed_environ = Some(changed);
         let reply = self.ask(|request| Input::EnvironmentAsked(request, strings), ctx);
+        self.changed_environ = None; // if it was refused
         Box::pin(async {
             match reply.await {
                 Ok(Reply::Environment(outcome)) => outcome,

@@ -29,7 +29,7 @@ impl Reaper {
         if self.driver.machine().has_exited() {
             self.look(ctx);
         }
-        if self.driver.machine().has_remains() {
+        if self.driver.machine().has_leftovers() {
             self.look(ctx);
         }
     }

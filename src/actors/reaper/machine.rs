@@ -43,7 +43,7 @@ pub struct State {
     /// Children that have ended; their owners are told after the next look.
     exited: Vec<Exited>,
     /// Executions whose main process ended while others of it were left.
-    remains: BTreeMap<ExecutionId, Remains>,
+    leftovers: BTreeMap<ExecutionId, Leftover>,
     /// Orphans that seemed to be nobody's at the first look, until they are reaped.
     #[serde(default)]
     strangers: BTreeSet<Pid>,
@@ -109,7 +109,7 @@ struct Exited {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Remains {
+struct Leftover {
     name: Name,
     /// Its group, for as long as that has a member: then the number may belong to somebody else.
     group: Option<Pid>,
@@ -263,7 +263,7 @@ impl State {
             starts: BTreeMap::new(),
             running: BTreeMap::new(),
             exited: Vec::new(),
-            remains: BTreeMap::new(),
+            leftovers: BTreeMap::new(),
             strangers: BTreeSet::new(),
             memory_kills: MemoryKills::new(memory_kills),
             is_sweeping: false,
@@ -289,7 +289,7 @@ impl State {
 
     /// Sends a signal to the processes of an execution, now or once its program runs.
     fn signal(&mut self, id: ExecutionId, signal: Signal) -> Option<Action> {
-        if let Some(group) = self.remains.get(&id).and_then(|remains| remains.group) {
+        if let Some(group) = self.leftovers.get(&id).and_then(|leftover| leftover.group) {
             return Some(Action::Signal { execution: id, group, signal, leader_lives: false });
         }
         match &mut self.executions.get_mut(&id)?.stage {

@@ -14,12 +14,12 @@ use crate::messages::health::Health;
 pub struct Advertisement {
     registration: Arc<Registration>,
     initial: Option<ServiceStatus>,
-    standing: Standing,
+    entry: ConsulEntry,
 }
 
 /// The last thing that Consul was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Standing {
+enum ConsulEntry {
     /// Nothing: it has not served yet.
     Unlisted,
     /// It was registered before anything was known of its health.
@@ -30,20 +30,23 @@ enum Standing {
     Withdrawn,
 }
 
-/// The standing after a change of the job's health.
-fn follow(standing: Standing, health: Health) -> Standing {
-    match (standing, health) {
-        (Standing::Withdrawn, _) => Standing::Withdrawn,
-        (Standing::Unlisted | Standing::Provisional(_) | Standing::Listed(_), Health::Healthy) => {
-            Standing::Listed(ServiceStatus::Passing)
+/// The entry after a change of the job's health.
+fn follow(entry: ConsulEntry, health: Health) -> ConsulEntry {
+    match (entry, health) {
+        (ConsulEntry::Withdrawn, _) => ConsulEntry::Withdrawn,
+        (ConsulEntry::Unlisted | ConsulEntry::Provisional(_) | ConsulEntry::Listed(_), Health::Healthy) => {
+            ConsulEntry::Listed(ServiceStatus::Passing)
         }
-        (Standing::Unlisted | Standing::Provisional(_) | Standing::Listed(_), Health::Maintenance)
-        | (Standing::Unlisted, Health::Unknown | Health::Unhealthy) => Standing::Unlisted,
-        (Standing::Provisional(status), Health::Unknown) => Standing::Provisional(status),
+        (
+            ConsulEntry::Unlisted | ConsulEntry::Provisional(_) | ConsulEntry::Listed(_),
+            Health::Maintenance,
+        )
+        | (ConsulEntry::Unlisted, Health::Unknown | Health::Unhealthy) => ConsulEntry::Unlisted,
+        (ConsulEntry::Provisional(status), Health::Unknown) => ConsulEntry::Provisional(status),
         // A process that has just been started again serves nobody yet.
-        (Standing::Listed(_), Health::Unknown)
-        | (Standing::Provisional(_) | Standing::Listed(_), Health::Unhealthy) => {
-            Standing::Listed(ServiceStatus::Critical)
+        (ConsulEntry::Listed(_), Health::Unknown)
+        | (ConsulEntry::Provisional(_) | ConsulEntry::Listed(_), Health::Unhealthy) => {
+            ConsulEntry::Listed(ServiceStatus::Critical)
         }
     }
 }
@@ -59,36 +62,36 @@ impl Advertisement {
                 InitialStatus::Warning => ServiceStatus::Warning,
                 InitialStatus::Critical => ServiceStatus::Critical,
             }),
-            standing: Standing::Unlisted,
+            entry: ConsulEntry::Unlisted,
         })
     }
 
     /// The job is there, or runs again after it was withdrawn; its health is that now.
     fn begin(&mut self, health: Health) -> Option<Action> {
-        if !matches!(self.standing, Standing::Unlisted | Standing::Withdrawn) {
+        if !matches!(self.entry, ConsulEntry::Unlisted | ConsulEntry::Withdrawn) {
             return None;
         }
-        self.standing = Standing::Unlisted;
+        self.entry = ConsulEntry::Unlisted;
         let status = self.initial.filter(|_| health != Health::Maintenance)?;
-        self.change(Standing::Provisional(status))
+        self.change(ConsulEntry::Provisional(status))
     }
 
     /// Withdraws the job; it waits until that is done.
     pub fn withdraw(&mut self) -> Action {
-        self.standing = Standing::Withdrawn;
+        self.entry = ConsulEntry::Withdrawn;
         Action::Withdraw { id: Arc::clone(&self.registration.id), is_awaited: true }
     }
 
-    fn change(&mut self, next: Standing) -> Option<Action> {
-        if next == self.standing {
+    fn change(&mut self, next: ConsulEntry) -> Option<Action> {
+        if next == self.entry {
             return None;
         }
-        self.standing = next;
+        self.entry = next;
         Some(match next {
-            Standing::Provisional(status) | Standing::Listed(status) => {
+            ConsulEntry::Provisional(status) | ConsulEntry::Listed(status) => {
                 Action::Advertise(Arc::clone(&self.registration), status)
             }
-            Standing::Unlisted | Standing::Withdrawn => {
+            ConsulEntry::Unlisted | ConsulEntry::Withdrawn => {
                 Action::Withdraw { id: Arc::clone(&self.registration.id), is_awaited: false }
             }
         })
@@ -115,14 +118,14 @@ impl State {
     }
 
     /// Tells Consul what the job's health means, if that changed. A job that stops and is not checked any more
-    /// keeps its standing until it is withdrawn: its pre-stop jobs find it as it was.
+    /// keeps its entry until it is withdrawn: its pre-stop jobs find it as it was.
     pub(super) fn follow_health(&mut self, list: &mut Actions) {
         let health = self.service_health();
         if health == Health::Unknown && self.life.phase.is_stopping() {
             return;
         }
         if let Some(advertisement) = &mut self.advertisement {
-            list.extend(advertisement.change(follow(advertisement.standing, health)));
+            list.extend(advertisement.change(follow(advertisement.entry, health)));
         }
     }
 }
@@ -145,8 +148,8 @@ fn registration(name: &str, spec: &AdvertiseSpec, host: &str) -> Registration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ConsulEntry::{Listed, Provisional, Unlisted};
     use ServiceStatus::{Critical, Passing, Warning};
-    use Standing::{Listed, Provisional, Unlisted};
 
     #[test]
     fn every_standing_follows_every_health() {
@@ -155,11 +158,11 @@ mod tests {
             (Provisional(Warning), [Provisional(Warning), Listed(Passing), Listed(Critical), Unlisted]),
             (Listed(Passing), [Listed(Critical), Listed(Passing), Listed(Critical), Unlisted]),
             (Listed(Critical), [Listed(Critical), Listed(Passing), Listed(Critical), Unlisted]),
-            (Standing::Withdrawn, [Standing::Withdrawn; 4]),
+            (ConsulEntry::Withdrawn, [ConsulEntry::Withdrawn; 4]),
         ];
-        for (standing, expected) in table {
+        for (entry, expected) in table {
             let healths = [Health::Unknown, Health::Healthy, Health::Unhealthy, Health::Maintenance];
-            assert_eq!(healths.map(|health| follow(standing, health)), expected, "{standing:?}");
+            assert_eq!(healths.map(|health| follow(entry, health)), expected, "{entry:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::mem;
 use std::time::Duration;
 
-use super::{Action, Child, Execution, Exited, Name, Remains, Stage, State, Survey};
+use super::{Action, Child, Execution, Exited, Leftover, Name, Stage, State, Survey};
 use crate::actors::machine::Severity;
 use crate::messages::moment::Moment;
 use crate::messages::process::{ExecutionId, ExitStatus, GroupGone, Orphan, Pid, ProcessEnded, Unstarted};
@@ -24,21 +24,21 @@ impl State {
     }
 
     /// Whether something may be left of an execution: then a look is due whenever children were reaped.
-    pub fn has_remains(&self) -> bool {
-        !self.remains.is_empty()
+    pub fn has_leftovers(&self) -> bool {
+        !self.leftovers.is_empty()
     }
 
     /// The groups to look at.
     pub fn groups(&self) -> Vec<Pid> {
         let exited = self.exited.iter().map(|exited| exited.child.pid);
-        exited.chain(self.remains.values().filter_map(|remains| remains.group)).collect()
+        exited.chain(self.leftovers.values().filter_map(|leftover| leftover.group)).collect()
     }
 
     /// Whether orphans may belong to an execution that has ended.
     pub fn wants_orphans(&self) -> bool {
         let mut names = self.exited.iter().map(|exited| &exited.name);
         let is_job = |name: &Name| name.job.is_some();
-        names.any(is_job) || self.remains.values().any(|remains| is_job(&remains.name))
+        names.any(is_job) || self.leftovers.values().any(|leftover| is_job(&leftover.name))
     }
 
     /// Whether a description of this orphan is final: it names a job, or the one before did not name any either.
@@ -99,8 +99,8 @@ impl State {
         let are_becoming = name.job.is_some() && survey.orphans.iter().any(|orphan| orphan.is_becoming);
         let leftover = group.is_some() || !daemons.is_empty() || are_becoming;
         if leftover {
-            self.remains
-                .insert(execution, Remains { name, group, since: now, is_hurried: false, killed: None });
+            self.leftovers
+                .insert(execution, Leftover { name, group, since: now, is_hurried: false, killed: None });
         }
         actions.push(Action::TellEnded(ProcessEnded {
             execution,
@@ -119,15 +119,15 @@ impl State {
         self.is_sweeping = false;
         self.doubt_strangers(&mut survey);
         self.forget_empty_groups(&survey);
-        let press = |remains: &mut Remains| remains.press(now, &survey.orphans);
-        let mut actions: Vec<Action> = self.remains.values_mut().flat_map(press).collect();
+        let press = |leftover: &mut Leftover| leftover.press(now, &survey.orphans);
+        let mut actions: Vec<Action> = self.leftovers.values_mut().flat_map(press).collect();
         actions.extend(self.tell_gone(now, &survey));
         actions.extend(self.sweep_later());
         actions
     }
 
     fn sweep_later(&mut self) -> Option<Action> {
-        if self.is_sweeping || self.remains.is_empty() {
+        if self.is_sweeping || self.leftovers.is_empty() {
             return None;
         }
         self.is_sweeping = true;
@@ -136,14 +136,14 @@ impl State {
 
     /// The number of a group without members may be given to another one.
     fn forget_empty_groups(&mut self, survey: &Survey) {
-        for remains in self.remains.values_mut() {
-            remains.group = remains.group.filter(|group| survey.groups.contains(group));
+        for leftover in self.leftovers.values_mut() {
+            leftover.group = leftover.group.filter(|group| survey.groups.contains(group));
         }
     }
 
     pub(super) fn forget_group(&mut self, id: ExecutionId) -> Vec<Action> {
-        if let Some(remains) = self.remains.get_mut(&id) {
-            remains.group = None;
+        if let Some(leftover) = self.leftovers.get_mut(&id) {
+            leftover.group = None;
         }
         Vec::new()
     }
@@ -151,7 +151,7 @@ impl State {
     /// Tells the owners of executions of which nothing is left, or nothing that even SIGKILL ends.
     fn tell_gone(&mut self, now: Moment, survey: &Survey) -> Vec<Action> {
         let mut actions = Vec::new();
-        self.remains.retain(|id, Remains { name, group, killed, .. }| {
+        self.leftovers.retain(|id, Leftover { name, group, killed, .. }| {
             // An orphan whose owner is not known yet may belong to this execution.
             let may_own = |orphan: &Orphan| name.owns(orphan) || (name.job.is_some() && orphan.is_becoming);
             let is_over = group.is_none() && !survey.orphans.iter().any(may_own);
@@ -180,7 +180,7 @@ impl Exited {
     }
 }
 
-impl Remains {
+impl Leftover {
     /// Asks what came to light late to end, and kills what had its time.
     fn press(&mut self, now: Moment, orphans: &[Orphan]) -> Vec<Action> {
         let is_late = self.is_hurried || now.since(self.since) >= SWEEP_GRACE;

@@ -141,8 +141,8 @@ impl State {
             }
             Some(Stage::Running(_)) | None => {}
         }
-        if let Some(remains) = self.remains.get_mut(&id) {
-            remains.is_hurried |= signal == Signal::KILL;
+        if let Some(leftover) = self.leftovers.get_mut(&id) {
+            leftover.is_hurried |= signal == Signal::KILL;
         }
         // A stopped process acts on a signal only after SIGCONT.
         let wakes = (signal != Signal::KILL).then_some(Signal::CONT);

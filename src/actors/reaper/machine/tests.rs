@@ -1,9 +1,9 @@
 use super::*;
 use crate::messages::process::Unstarted;
 
+mod leftovers;
 mod model;
 mod orphans;
-mod remains;
 mod starts;
 
 fn ms(milliseconds: u64) -> Moment {

@@ -260,7 +260,7 @@ impl World {
             self.processes.remove(&pid);
             self.freed.insert(pid);
         }
-        for is_due in [State::has_exited, State::has_remains] {
+        for is_due in [State::has_exited, State::has_leftovers] {
             if is_due(&self.state) {
                 let survey = self.survey(|_| true);
                 self.input(&Input::Looked(survey));
@@ -309,7 +309,7 @@ impl World {
             _ => self.now = self.now.plus(Duration::from_millis(300)),
         }
         // What no survey can ask about any more may be given away.
-        if !self.state.has_remains() {
+        if !self.state.has_leftovers() {
             self.freed.clear();
         }
     }
