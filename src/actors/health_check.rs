@@ -136,16 +136,16 @@ impl HealthCheck {
         self.resources.bus.publish(EventKey { code, source }, None);
     }
 
-    /// Shows by the clock on the wall what the machine knows by its own.
+    /// Shows the failing tries to users, with times of day.
     fn show(&self, failing: Option<Failing>) {
         let place = (Arc::clone(&self.job.name), Arc::clone(&self.driver.machine().spec().name));
         let shown = &mut self.resources.board.write().failing;
-        let Some(Failing { reason, times, since, next }) = failing else {
+        let Some(Failing { reason, times, next }) = failing else {
             shown.remove(&place);
             return;
         };
         let (now, wall) = (self.resources.clock.now(), SystemTime::now());
-        let since = wall.checked_sub(now.since(since)).unwrap_or(wall);
+        let since = shown.get(&place).map_or(wall, |known| known.since);
         let next = next.and_then(|next| wall.checked_add(next.since(now)));
         shown.insert(place, FailingCheck { reason, times, since, next });
     }

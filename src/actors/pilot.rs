@@ -1,7 +1,7 @@
 //! The Pilot: the root of the program. It creates and ends jobs and watches, reloads the configuration and ends the
 //! program. The decisions are in [`machine`].
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -86,12 +86,10 @@ pub struct Pilot {
     /// Clients that wait for a reply, by the number of the request.
     replies: HashMap<u64, oneshot::Sender<Reply>>,
     last_request: u64,
-    /// The environment that is asked for.
+    /// A change of the environment that is not decided yet.
     changed_environ: Option<Environ>,
     /// The log of the configuration that is being prepared.
     prepared_log: Option<PreparedLog>,
-    /// The jobs whose checks publish the outcome of each try, since a job waits for it.
-    awaited_checks: HashSet<Arc<str>>,
     /// Signals that are handled only because a job asks for them.
     heard_for_jobs: BTreeSet<Signal>,
     exit: Option<oneshot::Sender<u8>>,
@@ -105,7 +103,6 @@ struct Decide;
 impl Pilot {
     /// A pilot for that configuration; `exit` hears the exit status when all is over.
     pub fn new(spec: Arc<Spec>, resources: Resources, exit: oneshot::Sender<u8>) -> Self {
-        let awaited_checks = spec.awaited_checks();
         Self {
             driver: Driver::new(State::new(spec), &resources.clock),
             resources,
@@ -115,7 +112,6 @@ impl Pilot {
             last_request: 0,
             changed_environ: None,
             prepared_log: None,
-            awaited_checks,
             heard_for_jobs: BTreeSet::new(),
             exit: Some(exit),
         }
@@ -146,6 +142,7 @@ impl Pilot {
             Action::StartJob(spec, generation) => self.start_job(&spec, generation),
             Action::EndJob(name) => self.end_job(&name),
             Action::Tell(name, command) => self.tell(&name, command),
+            Action::PublishOutcomes(name, are_awaited) => self.publish_outcomes(&name, are_awaited),
             Action::TellJobEvent(name, key) => self.tell_job_event(&name, key),
             Action::StartWatch(spec, generation) => self.start_watch(spec, generation),
             Action::EndWatch(name) => self.end_watch(&name),
@@ -252,7 +249,6 @@ impl Pilot {
         configure_environment(Arc::make_mut(&mut self.resources.environ), spec);
         let environ = Arc::clone(&self.resources.environ);
         drop(self.resources.jobs.jobs.launcher.use_environment(environ));
-        self.change_awaited_checks(spec);
         self.resources.jobs.jobs.launcher.keep_descriptors(spec);
         self.listen_for_jobs(spec, ctx);
         self.resources.recorder.metrics().reload_ended(true);

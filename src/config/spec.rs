@@ -8,7 +8,7 @@ mod logging;
 mod readiness;
 mod restart;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub struct Spec {
 
 impl Spec {
     /// The jobs whose checks some job waits for.
-    pub fn awaited_checks(&self) -> HashSet<Arc<str>> {
+    pub fn awaited_checks(&self) -> BTreeSet<Arc<str>> {
         let keys = self.jobs.iter().flat_map(|job| job.when.keys());
         let checked = |key: &EventKey| match &key.source {
             Source::Check(name) => Some(Arc::clone(name)),

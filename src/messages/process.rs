@@ -201,7 +201,7 @@ pub struct Orphan {
     /// The job that its environment names. Servers such as nginx overwrite their environment, and that of another user's
     /// process cannot be read without CAP_SYS_PTRACE.
     pub job: Option<String>,
-    /// Whether it is in the middle of an execve(2), so that it cannot be told yet whose it is.
+    /// Whether it is, or may be, in the middle of an execve(2), so that it cannot be told yet whose it is.
     pub is_becoming: bool,
 }
 

@@ -74,7 +74,8 @@ fn a_run_with_starts_restarts_health_signals_a_reload_and_a_stop_replays_to_the_
 }
 
 /// The fuzz target `records` changes this record. When the machines have changed, it is recorded anew: run
-/// `containerpilot -config fuzz/records/config.json5 -record FILE`, and stop it when `after` is ready.
+/// `containerpilot -config fuzz/records/config.json5 -record FILE`, change it by `-putenv A=1`, and stop it when `after` is
+/// ready and `ill` is unhealthy.
 #[test]
 fn the_record_that_fuzzing_begins_with_is_of_this_program() {
     let output = replay(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/records/base.jsonl"));

@@ -31,10 +31,8 @@ pub struct State {
     phase: Phase,
     /// The tries in a row that failed, if the last one did; kept until the next round, as users may ask why this one
     /// ended.
-    #[serde(default)]
     failing: Option<Failing>,
     /// Whether a job waits for the outcomes of tries, which are published only then.
-    #[serde(default)]
     publishes_outcomes: bool,
 }
 
@@ -45,9 +43,7 @@ pub struct Failing {
     pub reason: String,
     /// How many there are.
     pub times: u64,
-    /// When the first of them ended.
-    pub since: Moment,
-    /// When the next try is due, once that is known.
+    /// When the next try is due, if that is known.
     pub next: Option<Moment>,
 }
 
@@ -292,6 +288,9 @@ impl State {
     /// Ends the round. The process of a try is killed, and its end is waited for.
     fn pause(&mut self) -> Vec<Action> {
         self.round = None;
+        if let Some(failing) = &mut self.failing {
+            failing.next = None;
+        }
         match self.phase {
             Phase::Idle => Vec::new(),
             Phase::Waiting => {
@@ -365,7 +364,7 @@ impl State {
         let Some(round) = self.round.filter(|round| began >= round.since) else { return actions };
         let passed = outcome.is_ok();
         actions.push(Action::Measure(now.since(began)));
-        self.note_failure(now, outcome.err());
+        self.note_failure(outcome.err());
         if self.publishes_outcomes {
             actions.push(Action::PublishOutcome { passed });
         }
@@ -382,14 +381,9 @@ impl State {
         actions
     }
 
-    fn note_failure(&mut self, now: Moment, reason: Option<&str>) {
-        let (times, since) = self.failing.as_ref().map_or((0, now), |failing| (failing.times, failing.since));
-        self.failing = reason.map(|reason| Failing {
-            reason: reason.to_owned(),
-            times: times.saturating_add(1),
-            since,
-            next: None,
-        });
+    fn note_failure(&mut self, reason: Option<&str>) {
+        let times = self.failing.as_ref().map_or(0, |failing| failing.times).saturating_add(1);
+        self.failing = reason.map(|reason| Failing { reason: reason.to_owned(), times, next: None });
     }
 
     /// Schedules the try that follows the one that began then, if the round goes on.

@@ -91,7 +91,7 @@ impl Handler<ChangeEnvironment> for Pilot {
     ) -> Self::Result {
         let mut changed = Environ::clone(&self.resources.environ);
         changed.change(&changes);
-        let strings = self.strings(&changes, &changed);
+        let strings = self.exec_strings(&changes, &changed);
         self.changed_environ = Some(changed);
         let reply = self.ask(|request| Input::EnvironmentAsked(request, strings), ctx);
         self.changed_environ = None; // if it was refused
@@ -105,7 +105,7 @@ impl Handler<ChangeEnvironment> for Pilot {
 }
 
 impl Pilot {
-    fn strings(&self, changes: &Environment, changed: &Environ) -> ExecStrings {
+    fn exec_strings(&self, changes: &Environment, changed: &Environ) -> ExecStrings {
         let set = changes.iter().filter_map(|(name, value)| Some((name, length(name, value.as_ref()?))));
         let longest = set.max_by_key(|(_, length)| *length).map(|(name, length)| (name.clone(), length));
         let jobs = &self.driver.machine().spec().jobs;
@@ -113,15 +113,19 @@ impl Pilot {
         let limits = ExecLimits::current();
         ExecStrings {
             longest,
-            longest_taken: limits.string(),
+            string_limit: limits.string(),
             total: changed.cost() + largest_job,
-            total_taken: limits.total(),
+            total_limit: limits.total(),
         }
     }
 
     /// Starts processes with the changed environment from now on.
     pub(super) fn use_environment(&mut self, request: u64, ctx: &mut Context<Self>) {
-        let Some(changed) = self.changed_environ.take() else { return };
+        let Some(changed) = self.changed_environ.take() else {
+            debug_assert!(false, "a change is decided while it is asked for");
+            self.replies.remove(&request);
+            return;
+        };
         self.resources.environ = Arc::new(changed);
         let used = self.resources.jobs.jobs.launcher.use_environment(Arc::clone(&self.resources.environ));
         ctx.spawn(fut::wrap_future(used).map(move |_, pilot: &mut Self, ctx| {

@@ -159,6 +159,8 @@ pub enum Action {
     EndJob(Arc<str>),
     /// Command a job.
     Tell(Arc<str>, JobCommand),
+    /// Have the checks of a job publish the outcome of each try, or not.
+    PublishOutcomes(Arc<str>, bool),
     /// Tell one job of an event that happened before it was there.
     TellJobEvent(Arc<str>, EventKey),
     /// Create a watch, of that generation.

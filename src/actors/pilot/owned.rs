@@ -1,6 +1,5 @@
 //! The actors that the Pilot owns: jobs with their health checks, and watches.
 
-use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::actors::job::{Job, JobResources};
 use crate::actors::registry::Registry;
 use crate::actors::watch::machine::State;
 use crate::actors::watch::{Agent, Begin, Retire, Watch};
-use crate::config::spec::{CheckSpec, JobSpec, Spec, WatchSpec};
+use crate::config::spec::{CheckSpec, JobSpec, WatchSpec};
 use crate::messages::bus::{Interest, Notice, Subscribe, Unsubscribe};
 use crate::messages::event::EventKey;
 use crate::messages::health::CheckCommand;
@@ -57,35 +56,13 @@ impl JobFactory {
     }
 }
 
-impl JobAddress {
-    /// Has its checks publish the outcome of each try, or not.
-    fn publish_outcomes(&self, are_awaited: bool) {
-        for check in &self.checks {
-            check.do_send(CheckCommand::PublishOutcomes(are_awaited));
-        }
-    }
-}
-
 impl Pilot {
-    /// Tells checks whether a job of this configuration waits for their outcomes, if one did not before or does not now.
-    pub(super) fn change_awaited_checks(&mut self, spec: &Spec) {
-        let before = mem::replace(&mut self.awaited_checks, spec.awaited_checks());
-        for name in before.symmetric_difference(&self.awaited_checks) {
-            if let Some(job) = self.jobs.get(name) {
-                job.publish_outcomes(self.awaited_checks.contains(name));
-            }
-        }
-    }
-
     pub(super) fn start_job(&mut self, spec: &Arc<JobSpec>, generation: u64) {
         if spec.tty && !has_terminal() {
             let text = "has no terminal, since the program has none: `docker run` needs -it for that";
             warn!(self.resources.log.logger(), "{text}"; "job" => &*spec.name);
         }
         let job = self.resources.jobs.create(spec, generation, self.resources.log.logger());
-        if self.awaited_checks.contains(&spec.name) {
-            job.publish_outcomes(true);
-        }
         self.jobs.insert(spec.name.clone(), job);
     }
 
@@ -94,12 +71,20 @@ impl Pilot {
             job.commands.do_send(JobCommand::Retire);
             self.resources.jobs.registry.do_send(Unsubscribe(job.notices));
         }
-        self.resources.board.write().jobs.remove(name);
+        let board = &mut self.resources.board.write();
+        board.jobs.remove(name);
+        board.failing.retain(|(job, _), _| job != name);
     }
 
     pub(super) fn tell(&self, name: &str, command: JobCommand) {
         if let Some(job) = self.jobs.get(name) {
             job.commands.do_send(command);
+        }
+    }
+
+    pub(super) fn publish_outcomes(&self, name: &str, are_awaited: bool) {
+        for check in self.jobs.get(name).into_iter().flat_map(|job| &job.checks) {
+            check.do_send(CheckCommand::PublishOutcomes(are_awaited));
         }
     }
 

@@ -117,7 +117,7 @@ impl Reaper {
         Survey { groups, orphans, memory_kills }
     }
 
-    /// The processes that the kernel gave us; what is settled of each is not asked for again.
+    /// The processes that the kernel gave us. One whose description is settled is not described again.
     fn list_orphans(&mut self) -> Vec<Orphan> {
         let mut pids = self.kernel.orphans();
         pids.retain(|pid| !self.driver.machine().running().contains_key(pid) && !self.is_starting(*pid));

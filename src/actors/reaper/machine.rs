@@ -45,7 +45,6 @@ pub struct State {
     /// Executions whose main process ended while others of it were left.
     leftovers: BTreeMap<ExecutionId, Leftover>,
     /// Orphans that seemed to be nobody's at the first look, until they are reaped.
-    #[serde(default)]
     strangers: BTreeSet<Pid>,
     memory_kills: MemoryKills,
     /// A sweep is due.

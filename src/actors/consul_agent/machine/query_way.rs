@@ -14,26 +14,26 @@ pub enum Way {
     Immediate,
     /// On a connection that is kept until Consul has something new.
     Blocking,
-    /// For a reply at once, now and after each change in Consul, until one is newer than the index or the time is over.
+    /// For a reply at once, now and after each change in Consul.
     OnChange {
-        /// The index that is known.
+        /// The index that is known: a reply with another one is the last.
         index: u64,
-        /// The time.
+        /// After this time, any reply is the last.
         wait: Duration,
     },
-    /// On a connection that others want too.
+    /// It waits until it has a connection, and gives that up soon.
     InTurn {
-        /// The index that is known, and how long the connection is kept for something newer.
+        /// The index that is known, and how long the connection is kept for another one.
         newer_than: (u64, Duration),
-        /// How long the query waits for its turn before it is sent for a reply at once.
+        /// How long it waits for a connection before it is sent for a reply at once.
         patience: Duration,
     },
 }
 
-/// The way to send this query; `is_free` tells whether it has a connection that it may keep.
-pub fn way(query: &Query, is_free: bool) -> Way {
+/// The way to send this query; `has_connection` tells whether there is a connection that it may keep.
+pub fn way(query: &Query, has_connection: bool) -> Way {
     let Some((index, wait)) = query.newer_than else { return Way::Immediate };
-    if is_free {
+    if has_connection {
         return Way::Blocking;
     }
     match (&query.target, &query.datacentre) {
@@ -46,7 +46,7 @@ pub fn way(query: &Query, is_free: bool) -> Way {
     }
 }
 
-/// Whether a reply with this index tells something new to one who knows that index.
+/// Whether the index of a reply differs from the one that is known.
 pub fn is_news(reply: Option<u64>, known: u64) -> bool {
     // An index of zero counts as one, as for every query.
     reply.map(|index| index.max(1)) != Some(known)
@@ -76,8 +76,8 @@ mod tests {
 
     #[test]
     fn the_first_query_is_answered_at_once() {
-        for is_free in [true, false] {
-            assert_eq!(way(&service(None), is_free), Way::Immediate);
+        for has_connection in [true, false] {
+            assert_eq!(way(&service(None), has_connection), Way::Immediate);
         }
     }
 

@@ -64,6 +64,14 @@ fn ending() -> State {
     state
 }
 
+/// A check whose outcomes are published, and whose last try failed.
+fn failing() -> State {
+    let mut state = trying(tcp());
+    state.step(ms(1060), Input::OutcomesAwaited(true));
+    state.step(ms(1100), Input::Probed(ProbeOutcome::Failed("refused".to_owned())));
+    state
+}
+
 fn every_state() -> Vec<State> {
     vec![
         state(exec()),
@@ -73,6 +81,7 @@ fn every_state() -> Vec<State> {
         trying(exec()),
         trying(tcp()),
         ending(),
+        failing(),
     ]
 }
 
@@ -202,10 +211,9 @@ fn shown<'a>(actions: &'a [Action]) -> Vec<Option<&'a Failing>> {
 }
 
 #[test]
-fn users_see_how_many_tries_in_a_row_failed_since_when_and_when_the_next_one_is() {
+fn users_see_how_many_tries_in_a_row_failed_and_when_the_next_one_is() {
     let refused = || Input::Probed(ProbeOutcome::Failed("refused".to_owned()));
-    let failing =
-        |times, next| Failing { reason: "refused".to_owned(), times, since: ms(1100), next: Some(ms(next)) };
+    let failing = |times, next| Failing { reason: "refused".to_owned(), times, next: Some(ms(next)) };
     let mut state = trying(tcp());
     assert_eq!(shown(&state.step(ms(1100), refused())), [Some(&failing(1, 1550))]);
     assert_eq!(shown(&state.step(ms(1550), DUE)), [], "nothing new");
@@ -221,7 +229,8 @@ fn why_the_last_run_was_unhealthy_is_shown_until_the_next_one() {
     for (input, last) in [(Input::Started(8), wait(50)), (Input::Retired, Action::Stop)] {
         let mut state = trying(tcp());
         state.step(ms(1100), Input::Probed(ProbeOutcome::Failed("refused".to_owned())));
-        assert_eq!(shown(&state.step(ms(1200), Input::Paused)), []);
+        let paused = Failing { reason: "refused".to_owned(), times: 1, next: None };
+        assert_eq!(shown(&state.step(ms(1200), Input::Paused)), [Some(&paused)], "none is to come");
         let actions = state.step(ms(1300), input);
         assert_eq!((shown(&actions), actions.last()), (vec![None], Some(&last)));
     }

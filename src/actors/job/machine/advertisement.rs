@@ -152,7 +152,7 @@ mod tests {
     use ServiceStatus::{Critical, Passing, Warning};
 
     #[test]
-    fn every_standing_follows_every_health() {
+    fn every_entry_follows_every_health() {
         let table = [
             (Unlisted, [Unlisted, Listed(Passing), Unlisted, Unlisted]),
             (Provisional(Warning), [Provisional(Warning), Listed(Passing), Listed(Critical), Unlisted]),

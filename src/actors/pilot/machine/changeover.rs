@@ -29,6 +29,7 @@ impl State {
         let mut actions = vec![Action::Adopt(Arc::clone(&spec))];
         actions.extend(plan.stop.iter().cloned().map(Action::EndJob));
         actions.extend(self.start_jobs(&new, |name| !stopped.contains(name)));
+        actions.extend(self.change_awaited_checks(&old, &started));
         self.change_groups(&started);
         actions.extend(new.iter().flat_map(|job| self.welcome(job, &facts)));
         actions.extend(self.go_on_with_groups(now));
@@ -50,7 +51,22 @@ impl State {
         let generation = self.generation;
         let members = new.iter().map(|job| Member::new(Arc::clone(job), generation)).collect();
         self.members.change(keep, members, &self.spec.jobs);
-        new.iter().map(|job| Action::StartJob(Arc::clone(job), generation)).collect()
+        let awaited = self.spec.awaited_checks();
+        let start = |job: &&Arc<JobSpec>| {
+            let publish =
+                awaited.contains(&job.name).then(|| Action::PublishOutcomes(job.name.clone(), true));
+            [Some(Action::StartJob(Arc::clone(job), generation)), publish]
+        };
+        new.iter().flat_map(start).flatten().collect()
+    }
+
+    /// Has the checks of jobs that stay publish the outcomes of their tries if a job waits for them now, and no longer if
+    /// none does.
+    fn change_awaited_checks(&self, old: &Spec, started: &BTreeSet<&str>) -> Vec<Action> {
+        let (before, after) = (old.awaited_checks(), self.spec.awaited_checks());
+        let stays = |name: &&Arc<str>| self.members.get(name).is_some() && !started.contains(&***name);
+        let changed = before.symmetric_difference(&after).filter(stays);
+        changed.map(|name| Action::PublishOutcomes(Arc::clone(name), after.contains(name))).collect()
     }
 
     /// Tells a new job of `startup`, and of what has come before it and still holds.

@@ -10,12 +10,12 @@ use crate::messages::control::Refusal;
 pub struct ExecStrings {
     /// The name and the length of the longest variable that is set; `None` if variables are only unset.
     pub longest: Option<(String, usize)>,
-    /// The longest variable that is taken.
-    pub longest_taken: usize,
+    /// The longest variable that it takes.
+    pub string_limit: usize,
     /// All variables, and what the largest job adds to them.
     pub total: usize,
-    /// The most that is taken of all together.
-    pub total_taken: usize,
+    /// The most that it takes of all together.
+    pub total_limit: usize,
 }
 
 impl State {
@@ -40,15 +40,15 @@ impl ExecStrings {
     /// Whether processes can still be started.
     fn check(&self) -> Result<(), String> {
         let Some((name, longest)) = &self.longest else { return Ok(()) };
-        let Self { longest_taken, total, total_taken, .. } = self;
-        if longest > longest_taken {
+        let Self { string_limit, total, total_limit, .. } = self;
+        if longest > string_limit {
             return Err(format!(
-                "{name}: it would take {longest} bytes; no process can be started with a variable of more than {longest_taken}"
+                "{name}: it would take {longest} bytes; no process can be started with a variable of more than {string_limit}"
             ));
         }
-        if total > total_taken {
+        if total > total_limit {
             return Err(format!(
-                "{name}: with it all variables would take {total} bytes; no process can be started with more than {total_taken}"
+                "{name}: with it all variables would take {total} bytes; no process can be started with more than {total_limit}"
             ));
         }
         Ok(())
@@ -66,11 +66,11 @@ mod tests {
 
     fn strings(longest: Option<usize>, total: usize) -> ExecStrings {
         let longest = longest.map(|length| ("A".to_owned(), length));
-        ExecStrings { longest, longest_taken: 100, total, total_taken: 1000 }
+        ExecStrings { longest, string_limit: 100, total, total_limit: 1000 }
     }
 
     #[test]
-    fn who_changes_the_environment_hears_that_it_is_used_or_why_it_cannot_be() {
+    fn a_change_of_the_environment_is_answered_once_it_is_used_or_refused_with_the_reason() {
         let mut state = State::new(Arc::default());
         let now = Moment::default();
         let mut ask = |request, strings| state.step(now, Input::EnvironmentAsked(request, strings));

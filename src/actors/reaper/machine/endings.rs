@@ -10,7 +10,7 @@ use crate::messages::moment::Moment;
 use crate::messages::process::{ExecutionId, ExitStatus, GroupGone, Orphan, Pid, ProcessEnded, Unstarted};
 use crate::messages::signal::Signal;
 
-/// How often the remains of a group are looked at: a member whose parent lives elsewhere ends silently.
+/// How often what is left of a group is looked at: a member whose parent lives elsewhere ends silently.
 const SWEEP_EVERY: Duration = Duration::from_millis(25);
 /// How long the rest of a group has between SIGTERM and SIGKILL.
 const SWEEP_GRACE: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ impl State {
         names.any(is_job) || self.leftovers.values().any(|leftover| is_job(&leftover.name))
     }
 
-    /// Whether a description of this orphan is final: it names a job, or the one before did not name any either.
+    /// Whether a description of an orphan is final: it names a job, or an earlier one named none either.
     pub fn is_settled(&self, orphan: &Orphan) -> bool {
         !orphan.is_becoming && (orphan.job.is_some() || self.strangers.contains(&orphan.pid))
     }
@@ -53,10 +53,8 @@ impl State {
 
     /// The leader is still a zombie: its number cannot belong to anybody else.
     pub(super) fn note_exit(&mut self, pid: Pid, status: ExitStatus) -> Vec<Action> {
-        let Some(id) = self.running.remove(&pid) else {
-            self.strangers.remove(&pid);
-            return Vec::new();
-        };
+        self.strangers.remove(&pid);
+        let Some(id) = self.running.remove(&pid) else { return Vec::new() };
         let Some(Execution { name, stage: Stage::Running(child) }) = self.executions.remove(&id) else {
             return Vec::new();
         };
@@ -77,8 +75,8 @@ impl State {
         actions
     }
 
-    /// An orphan that seems to be nobody's is looked at twice: it may have become its program between the looks at its
-    /// environment and its arguments, and then names its job the next time.
+    /// An orphan that seems to be nobody's is looked at twice. Its execve(2) may have ended after its environment was read,
+    /// which was still empty, and before its arguments were; the next description names its job.
     fn doubt_strangers(&mut self, survey: &mut Survey) {
         for orphan in survey.orphans.iter_mut().filter(|orphan| orphan.job.is_none() && !orphan.is_becoming) {
             orphan.is_becoming = self.strangers.insert(orphan.pid);

@@ -319,3 +319,42 @@ fn a_forwarded_signal_is_still_the_event_that_a_job_waits_for() {
     let told = Action::Tell("app".into(), JobCommand::Forward(Signal::HUP));
     assert_eq!(scene.step(Input::Signal(Signal::HUP)), [told, Action::Publish(event)]);
 }
+
+#[test]
+fn checks_publish_their_outcomes_while_a_job_waits_for_them() {
+    let waiting = |name: &str, checked: &str| {
+        let source = Source::Check(Arc::from(checked));
+        let mut job = spec(name);
+        job.when.trigger = Trigger::Each(EventKey { code: EventCode::ExitFailed, source });
+        job
+    };
+    let told = |actions: &[Action]| {
+        let publish = |action: &Action| {
+            if let Action::PublishOutcomes(name, on) = action { Some((name.to_string(), *on)) } else { None }
+        };
+        actions.iter().filter_map(publish).collect::<Vec<_>>()
+    };
+    let tells = |name: &str, on| (name.to_owned(), on);
+    let mut scene = Scene::new(whole(vec![spec("a"), spec("b"), spec("c"), waiting("alarm", "a")]));
+    assert_eq!(told(&scene.actions), [tells("a", true)]);
+    let mut reload = |jobs: Vec<JobSpec>, stopped: &[&str]| {
+        scene.step(Input::ReloadAsked(Some(1), RELOAD));
+        scene.step(Input::Loaded(Purpose::Reload, Ok(whole(jobs))));
+        scene.actions.clear();
+        scene.step(Input::Prepared(Ok(())));
+        let generation = scene.state.generation;
+        for name in stopped {
+            let before = scene.state.members.get(name).map_or(generation, |job| job.generation);
+            scene.report(name, before, Phase::Complete);
+        }
+        told(&scene.actions)
+    };
+    let jobs = |alarm| vec![spec("a"), spec("b"), spec("c"), alarm];
+    let others = [tells("a", false), tells("b", true)];
+    assert_eq!(reload(jobs(waiting("alarm", "b")), &["alarm"]), others, "of jobs that stay");
+    assert_eq!(reload(jobs(waiting("alarm2", "b")), &["alarm"]), [] as [(String, bool); 0], "nothing new");
+    let mut anew = spec("b");
+    anew.execution.env = vec![("A".to_owned(), None)];
+    assert_eq!(reload(vec![spec("a"), anew, waiting("alarm2", "b")], &["b", "c"]), [tells("b", true)]);
+    assert_eq!(reload(vec![spec("a")], &["b", "alarm2"]), [] as [(String, bool); 0], "its job is gone");
+}

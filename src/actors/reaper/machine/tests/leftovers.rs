@@ -146,6 +146,7 @@ fn an_orphan_that_seems_to_be_nobodys_is_believed_at_the_second_look() {
         "it may be the job's"
     );
     assert!(state.is_settled(&strange));
+    assert!(!state.is_settled(&Orphan { is_becoming: true, ..strange.clone() }), "it executes something now");
     let sweep = state.step(ms(26), Input::Swept(survey(&strange)));
     assert_eq!(sweep, gone, "it is not");
     // Its number is given to another process, of which nothing is known.
