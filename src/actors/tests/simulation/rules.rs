@@ -100,7 +100,10 @@ struct Ledger {
     reloaded: Duration,
     /// Ends of processes that no event has told yet.
     ends: Vec<End>,
+    /// The value that a variable was set to last, as a client heard.
     environ: Option<u32>,
+    /// The values that clients have asked for since and may have got.
+    environ_asked: Vec<u32>,
     given_up: Vec<GivenUp>,
     /// The lines of each execution and stream that are written and not logged.
     lines: HashMap<Stream, Vec<String>>,
@@ -171,6 +174,7 @@ impl Rules {
             reloaded: Duration::ZERO,
             ends: vec![],
             environ: None,
+            environ_asked: vec![],
             given_up: vec![],
             lines: HashMap::new(),
             maintenance_since: None,
@@ -285,9 +289,17 @@ impl Rules {
         }
     }
 
-    /// A variable is set for processes that start from now on.
+    /// A client asks for a variable to be set for processes that start from now on.
+    pub fn ask_environ(&self, value: u32) {
+        self.ledger.borrow_mut().environ_asked.push(value);
+    }
+
+    /// The client hears that it is set. Those who asked before had their turn before.
     pub fn set_environ(&self, value: u32) {
-        self.ledger.borrow_mut().environ = Some(value);
+        let mut ledger = self.ledger.borrow_mut();
+        let Some(at) = ledger.environ_asked.iter().position(|asked| *asked == value) else { return };
+        ledger.environ_asked.drain(..=at);
+        ledger.environ = Some(value);
     }
 
     pub fn reload_began(&self) {

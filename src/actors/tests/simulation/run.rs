@@ -298,6 +298,7 @@ impl Scene {
             Operation::Environ(value) => {
                 let change = ChangeEnvironment(vec![(VARIABLE.to_owned(), Some(value.to_string()))]);
                 let (reply, rules) = (pilot.send(change), self.rules.clone());
+                rules.ask_environ(value);
                 self.rules.ask(async move {
                     if let Ok(Ok(())) = reply.await {
                         rules.set_environ(value);

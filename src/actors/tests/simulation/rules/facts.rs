@@ -1,5 +1,6 @@
 //! Rules about what the kernel tells: starts, ends, signals and lines.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ impl Observer for Rules {
         }
         let now = self.journal.awake();
         let mut ledger = self.ledger.borrow_mut();
-        let (is_blurred, is_reloading, environ) = (ledger.is_blurred, ledger.reloads > 0, ledger.environ);
+        let (is_blurred, is_reloading) = (ledger.is_blurred, ledger.reloads > 0);
+        let (environ, environ_asked) = (ledger.environ, ledger.environ_asked.clone());
         let (after, decided_at) = (ledger.last_sequence, ledger.decided_at());
         let is_clock_right = ledger.clock_changes == 0 && ledger.flooded.is_zero();
         self.check_start_in_group(job, &ledger);
@@ -75,7 +77,9 @@ impl Observer for Rules {
         if let Some(value) = environ {
             let told = launch.whole_environment();
             let told = told.as_ref().ok().and_then(|told| told.get(VARIABLE));
-            if told.is_none_or(|told| *told != *value.to_string()) {
+            let may_be =
+                |told: &OsStr| [value].iter().chain(&environ_asked).any(|may| *told == *may.to_string());
+            if !told.is_some_and(may_be) {
                 self.break_rule("a process has the variables that were set before", job);
             }
         }
