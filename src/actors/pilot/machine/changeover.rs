@@ -18,7 +18,7 @@ impl State {
         let Stage::Reloading(reloading) = std::mem::replace(&mut self.stage, Stage::Running) else {
             return vec![];
         };
-        let Reloading { spec, plan, requests } = reloading;
+        let Reloading { spec, plan, requests, .. } = reloading;
         let old = std::mem::replace(&mut self.spec, Arc::clone(&spec));
         self.generation = self.generation.saturating_add(1);
         let stopped: BTreeSet<&str> = plan.stop.iter().map(|name| &**name).collect();

@@ -102,19 +102,26 @@ impl Members {
 
     /// Asks jobs where they are; `None` if all have said it since anything changed, so that it is certain.
     pub fn ask(&mut self, jobs: &[usize]) -> Option<Vec<Action>> {
-        let news = self.news;
-        if jobs.iter().all(|index| self.list.get(*index).is_none_or(|job| job.answered == news)) {
-            return None;
-        }
-        let mut questions = Vec::new();
+        self.ask_since(jobs, self.news)
+    }
+
+    /// The same, but answers count from that news on.
+    pub fn ask_since(&mut self, jobs: &[usize], since: u64) -> Option<Vec<Action>> {
+        let (news, mut questions, mut are_certain) = (self.news, Vec::new(), true);
         for index in jobs {
-            let Some(job) = self.list.get_mut(*index) else { continue };
-            if job.answered != news && job.asked != news {
+            let Some(job) = self.list.get_mut(*index).filter(|job| job.answered < since) else { continue };
+            are_certain = false;
+            if job.asked < since {
                 job.asked = news;
                 questions.push(Action::Tell(job.name().clone(), JobCommand::Answer(news)));
             }
         }
-        Some(questions)
+        (!are_certain).then_some(questions)
+    }
+
+    /// The number of the last news.
+    pub const fn news(&self) -> u64 {
+        self.news
     }
 
     /// Commands every job that is not over.

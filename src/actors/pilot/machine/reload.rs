@@ -40,6 +40,8 @@ pub struct Reloading {
     pub(super) spec: Arc<Spec>,
     pub(super) plan: Plan,
     pub(super) requests: Vec<u64>,
+    /// The number of the last news when it began.
+    since: u64,
 }
 
 impl State {
@@ -110,7 +112,9 @@ impl State {
         self.members.resolve_needs();
         self.members.list_mut().iter_mut().for_each(|job| job.told = None);
         let plan = self.plan(&spec, asked.restart_all);
-        self.stage = Stage::Reloading(Reloading { spec, plan, requests: asked.requests });
+        self.members.note_news();
+        let since = self.members.news();
+        self.stage = Stage::Reloading(Reloading { spec, plan, requests: asked.requests, since });
         self.go_on_reloading(now)
     }
 
@@ -121,7 +125,12 @@ impl State {
         let candidate = |job| candidate(job, stopping.contains(Member::name(job)));
         let candidates: Vec<Candidate<'_>> = self.members.list().iter().map(candidate).collect();
         if !candidates.iter().any(|candidate| candidate.remains || candidate.progresses) {
-            return self.finish_reload(now);
+            // One that is over may have been started by hand just before, and its report of that be on its way.
+            let over = self.members.list().iter().enumerate();
+            let over = over.filter(|(_, job)| job.told.is_none() && stopping.contains(job.name()));
+            let (over, since) = (over.map(|(index, _)| index).collect::<Vec<_>>(), reloading.since);
+            let questions = self.members.ask_since(&over, since);
+            return questions.unwrap_or_else(|| self.finish_reload(now));
         }
         let next = stop_order::next(&candidates);
         let mut actions = Vec::new();

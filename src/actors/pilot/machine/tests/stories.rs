@@ -358,3 +358,25 @@ fn checks_publish_their_outcomes_while_a_job_waits_for_them() {
     assert_eq!(reload(vec![spec("a"), anew, waiting("alarm2", "b")], &["b", "c"]), [tells("b", true)]);
     assert_eq!(reload(vec![spec("a")], &["b", "alarm2"]), [] as [(String, bool); 0], "its job is gone");
 }
+
+#[test]
+fn a_reload_asks_jobs_that_are_over_whether_somebody_has_started_them() {
+    let mut scene = Scene::new(whole(vec![spec("app"), spec("other")]));
+    scene.report("other", 0, Phase::Running);
+    scene.report("app", 0, Phase::Complete);
+    scene.step(Input::ReloadAsked(Some(1), RELOAD));
+    let order = ControlJob { name: "app".to_owned(), order: JobOrder::Restart };
+    assert!(
+        scene.step(Input::JobOrdered(2, order)).contains(&Action::Tell("app".into(), JobCommand::Restart))
+    );
+    scene.step(Input::Loaded(Purpose::Reload, Ok(whole(vec![spec("other")]))));
+    let actions = scene.step(Input::Prepared(Ok(())));
+    let [Action::Tell(name, JobCommand::Answer(question))] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(&**name, "app", "the only one that is to go");
+    scene.report("other", 0, Phase::Delayed);
+    let answer = JobChanged { answers: Some(*question), ..changed("app", 0, Phase::Running) };
+    scene.step(Input::Reported(answer.into()));
+    assert_eq!(stopped(&scene.step(Input::DecisionDue)), ["app"], "it does not run beside its successor");
+    let actions = scene.report("app", 0, Phase::Complete);
+    assert!(actions.contains(&Action::EndJob("app".into())));
+}
