@@ -18,7 +18,7 @@ class Sample:
     at: float
     rss: int  # KiB
     pss: int  # KiB
-    fds: int  # without the connections to Consul
+    fds: int  # without pipes and the connections to Consul
     pipes: int
     sockets: int  # without them, too
     consul: int  # those
@@ -47,7 +47,7 @@ class Sampler:
             at=at,
             rss=status["VmRSS"],
             pss=fields(self.proc / "smaps_rollup")["Pss"],
-            fds=sum(kinds.values()) - kinds["consul"],
+            fds=sum(kinds.values()) - kinds["pipe"] - kinds["consul"],
             pipes=kinds["pipe"],
             sockets=kinds["socket"],
             consul=kinds["consul"],
@@ -143,7 +143,7 @@ class Rule:
 # Connections to Consul come and go with it: none while it is away, and later as many as heartbeats came at the same time, at most one
 # for each of the 24 services.
 CONSUL = Rule("consul", max, 0, 24)
-# Under load: what is typical, since each look finds other jobs. Crowds of clients come and go, and on a busy machine more looks find
+# Under load: what is typical, since each look finds other jobs, and each job that runs has two pipes. Crowds of clients come and go, and on a busy machine more looks find
 # one: of what they have open the least counts, which grows with all that is never closed.
 UNDER_LOAD = [
     Rule("rss", median, 0.10, 512),
