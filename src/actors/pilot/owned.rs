@@ -73,7 +73,10 @@ impl Pilot {
         }
         let board = &mut self.resources.board.write();
         board.jobs.remove(name);
-        board.failing.retain(|(job, _), _| job != name);
+        let failing: Vec<_> = board.failing.keys().filter(|(job, _)| job == name).cloned().collect();
+        for check in &failing {
+            board.failing.remove(check);
+        }
     }
 
     pub(super) fn tell(&self, name: &str, command: JobCommand) {

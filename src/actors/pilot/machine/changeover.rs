@@ -64,9 +64,14 @@ impl State {
     /// none does.
     fn change_awaited_checks(&self, old: &Spec, started: &BTreeSet<&str>) -> Vec<Action> {
         let (before, after) = (old.awaited_checks(), self.spec.awaited_checks());
-        let stays = |name: &&Arc<str>| self.members.get(name).is_some() && !started.contains(&***name);
-        let changed = before.symmetric_difference(&after).filter(stays);
-        changed.map(|name| Action::PublishOutcomes(Arc::clone(name), after.contains(name))).collect()
+        let mut actions = Vec::new();
+        for job in self.members.list().iter().filter(|job| !started.contains(&**job.name())) {
+            let is_awaited = after.contains(job.name());
+            if is_awaited != before.contains(job.name()) {
+                actions.push(Action::PublishOutcomes(job.name().clone(), is_awaited));
+            }
+        }
+        actions
     }
 
     /// Tells a new job of `startup`, and of what has come before it and still holds.
