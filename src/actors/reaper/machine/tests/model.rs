@@ -332,7 +332,7 @@ impl World {
         }
     }
 
-    /// What checks put into the background lives on, and is known.
+    /// Whether nothing is left to do. Processes that checks put into the background still live; the machine may know them.
     fn is_over(&self) -> bool {
         let strangers = self.state.strangers.clone();
         let are_alive = strangers.iter().all(|pid| self.processes.contains_key(pid));
