@@ -251,7 +251,7 @@ impl Replay {
         let Some(Step { machine, at, input, actions }) = open else {
             return Err(Problem::bad("actions without an input"));
         };
-        let recorded: Vec<&RawValue> = serde_json::from_str(recorded.get())
+        let recorded: Vec<&RawValue> = serde_json::from_slice(recorded.get().as_bytes())
             .map_err(|error| Problem::bad(format!("cannot read the actions: {error}")))?;
         if recorded.iter().map(|action| action.get()).eq(&actions) {
             return Ok(());
@@ -274,7 +274,7 @@ trait Steps {
 impl<M: Machine> Steps for M {
     fn step(&mut self, at: Moment, input: &str) -> Result<Vec<String>, String> {
         let input: M::Input =
-            serde_json::from_str(input).map_err(|error| format!("cannot read it: {error}"))?;
+            serde_json::from_slice(input.as_bytes()).map_err(|error| format!("cannot read it: {error}"))?;
         // A machine that panicked when the record was written does so again, and that is worth telling.
         let actions = catch_unwind(AssertUnwindSafe(|| machine::step(self, at, input)))
             .map_err(|panic| format!("panicked: {}", message(&*panic)))?;
@@ -287,14 +287,16 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default()
 }
 
+/// From bytes, as all JSON is read here: `from_str` would add a second copy of serde_json's code for each type.
 fn read(kind: Kind, state: &str) -> Result<Box<dyn Steps>, serde_json::Error> {
+    let state = state.as_bytes();
     Ok(match kind {
-        Kind::Pilot => Box::new(serde_json::from_str::<pilot::machine::State>(state)?),
-        Kind::Job => Box::new(serde_json::from_str::<job::machine::State>(state)?),
-        Kind::HealthCheck => Box::new(serde_json::from_str::<health_check::machine::State>(state)?),
-        Kind::Watch => Box::new(serde_json::from_str::<watch::machine::State>(state)?),
-        Kind::ConsulAgent => Box::new(serde_json::from_str::<consul_agent::machine::State>(state)?),
-        Kind::Reaper => Box::new(serde_json::from_str::<reaper::machine::State>(state)?),
+        Kind::Pilot => Box::new(serde_json::from_slice::<pilot::machine::State>(state)?),
+        Kind::Job => Box::new(serde_json::from_slice::<job::machine::State>(state)?),
+        Kind::HealthCheck => Box::new(serde_json::from_slice::<health_check::machine::State>(state)?),
+        Kind::Watch => Box::new(serde_json::from_slice::<watch::machine::State>(state)?),
+        Kind::ConsulAgent => Box::new(serde_json::from_slice::<consul_agent::machine::State>(state)?),
+        Kind::Reaper => Box::new(serde_json::from_slice::<reaper::machine::State>(state)?),
     })
 }
 

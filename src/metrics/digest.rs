@@ -57,9 +57,13 @@ impl Window {
     pub fn quantiles<const N: usize>(&self, shares: [f64; N], now: Instant) -> [f64; N] {
         let live = self.slices.iter().filter(|slice| now.saturating_duration_since(slice.since) < WINDOW);
         let mut centroids: Vec<Centroid> = live.flat_map(|slice| slice.centroids.iter().copied()).collect();
-        centroids.sort_by(|a, b| a.mean.total_cmp(&b.mean));
+        sort(&mut centroids);
         shares.map(|share| quantile(&centroids, share))
     }
+}
+
+fn sort(centroids: &mut [Centroid]) {
+    centroids.sort_by(|a, b| a.mean.total_cmp(&b.mean));
 }
 
 /// The value that `share` of all values do not exceed.
@@ -78,7 +82,7 @@ fn quantile(sorted: &[Centroid], share: f64) -> f64 {
 
 /// Merges neighbours whose weight together is at most one step of the t-digest's scale function k₁ (arcsine).
 fn merge(centroids: &mut Vec<Centroid>) {
-    centroids.sort_by(|a, b| a.mean.total_cmp(&b.mean));
+    sort(centroids);
     let total: f64 = centroids.iter().map(|centroid| centroid.weight).sum();
     let scale = |passed: f64| COMPRESSION / (2.0 * PI) * (2.0 * passed / total - 1.0).clamp(-1.0, 1.0).asin();
     let mut merged: Vec<Centroid> = Vec::new();

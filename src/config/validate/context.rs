@@ -175,8 +175,8 @@ pub(super) fn span<T>(field: &Opt<T>) -> Option<Span> {
 }
 
 /// Of fields that exclude each other, those that are given, in file order.
-pub(super) fn given<const N: usize>(keys: [(&'static str, Option<Span>); N]) -> Vec<(&'static str, Span)> {
-    let mut given: Vec<_> = keys.into_iter().filter_map(|(name, span)| Some((name, span?))).collect();
+pub(super) fn given(keys: &[(&'static str, Option<Span>)]) -> Vec<(&'static str, Span)> {
+    let mut given: Vec<_> = keys.iter().filter_map(|(name, span)| Some((*name, (*span)?))).collect();
     given.sort_by_key(|(_, span)| span.start);
     given
 }

@@ -76,7 +76,7 @@ fn raw_output(logging: &Opt<RawOutput>) -> bool {
 }
 
 fn probe(context: &mut Context<'_>, raw: &RawCheck) -> Option<Probe> {
-    let given = given([("exec", key(&raw.exec)), ("http", key(&raw.http)), ("tcp", key(&raw.tcp))]);
+    let given = given(&[("exec", key(&raw.exec)), ("http", key(&raw.http)), ("tcp", key(&raw.tcp))]);
     if let [(first, _), (second, span), ..] = given.as_slice() {
         let message =
             format!(": expected at most one of `exec`, `http`, `tcp`, found `{first}` and `{second}`");

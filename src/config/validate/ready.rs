@@ -21,7 +21,7 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ReadySpec {
     }
     context.within(".ready", |context| {
         let timeout = context.at_least_1ms("timeout", &raw.timeout);
-        let forms = given([("notify", key(&raw.notify)), ("fd", key(&raw.fd)), ("log", key(&raw.log))]);
+        let forms = given(&[("notify", key(&raw.notify)), ("fd", key(&raw.fd)), ("log", key(&raw.log))]);
         if let [(first, _), (second, span), ..] = forms.as_slice() {
             let message =
                 format!(": expected one of `notify`, `fd` and `log`, found `{first}` and `{second}`");

@@ -33,7 +33,7 @@ pub(super) fn validate(context: &mut Context<'_>, field: &Field<RawWhen>) -> Opt
 }
 
 fn rule(context: &mut Context<'_>, span: Span, rule: &RawWhenRule) -> Option<When> {
-    let given = given([
+    let given = given(&[
         ("interval", key(&rule.interval)),
         ("cron", key(&rule.cron)),
         ("once", key(&rule.once)),
