@@ -18,7 +18,7 @@ fn app(consul: &str, more: &str) -> String {
     )
 }
 
-/// Its next heartbeat, which would tell what was not told before, comes after the deadline of a test.
+/// A status that only a heartbeat tells comes too late: tests wait 30 s at most.
 fn app_with_rare_heartbeats(consul: &str) -> String {
     app(consul, "")
         .replace(r#"ttl: "10s""#, r#"ttl: "300s""#)

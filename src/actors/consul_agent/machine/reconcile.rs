@@ -1,5 +1,6 @@
 //! The next call about one service, from what is wanted and what is known, and what is known after it. A changed status is sent at
-//! once, an unchanged one when its heartbeat is due. Each outcome leads to a state in which the next calls make things right.
+//! once, or right after the call under way; an unchanged one when its heartbeat is due. Each outcome leads to a state in which
+//! the next calls make things right.
 
 use serde::{Deserialize, Serialize};
 

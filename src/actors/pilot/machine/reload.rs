@@ -1,5 +1,6 @@
 //! A reload: load and validate, get hold of what the new configuration needs, stop what changed, then start what is new.
-//! Until the second step is done nothing has changed. Requests that come meanwhile are answered together by one more reload.
+//! Nothing changes before the first two steps are done (`loaded`, `prepared`). Requests that come meanwhile are answered together
+//! by one more reload.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

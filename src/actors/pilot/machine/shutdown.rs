@@ -20,7 +20,7 @@ use crate::messages::signal::Signal;
 const LAST_CALL: f64 = 0.8;
 /// How long after the budget we leave with processes that even SIGKILL does not end.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// A signal that is repeated sooner than this does not count: a shell may signal both us and our process group at once.
+/// Another signal sooner than this after the first does not count: a shell may signal both us and our process group at once.
 const REPEAT_AFTER: Duration = Duration::from_millis(250);
 /// How long processes that jobs left behind have to end.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
@@ -279,7 +279,7 @@ impl State {
         vec![Action::Exit(status)]
     }
 
-    /// A signal that asks for a shutdown; a second one, some time later, kills.
+    /// A signal that asks for a shutdown. Another one, `REPEAT_AFTER` or later after the first, kills.
     pub(super) fn interrupt(&mut self, now: Moment, signal: Signal) -> Vec<Action> {
         let is_first = self.interrupted.is_none();
         let first = *self.interrupted.get_or_insert(now);
