@@ -60,14 +60,22 @@ def main():
 
 
 def free_ports(names):
-    """A free TCP port for each name."""
-    sockets = [socket.socket() for _ in names]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = {name: each.getsockname()[1] for name, each in zip(names, sockets)}
-    for each in sockets:
-        each.close()
-    return ports
+    """
+    A free TCP port for each name. Neither the kernel, for an outgoing connection, nor another test takes one of these
+    (tests/support/ports.rs): it could be Consul's while Consul is down.
+    """
+    candidates = random.SystemRandom().sample(range(32000, 32768), 100)
+    ports = [port for port in candidates if is_free(port)]
+    return dict(zip(names, ports, strict=False))
+
+
+def is_free(port):
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 class Soak:
