@@ -14,7 +14,7 @@ use crate::support::flood::flood;
 
 use crate::support::http::{Answer, answer, connect, get_port};
 use crate::support::ports::free_port;
-use crate::support::{DEADLINE, Exit, Pilot, alone, open_files, proc_status, resident_kib};
+use crate::support::{DEADLINE, Exit, Pilot, alone, open_files, proc_status, resident_kib, state};
 
 /// More than the program ever needs, less than any of these clients sends.
 const MOST_MEMORY: u64 = 64 << 10;
@@ -249,6 +249,7 @@ fn a_request_that_came_while_the_program_did_not_run_is_answered_even_if_there_a
     };
     let mut crowd: Vec<_> = (0..128).map(served).collect();
     pilot.signal(Signal::SIGSTOP);
+    pilot.eventually("it is stopped", || state(pilot.pid()) == Some('T'));
     // Then all of them will have been idle for so long that they may be closed for another one.
     thread::sleep(Duration::from_millis(1100));
     let late = pilot.connect();
@@ -271,6 +272,7 @@ fn a_head_that_came_while_the_program_did_not_run_is_in_time() {
     assert_undisturbed(&pilot);
     assert_eq!(get_port(port, "/metrics", "").status, 200);
     pilot.signal(Signal::SIGSTOP);
+    pilot.eventually("it is stopped", || state(pilot.pid()) == Some('T'));
     unix.write_all(b" x\r\n\r\n").unwrap();
     tcp.write_all(b" x\r\n\r\n").unwrap();
     // Longer than a head may take.

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::fmt::Debug;
 use std::future;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -20,8 +20,9 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Extensions, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::{App, Error};
-use nix::sys::socket::setsockopt;
+use nix::errno::Errno;
 use nix::sys::socket::sockopt::{RcvBuf, SndBuf};
+use nix::sys::socket::{MsgFlags, recv, setsockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep};
@@ -181,6 +182,12 @@ pub(super) fn limit_buffers(socket: &dyn Socket) {
     let _ = setsockopt(&socket.as_fd(), RcvBuf, &KERNEL_BUFFER);
 }
 
+/// Whether the kernel has something to read from a socket: bytes, its end, or an error.
+fn has_more(socket: &dyn Socket) -> bool {
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    recv(socket.as_fd().as_raw_fd(), &mut [0], flags) != Err(Errno::EAGAIN)
+}
+
 /// A client's connection.
 ///
 /// actix-http has no limit on pipelined requests: it decodes all that it can read, up to 128 KiB, before it answers the
@@ -234,6 +241,10 @@ impl Connection {
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(timer) = &mut self.head_timer else { return Poll::Pending };
         ready!(timer.as_mut().poll(cx));
+        // After a pause of the program tokio tells first that the time is over, and then that bytes have arrived.
+        if has_more(&*self.socket) {
+            return Poll::Pending;
+        }
         self.head_timer = None;
         // There is room in the kernel's buffer, since nothing was sent before. If it fails, the client only sees the end.
         let _ = Pin::new(&mut *self.socket).poll_write(cx, TOO_SLOW);
