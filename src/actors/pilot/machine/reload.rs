@@ -76,11 +76,11 @@ impl State {
             return reply_all([request], &outcome.map(summary).map_err(Refusal::BadConfiguration));
         }
         match outcome {
-            // Otherwise it was refused meanwhile.
             Ok(spec) if self.reloads.current.is_some() => {
                 self.reloads.spec = Some(Arc::clone(&spec));
                 vec![Action::Prepare(spec)]
             }
+            // It was refused meanwhile.
             Ok(_) => vec![],
             Err(report) => self.refuse(report),
         }
