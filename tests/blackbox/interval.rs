@@ -28,7 +28,7 @@ fn a_task_runs_at_startup_and_then_once_per_interval_until_its_restarts_are_used
 
 #[test]
 fn each_run_of_a_task_has_its_timeout() {
-    // On a busy machine a start takes 100 ms and more, and has 126 if its time is over before.
+    // A run whose time is over before its program is executed ends with 126. On a busy machine a start takes more than 100 ms.
     let settings = r#"when: { interval: "600ms" }, restarts: 5, timeout: "400ms""#;
     let (exit, pilot) = Pilot::run(&task(settings, "sleep 20"));
     assert_eq!(exit, Exit::Code(128 + Signal::SIGKILL as i32));

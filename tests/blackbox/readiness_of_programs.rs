@@ -140,7 +140,7 @@ fn consul_tells_by_the_notify_protocol() {
     );
     let pilot =
         Setup::new().file("consul.json", &settings).config(&config(&server, http)).as_pid_one().start();
-    // It has told before it is done with its start, and takes no notice of a SIGTERM in between.
+    // Consul says that it is ready before its start is done, and ignores a SIGTERM that comes in between.
     pilot.wait_for_line("server", "==> Consul agent running!");
     assert_used(&pilot);
 }

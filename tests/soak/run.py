@@ -66,7 +66,7 @@ def free_ports(names):
     """
     candidates = random.SystemRandom().sample(range(32000, 32768), 100)
     ports = [port for port in candidates if is_free(port)]
-    return dict(zip(names, ports, strict=False))
+    return dict(zip(names, ports[:len(names)], strict=True))
 
 
 def is_free(port):
