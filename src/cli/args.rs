@@ -4,6 +4,7 @@ mod operator;
 mod value;
 mod words;
 
+use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,14 +12,14 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use super::argv::{self, Normalised};
+use super::argv::{self, Flag, Normalised};
 use super::request::{CheckOptions, ClientRequest, Color, Destination, Format, Maintenance, Request};
 use crate::config::spec::CommandLine;
 use crate::messages::control::{ControlJob, JobOrder, Reload};
 use crate::messages::signal::Signal;
 use operator::{GraphArguments, OrderArguments, StatusArguments, WhenArguments, WhyArguments};
 use value::{age, duration, measurement, signal, variable};
-use words::{flag, is_command, unexpected, with_leftover, without_advice};
+use words::{flag, flag_of_commands, is_command, unexpected, with_leftover, without_advice};
 
 const USAGE: &str = "containerpilot [-config PATH] [-record FILE] [-- CMD [ARG]...]
        containerpilot [-config PATH] FLAG
@@ -144,7 +145,9 @@ struct ClientFlags {
     putmetric: Vec<(String, f64)>,
 }
 
+// `defer`: the flags of a command are made only if that command is given.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum Command {
     /// Report every problem of the configuration; exit 1 if there are errors
     Check {
@@ -248,9 +251,11 @@ struct OneJob {
     job: String,
 }
 
-/// The definition of the command line, for completions and the manual page.
+/// The whole definition of the command line, for completions and the manual page.
 pub fn definition() -> clap::Command {
-    Arguments::command()
+    let mut command = Arguments::command();
+    command.build();
+    command
 }
 
 /// Reads a command line, the program's name first. `is_configured` says that the environment names a configuration. The
@@ -260,8 +265,13 @@ pub fn parse(
     is_configured: bool,
 ) -> Result<Request, clap::Error> {
     let mut command = Arguments::command();
-    let Normalised { arguments, rest } =
-        argv::normalise(arguments, |name| flag(&command, name), |word| is_command(&command, word));
+    let whole = LazyCell::new(definition);
+    let flag = |name: &str| flag(&command, name).or_else(|| flag_of_commands(&whole, name));
+    let Normalised { arguments, rest } = argv::normalise(
+        arguments,
+        |name| flag(name).unwrap_or(Flag::Unknown),
+        |word| is_command(&command, word),
+    );
     if arguments.iter().position(|argument| argument == "--") == Some(arguments.len() - 1) {
         return Err(missing_command());
     }

@@ -14,7 +14,9 @@ use crate::config::diagnostic::Report;
 use crate::config::spec::CommandLine;
 use crate::config::{self, Loaded, System};
 use crate::logging::Log;
-use crate::process::{Environ, Linux, become_subreaper, hold_signals, is_pid_one, reset_signals};
+use crate::process::{
+    Environ, Linux, become_subreaper, hold_signals, is_pid_one, raise_limit_of_files, reset_signals,
+};
 use crate::reason::reason;
 use crate::recording::Recording;
 
@@ -76,12 +78,13 @@ fn recording(path: &Path, log: &Log) -> Result<Recording, CommandError> {
     })
 }
 
-/// Prepares for signals and orphans before any other thread or process exists. The inner error says why the kernel gives
+/// Prepares for signals, orphans and many jobs before any other thread or process exists. The inner error says why the kernel gives
 /// us no orphans: an emulator such as qemu-user does not know PR_SET_CHILD_SUBREAPER, and jobs can run without it.
 fn prepare() -> Result<io::Result<()>, CommandError> {
     hold_signals()
         .and_then(|()| reset_signals())
         .map_err(|error| CommandError::new(format!("cannot prepare for signals: {error}")))?;
+    raise_limit_of_files();
     Ok(if is_pid_one() { Ok(()) } else { become_subreaper() })
 }
 

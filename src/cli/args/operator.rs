@@ -8,7 +8,8 @@ use super::value::duration;
 use crate::cli::request::{ClientRequest, Format, GraphFormat};
 use crate::messages::control::JobOrder;
 
-/// `status`.
+// None has a documentation comment: it would take the place of the command's description.
+
 #[derive(Debug, Args)]
 pub(super) struct StatusArguments {
     /// Only these jobs
@@ -29,7 +30,7 @@ impl StatusArguments {
     }
 }
 
-/// `start`, `stop` and `restart`.
+// `start`, `stop` and `restart`.
 #[derive(Debug, Args)]
 pub(super) struct OrderArguments {
     /// Names of jobs, or group.NAME for all jobs of a group
@@ -50,7 +51,6 @@ impl OrderArguments {
     }
 }
 
-/// `when`.
 #[derive(Debug, Args)]
 pub(super) struct WhenArguments {
     /// Only these jobs
@@ -58,7 +58,6 @@ pub(super) struct WhenArguments {
     pub(super) jobs: Vec<String>,
 }
 
-/// `why`.
 #[derive(Debug, Args)]
 pub(super) struct WhyArguments {
     /// Name of the job
@@ -69,7 +68,6 @@ pub(super) struct WhyArguments {
     pub(super) format: Format,
 }
 
-/// `graph`.
 #[derive(Debug, Args)]
 pub(super) struct GraphArguments {
     /// For people, for Graphviz, for Markdown, as a picture, or for programs

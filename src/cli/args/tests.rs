@@ -294,6 +294,19 @@ fn help_tells_where_the_configuration_is_looked_for() {
 }
 
 #[test]
+fn the_help_of_a_command_begins_like_its_line_in_the_list_of_commands() {
+    let about = |definition: clap::Command, name: &str| {
+        definition.find_subcommand(name).and_then(|command| command.get_about()).map(ToString::to_string)
+    };
+    let list = Arguments::command();
+    for name in list.get_subcommands().map(clap::Command::get_name) {
+        let listed = about(list.clone(), name);
+        assert!(listed.is_some(), "{name}");
+        assert_eq!(about(definition(), name), listed, "{name}");
+    }
+}
+
+#[test]
 fn the_parser_is_consistent() {
     Arguments::command().debug_assert();
 }

@@ -29,21 +29,23 @@ fn nearest_command(command: &clap::Command, word: &str) -> Option<String> {
     nearest(word, names).map(ToOwned::to_owned)
 }
 
-pub(super) fn flag(command: &clap::Command, name: &str) -> Flag {
+/// The kind of a flag of this command itself.
+pub(super) fn flag(command: &clap::Command, name: &str) -> Option<Flag> {
     match command.get_arguments().find(|arg| arg.get_long() == Some(name)) {
         Some(arg)
             if arg.get_num_args().is_some_and(|number| number.min_values() == 0 && number.takes_values()) =>
         {
-            Flag::TakesWords
+            Some(Flag::TakesWords)
         }
-        Some(arg) if arg.get_action().takes_values() => Flag::TakesValue,
-        Some(_) => Flag::Switch,
-        None => {
-            let mut flags = command.get_subcommands().map(|subcommand| flag(subcommand, name));
-            let known = flags.find(|flag| *flag != Flag::Unknown);
-            known.unwrap_or(if are_letters(command, name) { Flag::Letters } else { Flag::Unknown })
-        }
+        Some(arg) if arg.get_action().takes_values() => Some(Flag::TakesValue),
+        Some(_) => Some(Flag::Switch),
+        None => are_letters(command, name).then_some(Flag::Letters),
     }
+}
+
+/// The kind of a flag that one of the commands has; `whole` is the whole definition.
+pub(super) fn flag_of_commands(whole: &clap::Command, name: &str) -> Option<Flag> {
+    whole.get_subcommands().find_map(|command| flag(command, name))
 }
 
 /// Whether these are flags of one letter, of which the last may have a number: `fn5`.
