@@ -8,8 +8,13 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 
 use crate::offload;
+
+/// So many names are looked up at a time, each on a thread; the next ones wait. A look-up goes on when its check has given up: while
+/// a name server is silent, checks that begin again and again must not use up what a container allows of processes.
+static LOOKUPS: Semaphore = Semaphore::const_new(64);
 
 /// Connects to the first address of a host that accepts. An IPv6 address may be in brackets, as in a URL.
 pub async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -55,7 +60,13 @@ async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
     let name = host.to_owned();
-    offload::run(move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect)).await?
+    let turn = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+    let look_up = move || {
+        let found = (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        drop(turn);
+        found
+    };
+    offload::run(look_up).await?
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ use terminal::Terminal;
 pub use environment::{Environ, Request};
 pub use error::SpawnError;
 pub use execution::login_environment;
-pub use init::{become_subreaper, is_pid_one, reset_signals};
+pub use init::{become_subreaper, is_pid_one, raise_limit_of_files, reset_signals};
 pub use jitter::random_share;
 #[cfg(test)]
 pub use jitter::set_seed;

@@ -1,6 +1,7 @@
 //! The WebServer actor: owns the listeners and connections of the control socket and of the telemetry port, all on the
 //! program's one thread. It decides nothing: it passes on to the Pilot what clients ask for, and shows them the board.
 
+mod answer;
 pub mod connection;
 pub mod connections;
 pub mod control;
@@ -34,7 +35,8 @@ use actix_web::{App, Error};
 use slog::{Logger, warn};
 use tokio::time::Instant;
 
-use connection::{ConnectionState, ConnectionTracker};
+use answer::{AnswerGuard, GuardedBody};
+use connection::ConnectionTracker;
 use connections::Connections;
 use endpoints::{Endpoints, Listeners};
 use event_log::EventLog;
@@ -125,6 +127,7 @@ pub fn application(
             if let Some(tracker) = &tracker {
                 tracker.begin_request(request.headers());
             }
+            let guard = AnswerGuard::new(tracker);
             let (response, state) = (service.call(request), state.clone());
             async move {
                 let response = response.await?;
@@ -134,11 +137,7 @@ pub fn application(
                     let path = path.replace(control::ANY, "");
                     state.recorder.metrics().control_answered(&path, response.status().as_u16());
                 }
-                if let Some(tracker) = tracker.filter(|tracker| tracker.state() == ConnectionState::Answering)
-                {
-                    tracker.set_state(ConnectionState::Idle);
-                }
-                Ok(response)
+                Ok(response.map_body(|_, body| GuardedBody::new(body, guard)))
             }
         })
         .configure(match api {

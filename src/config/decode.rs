@@ -35,8 +35,10 @@ const KINDS: [&str; 5] = ["array", "bool", "number", "object", "string"];
 
 /// ContainerPilot takes an empty string, as a template often leaves one, for an absent value. Not so
 /// for these, where it would hide a mistake or mean something else.
-const NEVER_EMPTY: [&str; 11] =
-    ["command", "consul", "cwd", "exec", "group", "http", "name", "port", "restarts", "tcp", "user"];
+const NEVER_EMPTY: [&str; 15] = [
+    "after", "command", "consul", "cwd", "envFile", "exec", "group", "http", "key", "name", "port", "prefix",
+    "restarts", "tcp", "user",
+];
 
 /// Lists of texts whose `null` items are left out, as ContainerPilot does; elsewhere they are wrong.
 const NULLS_LEFT_OUT: [&str; 4] = ["command", "exec", "interfaces", "tags"];
@@ -44,14 +46,8 @@ const NULLS_LEFT_OUT: [&str; 4] = ["command", "exec", "interfaces", "tags"];
 /// Converts a document into a raw type; `None` if not even its outermost value fits.
 pub fn decode<T: DeserializeOwned>(node: &Node, text: &str, problems: &mut Problems) -> Option<T> {
     let sink = Sink { text, problems: RefCell::default() };
-    let decoder = NodeDecoder {
-        node,
-        key: Span::default(),
-        index: 0,
-        path: &Path::Root,
-        empty_is_absent: false,
-        sink: &sink,
-    };
+    let decoder =
+        NodeDecoder { node, key: Span::default(), index: 0, path: &Path::Root, is_field: false, sink: &sink };
     let decoded = T::deserialize(decoder).map_err(|error| sink.report(error)).ok();
     sink.problems.into_inner().into_iter().for_each(|problem| problems.add(problem));
     decoded
@@ -113,7 +109,8 @@ struct NodeDecoder<'a> {
     /// Its position in a list.
     index: usize,
     path: &'a Path<'a>,
-    empty_is_absent: bool,
+    /// It is a field of ours, not an entry with a name that the user chose.
+    is_field: bool,
     sink: &'a Sink<'a>,
 }
 
@@ -123,7 +120,7 @@ impl NodeDecoder<'_> {
     }
 
     fn is_empty_name(&self) -> bool {
-        matches!(self.path, Path::Key(_, "name")) && self.node.as_str() == Some("")
+        self.is_field && matches!(self.path, Path::Key(_, "name")) && self.node.as_str() == Some("")
     }
 
     fn leaves_nulls_out(&self) -> bool {
@@ -217,7 +214,8 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        let is_empty = self.empty_is_absent && self.node.as_str() == Some("");
+        let may_be_empty = matches!(self.path, Path::Key(_, key) if !NEVER_EMPTY.contains(key));
+        let is_empty = self.is_field && may_be_empty && self.node.as_str() == Some("");
         if is_empty || self.node.kind == Kind::Null {
             return visitor.visit_none();
         }

@@ -13,17 +13,22 @@ use super::template;
 /// The value of `control.socket`, if there is one. Of a directory, the last file decides.
 pub fn control_socket(path: &Path, env: &BTreeMap<String, String>) -> Option<PathBuf> {
     let texts = load::readable_texts(path);
-    texts.iter().rev().find_map(|text| configured(text, env))
+    texts.iter().rev().find_map(|text| configured(text, env)).flatten()
 }
 
-fn configured(text: &str, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+/// The value in one file; the outer `None` if it says nothing of `control`, which replaces that of earlier files as a whole.
+fn configured(text: &str, env: &BTreeMap<String, String>) -> Option<Option<PathBuf>> {
     let rendered = template::render(text, env).map_or_else(|_| text.to_owned(), |rendered| rendered.text);
     if locator::locate(&rendered).is_err() {
         return None; // nested so deeply that no parser should see it
     }
     match json5::from_str::<serde_json::Value>(&rendered) {
-        Ok(config) => in_any_case(in_any_case(&config, "control")?, "socket")?.as_str().map(PathBuf::from),
-        Err(_) => guessed(&rendered),
+        Ok(config) => {
+            let control = in_any_case(&config, "control").filter(|control| !control.is_null())?;
+            let socket = in_any_case(control, "socket").and_then(serde_json::Value::as_str);
+            Some(socket.filter(|path| !path.is_empty()).map(PathBuf::from))
+        }
+        Err(_) => guessed(&rendered).map(Some),
     }
 }
 
@@ -45,7 +50,7 @@ mod tests {
 
     fn socket(text: &str) -> Option<String> {
         let env = BTreeMap::from([("DIR".to_owned(), "/run/x".to_owned())]);
-        configured(text, &env).map(|path| path.to_str().unwrap().to_owned())
+        configured(text, &env).flatten().map(|path| path.to_str().unwrap().to_owned())
     }
 
     #[test]
@@ -63,7 +68,15 @@ mod tests {
 
     #[test]
     fn where_nothing_is_said_nothing_is_found() {
-        for text in ["", "{}", "{ control: {} }", "{ control: 5 }", "{ socket: '/s' }", "{ broken"] {
+        for text in [
+            "",
+            "{}",
+            "{ control: {} }",
+            "{ control: 5 }",
+            "{ socket: '/s' }",
+            "{ broken",
+            "{ control: { socket: '{{ .NONE }}' } }",
+        ] {
             assert_eq!(socket(text), None, "{text}");
         }
     }
@@ -76,10 +89,13 @@ mod tests {
             ("2.json5", "{ control: { socket: '/two' } }"),
             ("3.json5", "{ jobs: [] }"),
             ("4.txt", "{ control: { socket: '/four' } }"),
+            ("5.json5", "{ control: null }"),
         ] {
             std::fs::write(directory.path().join(name), text).unwrap();
         }
         assert_eq!(control_socket(directory.path(), &BTreeMap::new()), Some("/two".into()));
         assert_eq!(control_socket(&directory.path().join("none"), &BTreeMap::new()), None);
+        std::fs::write(directory.path().join("6.json5"), "{ control: { mode: '0660' } }").unwrap();
+        assert_eq!(control_socket(directory.path(), &BTreeMap::new()), None, "the default");
     }
 }

@@ -201,16 +201,18 @@ pub struct Orphan {
     /// The job that its environment names. Servers such as nginx overwrite their environment, and that of another user's
     /// process cannot be read without CAP_SYS_PTRACE.
     pub job: Option<String>,
+    /// Whether its environment can be read and has variables.
+    pub has_environment: bool,
     /// Whether it is, or may be, in the middle of an execve(2), so that it cannot be told yet whose it is.
     pub is_becoming: bool,
 }
 
 impl Orphan {
-    /// Whether a job left it behind: its environment names the job, or, if it names none, it runs the job's program.
+    /// Whether a job left it behind: its environment names the job, or, if it has none that tells, it runs the job's program.
     pub fn belongs_to(&self, job: &str, program: &str) -> bool {
         match &self.job {
             Some(named) => named == job,
-            None => !self.is_becoming && self.program == program,
+            None => !self.is_becoming && !self.has_environment && self.program == program,
         }
     }
 }
@@ -300,8 +302,11 @@ mod tests {
             group: Pid::new(7),
             program: "nginx".into(),
             job: job.map(Into::into),
+            has_environment: job.is_some(),
             is_becoming: false,
         };
+        let strange = Orphan { has_environment: true, ..orphan(None) };
+        assert!(!strange.belongs_to("web", "nginx"), "somebody else has started it");
         assert!(orphan(None).belongs_to("web", "nginx"));
         assert!(!orphan(None).belongs_to("other", "sh"));
         assert!(orphan(Some("other")).belongs_to("other", "sh"));

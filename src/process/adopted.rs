@@ -43,6 +43,9 @@ pub(super) fn signal_all(number: Signal) -> bool {
 
 /// The kernel gives orphans to our first thread, which starts no process itself.
 pub(super) fn orphans() -> Vec<Pid> {
+    if !wait::has_children() {
+        return vec![];
+    }
     let first = process::id();
     let listed = fs::read_to_string(format!("/proc/self/task/{first}/children")).unwrap_or_default();
     listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).filter_map(Pid::new).collect()
@@ -59,16 +62,26 @@ fn living(list: &str) -> impl Iterator<Item = i32> + '_ {
     list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| !is_over(*pid))
 }
 
-/// Whether nothing of a process runs. One whose first thread has ended looks like a zombie, but runs on in the others.
+/// Whether nothing of a process runs.
 fn is_over(pid: i32) -> bool {
-    let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { return true };
+    first_thread(pid).is_none_or(|(is_dead, others)| is_dead && others == 0)
+}
+
+/// Whether a process looks like a zombie, since its first thread has ended, and runs on in others.
+fn runs_without_first_thread(pid: i32) -> bool {
+    first_thread(pid).is_some_and(|(is_dead, others)| is_dead && others > 0)
+}
+
+/// Whether the first thread of a process has ended, and how many others there are; `None` if the process is gone.
+fn first_thread(pid: i32) -> Option<(bool, u32)> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may hold anything; the state follows the last parenthesis.
     let stat = String::from_utf8_lossy(&stat);
-    let Some((_, rest)) = stat.rsplit_once(") ") else { return true };
+    let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split_ascii_whitespace();
     let is_dead = fields.next().is_none_or(|state| matches!(state, "Z" | "X"));
-    let threads = fields.nth(16).and_then(|threads| threads.parse::<u32>().ok());
-    is_dead && threads.is_none_or(|threads| threads <= 1)
+    let threads: u32 = fields.nth(16)?.parse().ok()?;
+    Some((is_dead, threads.saturating_sub(1)))
 }
 
 /// Describes an orphan, as far as /proc tells.
@@ -76,11 +89,23 @@ pub(super) fn describe(pid: Pid) -> Orphan {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     let program = String::from_utf8_lossy(&name).trim_end().to_owned();
     let environment = fs::read(format!("/proc/{pid}/environ"));
-    // In the middle of execve(2) it has neither environment nor arguments; by itself an environment may well be empty.
+    // In the middle of execve(2) it has neither environment nor arguments; by itself an environment may well be empty. Before
+    // Linux 6.16 both are empty, too, if the first thread has ended and others go on.
     let is_becoming = environment.as_ref().is_ok_and(Vec::is_empty)
-        && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| arguments.is_empty());
-    let job = job(&environment.unwrap_or_default(), process::id());
-    Orphan { pid, group: group::of(pid), program, job, is_becoming }
+        && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| arguments.is_empty())
+        && !runs_without_first_thread(pid.number());
+    let environment = environment.unwrap_or_default();
+    let (job, has_environment) = (job(&environment, process::id()), has_variables(&environment));
+    Orphan { pid, group: group::of(pid), program, job, has_environment, is_becoming }
+}
+
+/// Whether there is a `NAME=VALUE`. Servers write their title over their environment.
+fn has_variables(environment: &[u8]) -> bool {
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    environment.split(|byte| *byte == 0).any(|text| {
+        let name = text.split(|byte| *byte == b'=').next().unwrap_or_default();
+        name.len() < text.len() && !name.is_empty() && name.iter().all(is_letter)
+    })
 }
 
 /// The job that an environment names, if it names us as its supervisor: another one may run below us.
@@ -103,6 +128,20 @@ mod tests {
         assert_eq!(job(environment, 7).as_deref(), Some("app"));
         assert_eq!(job(environment, 8), None, "of another supervisor");
         assert_eq!(job(b"PATH=/bin\0", 7), None);
+    }
+
+    #[test]
+    fn a_title_that_was_written_over_the_environment_is_none() {
+        for (environment, expected) in [
+            ("PATH=/bin\0", true),
+            ("\0\0HOME=/\0", true),
+            ("", false),
+            ("\0\0\0", false),
+            ("ess nginx -g daemon off;\0", false),
+            ("rker: --data=/srv\0", false),
+        ] {
+            assert_eq!(has_variables(environment.as_bytes()), expected, "{environment:?}");
+        }
     }
 
     #[test]

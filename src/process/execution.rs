@@ -12,6 +12,7 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, Uid, geteuid, getuid, write};
 
 use super::error::SpawnError;
+use super::init;
 use crate::config::accounts;
 use crate::config::spec::{ExecutionSpec, Resource, ResourceLimit, UserSpec};
 
@@ -57,6 +58,7 @@ impl Steps {
         let mut steps = Vec::new();
         let score = |value: i32| Step::OomScoreAdj { value, text: value.to_string() };
         steps.extend(execution.oom_score_adj.map(score));
+        steps.extend(init::limit_of_files_for_processes().map(Step::Limit));
         steps.extend(execution.rlimits.iter().copied().map(Step::Limit));
         steps.extend(execution.nice.map(Step::Nice));
         identity(execution, &mut steps);

@@ -1,14 +1,37 @@
 //! Prepares this process to supervise others; once, at the start, before any other thread.
 #![allow(unsafe_code)]
 
+use std::sync::OnceLock;
 use std::{io, mem, process, ptr};
 
 use nix::errno::Errno;
 use nix::sys::prctl;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, rlim_t, setrlimit};
+
+use crate::config::spec::{self, ResourceLimit};
 
 /// Makes orphaned descendants our children, as they are of PID 1 anyway.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
+}
+
+/// The limit on open files that we were started with, if we have raised it.
+static FILES_BEFORE: OnceLock<ResourceLimit> = OnceLock::new();
+
+/// Raises our soft limit on open files to the hard one: each job needs two, and 1,024 is a usual soft limit. Jobs get the one
+/// that we were started with. If that cannot be, fewer jobs can run.
+pub fn raise_limit_of_files() {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
+        let limit = |value: rlim_t| (value != RLIM_INFINITY).then_some(value);
+        let before = ResourceLimit { resource: spec::Resource::Nofile, soft: limit(soft), hard: limit(hard) };
+        let _ = FILES_BEFORE.set(before);
+    }
+}
+
+/// The limit on open files that processes get, if theirs is not ours.
+pub(super) fn limit_of_files_for_processes() -> Option<ResourceLimit> {
+    FILES_BEFORE.get().copied()
 }
 
 /// Whether we are the init of our PID namespace.

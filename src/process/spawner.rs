@@ -1,6 +1,7 @@
 //! Threads that start processes. execve(2), the look-up of a program and `/etc/passwd` may wait for a file system that
 //! hangs; here that holds up one start, never the event loop. One thread does the work; others are made only while a
-//! start hangs, and end when there is nothing left to do. tokio's pool of threads was weighed: it panics where it cannot
+//! start hangs. None ends before the program does: for the kernel the thread is the parent, and with it ends every process that
+//! has asked for a signal at the death of its parent (PR_SET_PDEATHSIG). tokio's pool of threads was weighed: it panics where it cannot
 //! start a thread, as at a container's limit of processes.
 
 use std::collections::VecDeque;
@@ -141,7 +142,8 @@ impl Spawner {
         let shared = Arc::clone(&self.0);
         start_thread("spawner", move || {
             let mut stack = Stack::default();
-            while let Some(Work { launch, progress, outcome }) = shared.next() {
+            loop {
+                let Work { launch, progress, outcome } = shared.next();
                 let _ = outcome.send(spawn(&launch, &progress, &mut stack));
             }
         })?;
@@ -155,16 +157,12 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next start; `None` if another thread waits already, so that this one is not needed any more.
-    fn next(&self) -> Option<Work> {
+    /// Waits for the next start.
+    fn next(&self) -> Work {
         let mut queue = self.lock();
         loop {
             if let Some(work) = queue.waiting.pop_front() {
-                return Some(work);
-            }
-            if queue.idle > 0 {
-                queue.threads -= 1;
-                return None;
+                return work;
             }
             queue.idle += 1;
             queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -175,7 +173,6 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
     use super::super::{EnvironmentBlock, Output, Passed, RunningJobs};
@@ -253,7 +250,7 @@ mod tests {
     fn a_thread_that_has_found_work_is_idle_no_more() {
         let shared = shared(0, 1, 0);
         let threads = Arc::clone(&shared);
-        let waiting = thread::spawn(move || threads.next().is_some());
+        let waiting = thread::spawn(move || drop(threads.next()));
         let deadline = Instant::now() + Duration::from_secs(20);
         while shared.lock().idle == 0 {
             assert!(Instant::now() < deadline, "it does not wait");
@@ -261,23 +258,20 @@ mod tests {
         }
         shared.lock().waiting.push_back(work());
         shared.work.notify_one();
-        assert!(waiting.join().unwrap());
+        waiting.join().unwrap();
         assert_eq!(shared.lock().idle, 0);
     }
 
     #[test]
-    fn one_thread_waits_for_work_and_the_others_end() {
+    fn a_thread_that_has_nothing_left_to_do_waits_beside_others() {
         let shared = shared(1, 3, 1);
-        let (sender, receiver) = mpsc::channel();
         let threads = Arc::clone(&shared);
-        thread::spawn(move || {
-            for _ in 0..2 {
-                let _ = sender.send(threads.next().is_some());
-            }
-        });
-        let next = || receiver.recv_timeout(Duration::from_secs(20)).expect("it does not wait");
-        assert!(next(), "there is work");
-        assert!(!next(), "another thread waits for work already");
-        assert_eq!(shared.lock().threads, 2);
+        thread::spawn(move || while threads.next().progress.pid().is_none() {});
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while shared.lock().idle < 2 {
+            assert!(Instant::now() < deadline, "it does not wait");
+            thread::yield_now();
+        }
+        assert_eq!(shared.lock().threads, 3);
     }
 }

@@ -1,9 +1,9 @@
-//! Environment variables in the kernel's form, kept once for all: with a thousand jobs every process is told a thousand
-//! process numbers. They are copied only into what a process is started with.
+//! Environment variables in the kernel's form, shared by all processes that are started with them: with a thousand jobs
+//! every process is told a thousand process numbers.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
@@ -34,7 +34,7 @@ impl Variable {
     }
 
     /// The whole, as the kernel takes it.
-    pub fn text(&self) -> &CStr {
+    pub fn text(&self) -> &Arc<CStr> {
         &self.text
     }
 }
@@ -147,12 +147,12 @@ impl<'a> Layered<'a> {
     }
 }
 
-/// The whole environment of one process, as text that can be handed to another thread.
+/// The whole environment of one process, which can be handed to another thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnvironmentBlock {
-    /// Each `NAME=VALUE` with its nul.
-    text: Vec<u8>,
-    /// Those that tell of the processes of jobs, shared by all processes.
+    /// Each `NAME=VALUE`, but for those below.
+    texts: Vec<Arc<CStr>>,
+    /// Those that tell of the processes of jobs.
     told: Vec<Arc<CStr>>,
     /// The variables to be taken from the entry of the job's user in `/etc/passwd`.
     login: Vec<&'static str>,
@@ -163,16 +163,12 @@ pub struct EnvironmentBlock {
 }
 
 impl EnvironmentBlock {
-    /// A copy of these variables, to which those named in `login` are added when the user is looked up. Those named in
-    /// `decided` stay as they are.
+    /// These variables, to which those named in `login` are added when the user is looked up. Those named in `decided`
+    /// stay as they are.
     pub fn new(variables: &Layered<'_>, login: Vec<&'static str>, decided: Vec<OsString>) -> Self {
-        let mut text = Vec::new();
-        let mut is_told = false;
-        for variable in variables.iter() {
-            text.extend_from_slice(variable.text().to_bytes_with_nul());
-            is_told |= is_process_name(variable.name());
-        }
-        Self { text, told: Vec::new(), login, decided, is_told }
+        let texts = variables.iter().map(|variable| Arc::clone(variable.text())).collect();
+        let is_told = variables.iter().any(|variable| is_process_name(variable.name()));
+        Self { texts, told: Vec::new(), login, decided, is_told }
     }
 
     /// Tells of a job's process by this `NAME=VALUE`, unless the configuration decides about that variable.
@@ -181,58 +177,33 @@ impl EnvironmentBlock {
             return;
         }
         if self.is_told {
-            self.unset(name);
+            self.texts.retain(|text| name_in(text) != name);
         }
         self.told.push(Arc::clone(text));
     }
 
-    fn unset(&mut self, name: &OsStr) {
-        let is_other = |text: &CStr| {
-            let rest = text.to_bytes().strip_prefix(name.as_bytes());
-            !rest.is_some_and(|rest| rest.starts_with(b"="))
-        };
-        if self.texts().all(is_other) {
-            return;
-        }
-        let kept: Vec<&[u8]> =
-            self.texts().filter(|text| is_other(text)).map(CStr::to_bytes_with_nul).collect();
-        self.text = kept.concat();
-    }
-
     /// Sets variables of which the configuration says where they come from; the last of two equal names wins.
     pub(super) fn set_all(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) {
-        let values: BTreeMap<&[u8], &[u8]> =
-            entries.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
-        let name = |text: &CStr| text.to_bytes().split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
-        let is_other = |text: &&CStr| !name(text).is_some_and(|name| values.contains_key(name.as_slice()));
-        let mut text: Vec<u8> = Vec::with_capacity(self.text.len());
-        for other in self.texts().filter(is_other) {
-            text.extend_from_slice(other.to_bytes_with_nul());
+        let entries = entries.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)));
+        let set: Variables = entries.collect();
+        self.texts.retain(|text| set.find(name_in(text)).is_none());
+        self.login.retain(|name| set.find(OsStr::new(name)).is_none());
+        for variable in set.iter() {
+            self.texts.push(Arc::clone(variable.text()));
+            self.decided.push(variable.name().to_owned());
         }
-        for (name, value) in &values {
-            text.extend_from_slice(&[name, b"=".as_slice(), value, b"\0"].concat());
-        }
-        self.text = text;
-        self.login.retain(|name| !values.contains_key(name.as_bytes()));
-        self.decided.extend(values.keys().map(|name| OsStr::from_bytes(name).to_owned()));
     }
 
     /// Adds the variables of the job's user, those that its configuration decides excepted.
     pub fn log_in(&mut self, user: &[(&'static str, OsString)]) {
-        for (name, value) in user.iter().filter(|(name, _)| self.login.contains(name)) {
-            if let Some(variable) = Variable::new(OsStr::new(name), value) {
-                self.text.extend_from_slice(variable.text().to_bytes_with_nul());
-            }
-        }
+        let wanted = user.iter().filter(|(name, _)| self.login.contains(name));
+        let variables = wanted.filter_map(|(name, value)| Variable::new(OsStr::new(name), value));
+        self.texts.extend(variables.map(|variable| variable.text));
     }
 
     /// Each `NAME=VALUE`.
     pub fn iter(&self) -> impl Iterator<Item = &CStr> {
-        self.texts().chain(self.told.iter().map(|text| &**text))
-    }
-
-    fn texts(&self) -> impl Iterator<Item = &CStr> {
-        self.text.split_inclusive(|byte| *byte == 0).filter_map(|text| CStr::from_bytes_with_nul(text).ok())
+        self.texts.iter().chain(&self.told).map(|text| &**text)
     }
 
     /// The value of a variable.
@@ -240,6 +211,11 @@ impl EnvironmentBlock {
         let mut values = self.iter().filter_map(|text| text.to_bytes().strip_prefix(name.as_bytes()));
         values.find_map(|value| value.strip_prefix(b"=")).map(OsStr::from_bytes)
     }
+}
+
+/// The part of a `NAME=VALUE` before its first `=`.
+fn name_in(text: &CStr) -> &OsStr {
+    OsStr::from_bytes(text.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default())
 }
 
 impl<N: AsRef<OsStr>, V: AsRef<OsStr>> Extend<(N, V)> for Variables {

@@ -109,7 +109,7 @@ fn a_pause_of_the_container_is_followed_by_no_burst_of_runs_and_checks() {
     let Some(container) = Container::start(&[], config) else { return };
     container.wait_for_lines("runs", 2);
     container.wait_for_lines("checks", 2);
-    container.docker(&["pause"]);
+    container.pause();
     let before = ["runs", "checks"].map(|name| container.lines(name).len());
     container.let_pass(Duration::from_secs(4));
     container.docker(&["unpause"]);

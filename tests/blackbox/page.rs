@@ -108,7 +108,8 @@ fn the_page_is_one_file_with_a_strict_policy_and_changes_nothing() {
     assert!(policy.contains("script-src 'sha256-") && policy.contains("frame-ancestors 'none'"), "{policy}");
     assert!(!policy.contains("unsafe"), "{policy}");
     assert!(answer.body.starts_with("<!DOCTYPE html>"));
-    for (method, path) in [("POST", "/"), ("PUT", "/page/events"), ("DELETE", "/")] {
+    for (method, path) in [("POST", "/"), ("PUT", "/page/events"), ("HEAD", "/page/events"), ("DELETE", "/")]
+    {
         assert_eq!(send(port, method, path).status, 405, "{method} {path}");
     }
     assert_eq!(send(port, "HEAD", "/").body, "");

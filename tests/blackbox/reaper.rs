@@ -22,6 +22,23 @@ fn event(pilot: &Pilot, event: &str) -> Record {
 }
 
 #[test]
+fn a_process_in_the_group_of_another_job_lives_on_whatever_it_is_called() {
+    let config = r#"{ jobs: [
+        { name: "b", exec: ["sh", "-c", "(env -i /bin/sh -c 'echo $$ > {dir}/pid; while :; do /bin/sleep 0.1; done' &); exec sleep 1000"] },
+        { name: "a", exec: ["sh", "-c", "true"], when: { interval: "200ms", startup: false } },
+    ] }"#;
+    in_both_ways(config, |pilot| {
+        pilot.eventually("a has run for longer than what is left of it has", || {
+            pilot.status_of("a")["restarts"].as_u64().unwrap_or_default() >= 10
+        });
+        let pid: i32 = fs::read_to_string(pilot.path("pid")).unwrap().trim().parse().unwrap();
+        assert!(kill(Pid::from_raw(pid), None).is_ok(), "it lives");
+        assert_eq!(pilot.count("in the background"), 0);
+        assert_eq!(pilot.stop(), Exit::Code(0));
+    });
+}
+
+#[test]
 fn a_thousand_orphans_leave_no_zombie_and_no_exit_status_is_lost_meanwhile() {
     // Each orphan waits at the gate, so that all of them end at once.
     let script = "mkfifo {dir}/gate; i=0; \

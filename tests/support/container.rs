@@ -80,6 +80,11 @@ impl Container {
         self.checked(words, &[&self.name.0])
     }
 
+    /// Pauses the container. The kernel cannot freeze a process that waits in some of its calls, and then Docker gives up.
+    pub fn pause(&self) {
+        self.eventually("docker can pause it", || docker(&["pause", &self.name.0]).status.success());
+    }
+
     /// Runs a command in the container; anything but success fails the test.
     pub fn exec(&self, words: &[&str]) -> String {
         self.checked(&["exec", &self.name.0], words)

@@ -79,6 +79,13 @@ pub fn proc_status(pid: i32, key: &str) -> u64 {
     value.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// The names of the threads of a process.
+pub fn threads(pid: i32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+    tasks.filter_map(name).map(|name| name.trim_end().to_owned()).collect()
+}
+
 /// The resident memory of a process in KiB.
 pub fn resident_kib(pid: i32) -> u64 {
     proc_status(pid, "VmRSS")

@@ -14,11 +14,8 @@ use super::machine::{Failure, Input, SLOW_AFTER, StartOutcome, TELL_AFTER};
 use super::notifications::Ways;
 use crate::logging::{ChildOutput, Label, OutputStream};
 use crate::messages::process::{ExecutionId, Pid};
-use crate::process::{Output, SpawnOutcome, Spawned, Spawning};
+use crate::process::{Output, SpawnError, SpawnOutcome, Spawned, Spawning};
 use crate::reason::reason;
-
-/// The status that shells give to a program that could not be executed.
-const NOT_EXECUTED: u8 = 126;
 
 type Outcome = oneshot::Receiver<SpawnOutcome>;
 
@@ -29,11 +26,12 @@ impl Reaper {
         let (ways, passed) = match Ways::open(&order, &self.stores) {
             Ok(opened) => opened,
             Err(error) => {
-                let reason =
-                    format!("cannot open the way by which it tells that it is ready: {}", reason(&error));
-                let failure = Failure { reason, status: NOT_EXECUTED };
-                let start = StartOutcome::Failed { failure, child: None };
-                return self.advance(Input::SpawnSettled(execution, start), ctx);
+                // Settled in a later turn, as any other start: the next one may fail in the same way.
+                let (tell, outcome) = oneshot::channel();
+                let error =
+                    SpawnError::new("open the way by which it tells that it is ready".to_owned(), error);
+                let _ = tell.send(SpawnOutcome::Failed { error, child: None });
+                return await_outcome(execution, outcome, SLOW_AFTER, Self::await_slow_start, ctx);
             }
         };
         self.ways.extend(ways.map(|ways| (execution, ways)));

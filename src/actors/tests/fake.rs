@@ -334,7 +334,14 @@ impl Kernel for Fake {
     }
 
     fn describe_orphan(&self, pid: Pid) -> Orphan {
-        Orphan { pid, group: None, program: String::new(), job: None, is_becoming: false }
+        Orphan {
+            pid,
+            group: None,
+            program: String::new(),
+            job: None,
+            has_environment: false,
+            is_becoming: false,
+        }
     }
 
     fn signal_all_children(&self, _: Signal) -> bool {

@@ -78,8 +78,7 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
             }
         }
     }
-    // A browser that connects again sends the id of the last event that it has received.
-    let resumed = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
+    let resumed = state.events.resumed(request.headers());
     let since = since.or(resumed).or(if follow { None } else { Some(0) });
     let chunks = state.events.stream(since, follow).over(request.conn_data()).chunks();
     Ok(streamed(&request, HttpResponse::Ok().content_type("text/event-stream"), chunks))

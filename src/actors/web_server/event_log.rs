@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use actix_web::http::header::HeaderMap;
 use actix_web::web::Bytes;
 use futures_util::stream::{self, Stream};
 use serde::Serialize;
@@ -89,6 +90,13 @@ impl EventLog {
     pub fn close(&self) {
         self.0.kept.borrow_mut().closed = true;
         self.0.changed.notify_waiters();
+    }
+
+    /// The number of the last event that a client has received, if it connects again: browsers send it. A number that is not
+    /// reached yet is of a program that ran before this one, of which the client has received nothing.
+    pub fn resumed(&self, headers: &HeaderMap) -> Option<u64> {
+        let number = headers.get("last-event-id")?.to_str().ok()?.parse().ok()?;
+        Some(if number <= self.0.kept.borrow().newest { number } else { 0 })
     }
 
     /// The events after a sequence number, or after now; with `follow`, also those that are still to come.

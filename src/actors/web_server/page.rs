@@ -18,9 +18,11 @@ use crate::config::spec::PageSpec;
 const PAGE: &str = include_str!("page/page.html");
 /// The hashes of its style and its script: a browser runs nothing else. A test compares them with the file.
 const STYLE_HASH: &str = "sha256-NB/9osbchQdVxSJ45ovrxSgXQXg8t0kTXRC7+2W8R5M=";
-const SCRIPT_HASH: &str = "sha256-bcWCpRRjYmHxIEI3j9v3ia+G6/LGf7wPQjKMVj9pAQ4=";
+const SCRIPT_HASH: &str = "sha256-Loz4TI1P4ppr6Be8BGwCqYZ1idu3DY5xMztuQjhWYNs=";
 
 const QUERY: &[Method] = &[Method::GET, Method::HEAD];
+/// To the head alone of a stream there is no end.
+const STREAM: &[Method] = &[Method::GET];
 
 /// The routes of the page.
 pub fn routes(config: &mut ServiceConfig) {
@@ -32,17 +34,22 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(web::resource("/page/crashes/{name:.+}").default_service(web::to(crashes)));
 }
 
-/// Refuses a request for which nothing is there, or which is no query.
-async fn refused(state: &AppState, request: &HttpRequest, needed: PageSpec) -> Option<Reply> {
+/// Refuses a request for which nothing is there, or whose method is none of these.
+async fn refused(
+    state: &AppState,
+    request: &HttpRequest,
+    needed: PageSpec,
+    methods: &'static [Method],
+) -> Option<Reply> {
     if state.feed.level() < needed {
         return Some(not_found(request.clone()).await);
     }
-    let is_query = QUERY.contains(request.method());
-    if is_query { None } else { Some(Ok(wrong_method(QUERY, request.clone()).await)) }
+    let is_allowed = methods.contains(request.method());
+    if is_allowed { None } else { Some(Ok(wrong_method(methods, request.clone()).await)) }
 }
 
 async fn page(state: Data<AppState>, request: HttpRequest) -> Reply {
-    if let Some(refusal) = refused(&state, &request, PageSpec::Overview).await {
+    if let Some(refusal) = refused(&state, &request, PageSpec::Overview, QUERY).await {
         return refusal;
     }
     let policy = format!(
@@ -59,11 +66,10 @@ async fn page(state: Data<AppState>, request: HttpRequest) -> Reply {
 }
 
 async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
-    if let Some(refusal) = refused(&state, &request, PageSpec::Overview).await {
+    if let Some(refusal) = refused(&state, &request, PageSpec::Overview, STREAM).await {
         return refusal;
     }
-    // A browser that connects again sends the id of the last event that it has received.
-    let resumed = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
+    let resumed = state.events.resumed(request.headers());
     let events = state.events.stream(Some(resumed.unwrap_or(0)), true);
     let Some(stream) = state.feed.stream(state.board.clone(), events) else {
         let message = format!("{} clients look at the page already", feed::MOST_CLIENTS);
@@ -75,7 +81,7 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
 }
 
 async fn why(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
-    match refused(&state, &request, PageSpec::Overview).await {
+    match refused(&state, &request, PageSpec::Overview, QUERY).await {
         Some(refusal) => refusal,
         None => insight::why_without_output(state, name).await,
     }
@@ -84,14 +90,14 @@ async fn why(state: Data<AppState>, request: HttpRequest, name: Path<String>) ->
 /// The last lines of a job, as they stand in the log. It cannot be followed here, so that the number
 /// of streams stays limited.
 async fn logs(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
-    match refused(&state, &request, PageSpec::Full).await {
+    match refused(&state, &request, PageSpec::Full, QUERY).await {
         Some(refusal) => refusal,
         None => logs::of_one(&state, &request, name.into_inner()),
     }
 }
 
 async fn crashes(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
-    match refused(&state, &request, PageSpec::Full).await {
+    match refused(&state, &request, PageSpec::Full, QUERY).await {
         Some(refusal) => refusal,
         None => crashes::of_one(state, name, request).await,
     }

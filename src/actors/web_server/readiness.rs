@@ -1,7 +1,7 @@
 //! Decides whether an orchestrator should send traffic: every required job must run and be healthy. Pure: from the status
 //! of a job to the reason why it is not ready.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use crate::messages::health::{Health, Verdict};
 use crate::messages::job::Phase;
@@ -54,7 +54,8 @@ fn reason_while_running(job: &JobStatus, now: SystemTime) -> Option<String> {
 
 /// A job without checks that keeps ending early is not ready in the moments in which it runs.
 fn crash_loop(job: &JobStatus, now: SystemTime) -> Option<String> {
-    let lasts = now.duration_since(job.since).unwrap_or(Duration::ZERO);
+    // After the clock was set back nobody can tell; then it counts as running for long enough.
+    let lasts = now.duration_since(job.since).unwrap_or(job.settles_after);
     let failed = job.last_exit.is_some() && !job.succeeded;
     if !failed || job.early_ends < EARLY_ENDS_OF_A_LOOP || lasts >= job.settles_after {
         return None;
@@ -88,6 +89,8 @@ fn failing_checks(job: &JobStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn job(phase: Phase) -> JobStatus {
@@ -168,6 +171,9 @@ mod tests {
             "ended early 2 times in a row and has not run for 10s since: exited with status 1"
         );
         assert_eq!(reason(&looping(7, 9)), "ready", "it has run for long enough");
+        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(3600);
+        let set_back = JobStatus { since, ..looping(2, 10) };
+        assert_eq!(reason_not_ready(&set_back, SystemTime::UNIX_EPOCH), None, "the clock was set back");
         let successful = JobStatus {
             last_exit: Some((3, "exited with status 3".to_owned())),
             succeeded: true,

@@ -6,7 +6,7 @@ use serde::de::{
     DeserializeSeed, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
-use super::{DecodeError, NEVER_EMPTY, NodeDecoder, Path, Result, UNKNOWN_KEY};
+use super::{DecodeError, NodeDecoder, Path, Result, UNKNOWN_KEY};
 use crate::config::diagnostic::Problem;
 use crate::config::document::{Key, Kind, Node};
 use crate::config::suggest;
@@ -107,10 +107,10 @@ impl<'de> MapAccess<'de> for EntryAccess<'_> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
         let Some(Value { name, key, node }) = self.value.take() else { return Err(out_of_turn()) };
-        let empty_is_absent = self.fields.is_some() && !NEVER_EMPTY.contains(&name);
+        let is_field = self.fields.is_some();
         let path = Path::Key(self.object.path, name);
         let sink = self.object.sink;
-        seed.deserialize(NodeDecoder { node, key: key.span, index: 0, path: &path, empty_is_absent, sink })
+        seed.deserialize(NodeDecoder { node, key: key.span, index: 0, path: &path, is_field, sink })
     }
 }
 
@@ -146,7 +146,7 @@ impl<'de> SeqAccess<'de> for ItemAccess<'_> {
             let path = Path::Item(self.list.path, index, node);
             let path = if self.is_single { self.list.path } else { &path };
             let key = self.list.key;
-            let item = NodeDecoder { node, key, index, path, empty_is_absent: false, sink: self.list.sink };
+            let item = NodeDecoder { node, key, index, path, is_field: false, sink: self.list.sink };
             return seed.deserialize(item).map(Some);
         }
         Ok(None)

@@ -86,8 +86,11 @@ fn notes(sources: &Sources, problem: &Problem) -> Vec<String> {
         && let Some(rendered) = sources.get(span.file).and_then(|file| file.origin(span.range()).rendered)
     {
         notes.push(match rendered {
-            Output::Text(text) => {
+            Output::Text(text) if is_one_word(&text) => {
                 format!("the template rendered this as: {}", printable(&without_credentials(&text)))
+            }
+            Output::Text(_) => {
+                "the template rendered this; what it rendered is not shown, since a command or a URL may hold a secret".to_owned()
             }
             Output::Nothing { unset: Some(name) } => {
                 format!("the template rendered nothing here: {name} is not set")
@@ -96,6 +99,11 @@ fn notes(sources: &Sources, problem: &Problem) -> Vec<String> {
         });
     }
     notes
+}
+
+/// Whether a value is neither a command, nor a list or object, nor a URL with a query.
+fn is_one_word(text: &str) -> bool {
+    !text.contains(|letter: char| letter.is_whitespace() || "[{?".contains(letter))
 }
 
 /// Source lines around the places of a problem: one excerpt per file, or per place if they are far apart.

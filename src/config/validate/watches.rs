@@ -54,6 +54,14 @@ fn target(context: &mut Context<'_>, raw: &RawWatch) -> Option<WatchTarget> {
                 context.error("watch-conflict", tag.key, ".tag: only services have tags, keys do not");
             }
             let text = field.value.clone()?;
+            if text.is_empty() {
+                let name = if raw.key.is_some() { "key" } else { "prefix" };
+                return context.refuse(
+                    "bad-key",
+                    field.span,
+                    format!(".{name}: expected a {name}, found \"\""),
+                );
+            }
             Some(if raw.key.is_some() { WatchTarget::Key(text) } else { WatchTarget::Prefix(text) })
         }
         (None, None) => Some(WatchTarget::Service {

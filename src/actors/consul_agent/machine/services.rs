@@ -84,6 +84,16 @@ impl Service {
     }
 }
 
+/// Whether a Consul that does not know a service has forgotten it, as after its restart. One that forgets it again before it has
+/// taken its status, or that does not know it when it is to register it, is in trouble: asked at once it would say the same.
+const fn has_forgotten(call: Call, failures: u32) -> bool {
+    match call {
+        Call::Register(..) => false,
+        Call::Update(..) => failures == 0,
+        Call::Deregister => true,
+    }
+}
+
 impl State {
     pub(super) fn advertise(
         &mut self,
@@ -245,40 +255,29 @@ impl State {
         match result {
             Ok(()) => {
                 service.known = after(call, Outcome::Done);
-                service.failures = 0;
                 actions.push(Action::Log(Remark::Done(Arc::clone(id), call)));
-                actions.extend(service.settle(now).map(Action::ShowLag));
-                self.served(now, id, actions);
+                if let Call::Register(..) = call {
+                    // Only its status, which is told next, shows that Consul really has it.
+                    actions.push(Action::Count { answered: true });
+                } else {
+                    service.failures = 0;
+                    actions.extend(service.settle(now).map(Action::ShowLag));
+                    self.served(now, id, actions);
+                }
                 self.reconcile(id, false, actions);
             }
-            Err(failure) if failure.is_unknown => {
+            Err(failure) if failure.is_unknown && has_forgotten(call, service.failures) => {
                 service.known = after(call, Outcome::Forgotten);
+                service.failures = u32::from(matches!(call, Call::Update(..)));
                 actions.push(Action::Log(Remark::Forgotten(Arc::clone(id))));
-                self.forgotten(now, id, call, random, actions);
+                self.served(now, id, actions);
+                self.reconcile(id, false, actions);
             }
             Err(failure) => {
                 service.known = after(call, Outcome::Failed);
                 service.failures = service.failures.saturating_add(1);
                 self.failed(now, id, &failure, actions);
                 self.try_later(id, random, actions);
-            }
-        }
-    }
-
-    /// Consul replied that it does not know the service.
-    fn forgotten(&mut self, now: Moment, id: &Arc<str>, call: Call, random: f64, actions: &mut Vec<Action>) {
-        let Some(service) = self.services.get_mut(id) else { return };
-        match call {
-            // A registration that is refused like this would be refused again at once.
-            Call::Register(..) => {
-                service.failures = service.failures.saturating_add(1);
-                actions.push(Action::Count { answered: true });
-                self.try_later(id, random, actions);
-            }
-            Call::Update(..) | Call::Deregister => {
-                service.failures = 0;
-                self.served(now, id, actions);
-                self.reconcile(id, false, actions);
             }
         }
     }

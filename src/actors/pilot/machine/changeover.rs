@@ -23,7 +23,7 @@ impl State {
         self.generation = self.generation.saturating_add(1);
         let stopped: BTreeSet<&str> = plan.stop.iter().map(|name| &**name).collect();
         let started: BTreeSet<&str> = plan.start.iter().map(|name| &**name).collect();
-        let mut facts = facts::known(self.members.list(), &self.groups, &self.watches, &stopped);
+        let mut facts = facts::known(self.members.list(), &self.watches, &stopped);
         facts.retain(|key| facts::is_observed_still(key, &old, &spec));
         let new: Vec<&Arc<JobSpec>> = spec.jobs.iter().filter(|job| started.contains(&*job.name)).collect();
         let mut actions = vec![Action::Adopt(Arc::clone(&spec))];
@@ -31,6 +31,7 @@ impl State {
         actions.extend(self.start_jobs(&new, |name| !stopped.contains(name)));
         actions.extend(self.change_awaited_checks(&old, &started));
         self.change_groups(&started);
+        facts.extend(facts::of_groups(&self.groups));
         actions.extend(new.iter().flat_map(|job| self.welcome(job, &facts)));
         actions.extend(self.go_on_with_groups(now));
         actions.extend(self.change_discovery(&old, &spec));

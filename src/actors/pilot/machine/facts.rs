@@ -14,7 +14,6 @@ use crate::messages::health::Health;
 /// The events of jobs and watches that still hold, those of the jobs in `without` aside.
 pub fn known(
     jobs: &[Member],
-    groups: &[Group],
     watches: &BTreeMap<Arc<str>, Watched>,
     without: &BTreeSet<&str>,
 ) -> BTreeSet<EventKey> {
@@ -39,10 +38,6 @@ pub fn known(
             add(EventCode::Stopped);
         }
     }
-    for group in groups.iter().filter(|group| !group.spec().jobs.iter().any(|job| without.contains(&**job))) {
-        let source = Source::Group(group.spec().name.clone());
-        known.extend(group.holds().into_iter().map(|code| EventKey { code, source: source.clone() }));
-    }
     for (name, watch) in watches {
         let codes: &[EventCode] = match watch.found {
             Some(true) => &[EventCode::Healthy, EventCode::Changed],
@@ -52,6 +47,14 @@ pub fn known(
         known.extend(codes.iter().map(|code| EventKey { code: *code, source: Source::Watch(name.clone()) }));
     }
     known
+}
+
+/// The events of groups that hold and are published.
+pub fn of_groups(groups: &[Group]) -> impl Iterator<Item = EventKey> {
+    groups.iter().flat_map(|group| {
+        let source = Source::Group(Arc::clone(&group.spec().name));
+        group.holds().into_iter().map(move |code| EventKey { code, source: source.clone() })
+    })
 }
 
 /// Whether what a fact is about is observed by the new configuration as by the old one; jobs are told apart elsewhere.

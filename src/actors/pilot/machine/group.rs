@@ -154,6 +154,12 @@ impl Group {
         Self { spec, places, ends: VecDeque::new(), restarts: 0, has_given_up: false, cause: None, facts }
     }
 
+    /// A group in the place of another one. What holds of it and did not hold of that one is still to be published.
+    pub fn after(old: &Self, spec: Arc<GroupSpec>, places: Vec<Place>) -> Self {
+        let new = Self::new(spec, places);
+        Self { facts: new.facts.and(old.facts), ..new }
+    }
+
     /// The configuration.
     pub const fn spec(&self) -> &Arc<GroupSpec> {
         &self.spec

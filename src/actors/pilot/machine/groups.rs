@@ -65,7 +65,13 @@ impl State {
                     group.reconfigure(Arc::clone(spec));
                     group
                 }
-                None => Group::new(Arc::clone(spec), places(spec, members, old, started)),
+                None => {
+                    let places = places(spec, members, old, started);
+                    match old {
+                        Some(old) => Group::after(old, Arc::clone(spec), places),
+                        None => Group::new(Arc::clone(spec), places),
+                    }
+                }
             }
         };
         self.groups = self.spec.groups.iter().map(change).collect();

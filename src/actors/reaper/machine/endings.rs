@@ -66,6 +66,7 @@ impl State {
 
     pub(super) fn look(&mut self, now: Moment, mut survey: Survey) -> Vec<Action> {
         self.doubt_strangers(&mut survey);
+        self.leave_out_members(&mut survey);
         self.forget_empty_groups(&survey);
         let mut actions = self.tell_gone(now, &survey);
         for exited in mem::take(&mut self.exited) {
@@ -73,6 +74,12 @@ impl State {
         }
         actions.extend(self.sweep_later());
         actions
+    }
+
+    /// Leaves out orphans in the group of an execution that runs: those are its own, unless they name another job.
+    fn leave_out_members(&self, survey: &mut Survey) {
+        let runs = |orphan: &Orphan| orphan.group.is_some_and(|group| self.running.contains_key(&group));
+        survey.orphans.retain(|orphan| orphan.job.is_some() || !runs(orphan));
     }
 
     /// An orphan that seems to be nobody's is looked at twice. Its execve(2) may have ended after its environment was read,
@@ -116,6 +123,7 @@ impl State {
     pub(super) fn sweep(&mut self, now: Moment, mut survey: Survey) -> Vec<Action> {
         self.is_sweeping = false;
         self.doubt_strangers(&mut survey);
+        self.leave_out_members(&mut survey);
         self.forget_empty_groups(&survey);
         let press = |leftover: &mut Leftover| leftover.press(now, &survey.orphans);
         let mut actions: Vec<Action> = self.leftovers.values_mut().flat_map(press).collect();
@@ -226,6 +234,7 @@ mod tests {
             group: None,
             program: "d".to_owned(),
             job: None,
+            has_environment: false,
             is_becoming: false,
         };
         let daemons: Vec<Orphan> = (1..=5).map(daemon).collect();

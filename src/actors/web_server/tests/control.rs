@@ -170,8 +170,10 @@ fn the_event_stream_replays_what_is_asked_for() {
         assert_eq!((answer.status, answer.content_type.as_str()), (200, "text/event-stream"));
         assert_eq!(answer.text.matches("data: ").count(), 2, "{}", answer.text);
         assert_eq!(scene.get(Api::Control, "/v3/events?wait=0").await.text.matches("data: ").count(), 3);
-        let request = TestRequest::get().uri("/v3/events?wait=0").insert_header(("Last-Event-ID", "2"));
-        assert_eq!(scene.ask(Api::Control, request).await.text.matches("data: ").count(), 1);
+        for (last, left) in [("2", 1), ("3", 0), ("4", 3)] {
+            let request = TestRequest::get().uri("/v3/events?wait=0").insert_header(("Last-Event-ID", last));
+            assert_eq!(scene.ask(Api::Control, request).await.text.matches("data: ").count(), left, "{last}");
+        }
         for (query, words) in [("since=x", "since"), ("wait=maybe", "wait"), ("sinc=1", "sinc")] {
             scene.get(Api::Control, &format!("/v3/events?{query}")).await.assert_error(400, words);
         }

@@ -61,3 +61,18 @@ fn a_chunked_body_ends_before_the_next_request() {
         }
     });
 }
+
+#[::core::prelude::v1::test]
+fn a_request_behind_a_long_answer_waits_until_that_is_sent() {
+    in_scene(|scene| async move {
+        for number in 0..200 {
+            scene.show(&format!("job-{number}"), |_| {});
+        }
+        let status = "GET /v3/status HTTP/1.1\r\nHost: x\r\n\r\n";
+        let answers = answers(&scene.state, &[status, PING, HEAD, LAST].concat(), usize::MAX).await;
+        assert!(answers.iter().any(|line| line.len() > 32 << 10), "it is sent in pieces");
+        let begins = answers.iter().map(|line| if line.starts_with('{') { "{" } else { line });
+        let ok = "HTTP/1.1 200 OK";
+        assert_eq!(begins.collect::<Vec<_>>(), [ok, "{", ok, "ok", ok, ok, "ok"]);
+    });
+}

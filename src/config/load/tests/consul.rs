@@ -55,6 +55,21 @@ fn the_environment_overrides_consul_but_not_its_address() {
 }
 
 #[test]
+fn an_address_of_the_environment_has_the_tls_that_the_configuration_asks_for() {
+    let address = |scheme: &str, variable: &str| {
+        let text = format!("{{consul: {{scheme: '{scheme}', token: 't'}}}}");
+        let loaded = load_text("test.json5", &text, &env(&[("CONSUL_HTTP_ADDR", variable)]), &system());
+        loaded.map(|loaded| loaded.spec.consul.unwrap().address)
+    };
+    assert_eq!(address("https", "env:1").unwrap(), tcp(true, "env", 1));
+    assert_eq!(address("https", "https://env:1").unwrap(), tcp(true, "env", 1));
+    assert_eq!(address("http", "https://env:1").unwrap(), tcp(true, "env", 1), "the environment wins");
+    assert_eq!(address("http", "env:1").unwrap(), tcp(false, "env", 1));
+    let refused = address("https", "http://env:1").unwrap_err().to_string();
+    assert!(refused.contains("`scheme` says otherwise"), "{refused}");
+}
+
+#[test]
 fn a_wrong_variable_of_the_environment_is_named() {
     let report = load_text("t", "{}", &env(&[("CONSUL_HTTP_ADDR", "a:b")]), &system()).unwrap_err();
     assert!(report.to_string().contains("environment variable CONSUL_HTTP_ADDR"), "{report}");

@@ -144,6 +144,35 @@ fn after_names_jobs_and_stands_beside_a_clock_only() {
 }
 
 #[test]
+fn what_a_template_leaves_empty_is_no_other_setting() {
+    for (text, expected) in [
+        ("{consul: 'c:1', watches: [{name: 'a', key: '', interval: 1}]}", ".key: expected a key, found \"\""),
+        (
+            "{consul: 'c:1', watches: [{name: 'a', prefix: '', interval: 1}]}",
+            ".prefix: expected a prefix, found \"\"",
+        ),
+        ("{jobs: [{name: 'a', exec: 'a', after: ''}]}", ".after"),
+        ("{jobs: [{name: 'a', exec: 'a', envFile: ''}]}", ".envFile: expected an absolute path"),
+    ] {
+        let found = errors(text);
+        assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");
+    }
+    let spec = spec("{jobs: [{name: 'a', exec: 'a', env: {name: ''}}]}");
+    assert_eq!(spec.jobs[0].execution.env, [("name".to_owned(), Some(String::new()))]);
+}
+
+#[test]
+fn the_command_after_the_dashes_cannot_be_in_a_group() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config");
+    fs::write(&path, "{jobs: [{name: 'db', exec: 'db'}], groups: [{name: 'g', jobs: ['db', 'main']}]}")
+        .unwrap();
+    let main = CommandLine { program: "app".into(), args: vec![] };
+    let report = load_beside(Some(main), &path, &env(&[]), &system()).unwrap_err().to_string();
+    assert!(report.contains("job \"main\" cannot be in a group: it is the command after `--`"), "{report}");
+}
+
+#[test]
 fn what_pre_start_is_to_run_after_starts_at_startup_beside_coprocesses() {
     let loaded = loaded(
         "{coprocesses: [{name: 'agent', command: 'agent'}],

@@ -73,7 +73,32 @@ fn a_service_that_consul_forgot_is_registered_again_at_once_unless_that_is_what_
     let actions = end(&mut state, ms(5010), &heartbeat, Err(Trouble::Answered(404)));
     assert_eq!(calls(&actions), [Call::Register(0, Passing)]);
     let actions = end(&mut state, ms(5020), &actions, Err(Trouble::Answered(404)));
-    assert_eq!((calls(&actions), timer(&actions)), (vec![], Some((Duration::from_millis(100), false))));
+    assert_eq!((calls(&actions), timer(&actions)), (vec![], Some((Duration::from_millis(200), false))));
+    assert!(actions.iter().any(|action| matches!(action, Action::ShowTrouble(Some(_)))), "{actions:?}");
+}
+
+#[test]
+fn a_consul_that_takes_a_registration_and_does_not_know_it_then_is_asked_again_after_a_pause_that_grows() {
+    let mut state = agent();
+    let registering = state.step(ms(0), advertised("a", Passing));
+    let update = end(&mut state, ms(1), &registering, Ok(()));
+    // Somebody may have deregistered it in that moment.
+    let mut actions = end(&mut state, ms(1), &update, Err(Trouble::Answered(404)));
+    let mut warnings = 0;
+    for wait in [200, 400, 800, 1000] {
+        assert_eq!(calls(&actions), [Call::Register(0, Passing)]);
+        actions = end(&mut state, ms(1), &actions, Ok(()));
+        assert_eq!(calls(&actions), [Call::Update(0, Passing)]);
+        actions = end(&mut state, ms(1), &actions, Err(Trouble::Answered(404)));
+        assert_eq!((calls(&actions), timer(&actions)), (vec![], Some((Duration::from_millis(wait), false))));
+        let is_warning = |action: &&Action| matches!(action, Action::Log(Remark::InTrouble(..)));
+        warnings += actions.iter().filter(is_warning).count();
+        actions = state.step(ms(1), elapsed("a", false));
+    }
+    assert_eq!(warnings, 1, "one outage");
+    actions = end(&mut state, ms(1), &actions, Ok(()));
+    actions = end(&mut state, ms(1), &actions, Ok(()));
+    assert!(actions.contains(&Action::ShowTrouble(None)), "{actions:?}");
 }
 
 #[test]

@@ -34,6 +34,15 @@ impl Facts {
         Self { ready, healthy, stopped: places.iter().all(Place::is_over) }
     }
 
+    /// The facts that hold now and held before.
+    pub fn and(self, before: Self) -> Self {
+        Self {
+            ready: self.ready && before.ready,
+            healthy: self.healthy.filter(|_| self.healthy == before.healthy),
+            stopped: self.stopped && before.stopped,
+        }
+    }
+
     /// The events that hold.
     pub fn codes(self) -> Vec<EventCode> {
         let health = self.healthy.map(|is| if is { EventCode::Healthy } else { EventCode::Unhealthy });

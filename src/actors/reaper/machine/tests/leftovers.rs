@@ -8,6 +8,7 @@ fn orphan(number: i32, job: Option<&str>, program: &str) -> Orphan {
         group: Some(pid(number)),
         program: program.to_owned(),
         job: job.map(str::to_owned),
+        has_environment: job.is_some(),
         is_becoming: false,
     }
 }
@@ -110,6 +111,21 @@ fn what_a_job_put_into_the_background_ends_with_it_and_is_told() {
     assert_eq!(state.step(ms(1001), Input::Swept(left))[0], Action::SignalProcess(pid(20), Signal::KILL));
     let actions = state.step(ms(1030), Input::Swept(Survey::default()));
     assert_eq!(actions, [Action::TellGone(GroupGone(id(1)))]);
+}
+
+#[test]
+fn an_orphan_in_the_group_of_another_job_that_runs_is_that_jobs_whatever_it_is_called() {
+    for (group, is_apps) in [(8, false), (20, true)] {
+        let mut state = running();
+        state.step(ms(0), Input::LaunchAsked(id(2), job("other")));
+        state.step(ms(0), settled(2, StartOutcome::Started(pid(8))));
+        let child = Orphan { group: Some(pid(group)), ..orphan(20, None, "app") };
+        let survey = Survey { orphans: vec![child], ..Survey::default() };
+        let actions = exited(&mut state, ExitStatus::Code(0), survey.clone());
+        assert_eq!(ended(&actions).leftover, is_apps, "in group {group}");
+        let is_signalled = state.step(ms(26), Input::Swept(survey)).contains(&ask(20)[0]);
+        assert_eq!(is_signalled, is_apps, "in group {group}");
+    }
 }
 
 #[test]

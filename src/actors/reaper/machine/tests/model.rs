@@ -287,6 +287,7 @@ impl World {
             group: Some(process.group),
             program: "x".to_owned(),
             job: self.names[&process.execution].job.as_ref().map(|(job, _)| job.to_string()),
+            has_environment: true,
             is_becoming: false,
         };
         Survey {

@@ -149,10 +149,18 @@ impl Kernel for SimulatedKernel {
                 group: Some(process.group),
                 program: if is_torn { String::new() } else { program },
                 job: job.filter(|_| !is_becoming && !is_torn),
+                has_environment: !is_becoming && !is_torn,
                 is_becoming,
             }
         };
-        let gone = || Orphan { pid, group: None, program: String::new(), job: None, is_becoming: false };
+        let gone = || Orphan {
+            pid,
+            group: None,
+            program: String::new(),
+            job: None,
+            has_environment: false,
+            is_becoming: false,
+        };
         self.look(|all| all.iter().find(|process| process.pid == pid).map(describe)).unwrap_or_else(gone)
     }
 

@@ -127,6 +127,40 @@ fn a_job_that_a_reload_adds_knows_that_a_group_is_ready() {
     assert!(actions.contains(&Action::TellJobEvent("new".into(), ready)), "{actions:?}");
 }
 
+/// Reloads with a group that has `db` alone; `app` is gone.
+fn without_app(scene: &mut Scene, new: Option<JobSpec>) -> Vec<Action> {
+    reload(scene, |spec| {
+        spec.jobs.remove(1);
+        spec.jobs.extend(new.map(Arc::new));
+        Arc::make_mut(&mut spec.groups[0]).jobs.truncate(1);
+    });
+    scene.report("app", 0, Phase::Complete)
+}
+
+#[test]
+fn a_group_that_a_reload_makes_ready_by_taking_a_member_out_says_so() {
+    let ready = EventKey { code: EventCode::Ready, source: Source::Group(Arc::from("all")) };
+    let mut scene = grouped();
+    let db = JobChanged { ready: true, ..changed("db", 0, Phase::Running) };
+    scene.step(Input::Reported(db.into()));
+    scene.report("app", 0, Phase::Running);
+    let mut new = spec("new");
+    new.when.trigger = Trigger::Once(ready.clone());
+    let actions = without_app(&mut scene, Some(new));
+    assert!(actions.contains(&Action::Publish(ready.clone())), "{actions:?}");
+    assert!(!actions.contains(&Action::TellJobEvent("new".into(), ready)), "it hears the event");
+}
+
+#[test]
+fn a_group_that_was_ready_and_stays_so_says_it_to_new_jobs_alone() {
+    let ready = EventKey { code: EventCode::Ready, source: Source::Group(Arc::from("all")) };
+    let mut new = spec("new");
+    new.when.trigger = Trigger::Once(ready.clone());
+    let actions = without_app(&mut running(), Some(new));
+    assert!(actions.contains(&Action::TellJobEvent("new".into(), ready.clone())), "{actions:?}");
+    assert!(!actions.contains(&Action::Publish(ready)), "{actions:?}");
+}
+
 #[test]
 fn what_members_report_during_a_reload_is_answered_when_it_is_over() {
     let mut scene = running();
