@@ -33,6 +33,8 @@ mod lease;
 #[path = "support/needs.rs"]
 #[allow(dead_code, reason = "only some of its needs are needed here")]
 mod needs;
+#[path = "support/programs.rs"]
+mod programs;
 #[path = "process/signals.rs"]
 mod signals;
 #[path = "process/terminals.rs"]
@@ -40,6 +42,7 @@ mod terminals;
 
 use lease::Lease;
 use needs::{can_be_pid_one, is_root};
+use programs::write_program;
 
 static ALONE: Mutex<()> = Mutex::new(());
 static LINUX: LazyLock<Linux> = LazyLock::new(Linux::default);
@@ -219,8 +222,7 @@ fn read_line(pipe: &OwnedFd) -> String {
 
 fn executable_file(folder: &Path, name: &str, content: &str, mode: u32) -> String {
     let file = folder.join(name);
-    fs::write(&file, content).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    write_program(&file, content, mode);
     file.to_str().unwrap().to_owned()
 }
 
@@ -362,6 +364,36 @@ fn an_execve_that_hangs_holds_up_no_other_start_and_can_be_killed() {
     assert_eq!(spawned.pid, pid);
     assert_eq!(killed_by(children.wait(pid)), Some(libc::SIGKILL));
     drop(lease);
+}
+
+#[test]
+fn a_process_that_is_to_die_with_its_parent_outlives_the_help_for_slow_starts() {
+    let mut children = Children::alone();
+    let linux = Linux::default();
+    let start = |arguments: &[&str]| linux.spawn(describe(&plain(), arguments, &[], Output::Piped));
+    let guarded = settle(start(&["setpriv", "--pdeathsig", "KILL", "sleep", "1000"])).unwrap().pid;
+    let name = || fs::read_to_string(format!("/proc/{}/comm", guarded.number())).unwrap_or_default();
+    until("it has asked for the signal", || (name() == "sleep\n").then_some(()));
+    let folder = tempfile::tempdir().unwrap();
+    let lease = Lease::take(&folder.path().join("leased"), "");
+    let hanging = start(&[lease.program.to_str().unwrap()]);
+    let pid = until("it has a process", || hanging.progress.pid());
+    let other = start(&["/bin/true"]);
+    linux.help_slow_starts();
+    let other = settle(other).unwrap();
+    assert_eq!(children.wait(other.pid), ExitStatus::Code(0));
+    linux.signal_process(pid, Signal::KILL);
+    settle(hanging).unwrap();
+    assert_eq!(killed_by(children.wait(pid)), Some(libc::SIGKILL));
+    drop(lease);
+    // Meanwhile the thread that has started it looks for more to do.
+    for _ in 0..20 {
+        let next = settle(start(&["/bin/true"])).unwrap();
+        assert_eq!(children.wait(next.pid), ExitStatus::Code(0));
+    }
+    assert_eq!(name(), "sleep\n", "it lives");
+    LINUX.signal_process(guarded, Signal::KILL);
+    assert_eq!(killed_by(children.wait(guarded)), Some(libc::SIGKILL));
 }
 
 #[test]

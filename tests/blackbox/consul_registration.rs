@@ -153,10 +153,7 @@ fn a_job_whose_process_died_is_critical_until_the_next_one_passes() {
         .replace("{{dir}}", "{dir}");
     let script = "#!/bin/sh\nwhile test ! -e {dir}/go; do sleep 0.02; done\ntouch {dir}/well\n\
         while test ! -e {dir}/die; do sleep 0.02; done\nrm {dir}/well {dir}/go\n";
-    let setup = support::Setup::new().file("app", script).config(&config);
-    let path = setup.dir().join("app");
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let pilot = setup.start();
+    let pilot = support::Setup::new().program("app", script).config(&config).start();
     fs::write(pilot.path("go"), "").unwrap();
     consul.wait_for_status("app", "passing");
     fs::write(pilot.path("die"), "").unwrap();

@@ -2,7 +2,6 @@
 //! played by small scripts.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::support;
@@ -35,10 +34,7 @@ fn prepared(heading: &str, scripts: &[(&str, &str)]) -> Setup {
     fs::write(setup.dir().join("configuration/10-recipe.json5"), recipe(heading)).unwrap();
     let setup = setup.file("configuration/20-test.json5", OURS);
     let setup = scripts.iter().fold(setup, |setup, (name, script)| {
-        let setup = setup.file(&format!("bin/{name}"), &format!("#!/bin/sh\n{script}\n"));
-        let path = setup.dir().join("bin").join(name);
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-        setup
+        setup.program(&format!("bin/{name}"), &format!("#!/bin/sh\n{script}\n"))
     });
     let own = Path::new(support::program()).parent().unwrap();
     let consul = program().parent().unwrap();

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 
 use crate::support::bare::Bare;
 use crate::support::needs::is_root;
-use crate::support::{Exit, Pilot, Setup};
+use crate::support::programs::write_program;
+use crate::support::{Exit, Pilot, Setup, program};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -88,6 +89,30 @@ fn a_job_runs_as_its_user_and_group() {
 }
 
 #[test]
+fn a_low_limit_on_open_files_limits_jobs_and_not_how_many_there_can_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let (config, socket) = (directory.path().join("config"), directory.path().join("socket"));
+    let job = |number| format!("{{ name: \"job-{number}\", exec: \"sleep 1000\" }}");
+    let jobs: Vec<String> = (0..60).map(job).collect();
+    let text = format!("{{ control: {{ socket: {socket:?} }}, jobs: [{}] }}", jobs.join(", "));
+    fs::write(&config, text).unwrap();
+    let script = "for i in $(seq 300); do
+            test $(\"$0\" -config \"$1\" status | grep -c running) -ge 61 && ulimit -Sn && exit 7
+            sleep 0.1
+        done";
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -Sn 64; exec \"$@\"", "sh", program(), "-config"])
+        .arg(&config)
+        .args(["--", "sh", "-c", script, program()])
+        .arg(&config)
+        .output()
+        .unwrap();
+    let log = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(7), "{log}");
+    assert!(log.lines().any(|line| line.ends_with(" 64")), "{log}");
+}
+
+#[test]
 fn limits_priority_and_mask_are_those_of_the_configuration() {
     assert_eq!(printed(r#"umask: "027""#, "umask"), ["0027"]);
     assert_eq!(printed("nice: 5", "nice"), ["5"]);
@@ -159,11 +184,6 @@ fn no_signal_is_blocked_or_ignored_in_a_job() {
     for way in ["", r#"umask: "022","#] {
         assert_eq!(printed(way, script), ["SigBlk 0000000", "SigIgn 0000000"], "{way}");
     }
-}
-
-fn write_program(path: &Path, text: &str, mode: u32) {
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]

@@ -2,13 +2,14 @@
 //! it, and the kernel lets whoever opens it wait for `/proc/sys/fs/lease-break-time`.
 #![allow(unsafe_code, reason = "no safe call takes a lease on a file")]
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use super::programs::write_program;
 
 /// A lease; dropping it lets everybody go on.
 pub struct Lease {
@@ -20,9 +21,8 @@ pub struct Lease {
 impl Lease {
     /// Writes a shell script and takes a lease on it.
     pub fn take(program: &Path, script: &str) -> Self {
-        fs::write(program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
-        let file = File::options().read(true).write(true).open(program).unwrap();
+        write_program(program, &format!("#!/bin/sh\n{script}\n"), 0o755);
+        let file = File::open(program).unwrap();
         // The kernel tells the holder with SIGIO, which must not end this program.
         // SAFETY: ignoring a signal runs no code of ours.
         unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };

@@ -15,6 +15,7 @@ mod log;
 pub mod needs;
 pub mod ports;
 mod processes;
+pub mod programs;
 pub mod proxy;
 pub mod record;
 mod setup;
@@ -35,7 +36,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 pub use self::log::{Log, Record, Waited};
-pub use self::processes::{Mark, children, open_files, proc_status, resident_kib, state, zombies};
+pub use self::processes::{Mark, children, open_files, proc_status, resident_kib, state, threads, zombies};
 pub use self::setup::Setup;
 
 /// The program that is tested: the one that Cargo has just built, or the one that `CONTAINERPILOT_TESTED` names.

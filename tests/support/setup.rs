@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use super::log::Log;
 use super::processes::{self, Mark, VARIABLE};
+use super::programs::write_program;
 use super::terminal::Terminal;
 use super::{DEADLINE, LOOK_EVERY, Pilot, record};
 
@@ -71,6 +72,12 @@ impl Setup {
     /// Writes a file into the folder of the run; `{dir}` in it stands for that folder.
     pub fn file(self, name: &str, text: &str) -> Self {
         fs::write(self.dir().join(name), self.filled(text)).unwrap();
+        self
+    }
+
+    /// Writes a program into the folder of the run; `{dir}` in it stands for that folder.
+    pub fn program(self, name: &str, text: &str) -> Self {
+        write_program(&self.dir().join(name), &self.filled(text), 0o755);
         self
     }
 
