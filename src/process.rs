@@ -1,11 +1,13 @@
 //! Processes: the only place that starts, waits for and signals them, behind one seam to the kernel. No decisions about
-//! jobs. Calls never block: starts, which may, happen on threads of their own; all else is done by one thread.
+//! jobs. Calls never block: what may, a start or a look into another process, happens on threads of its own; all else is
+//! done by one thread.
 //!
 //! How a child starts: in a new process group that it leads, with stdin from `/dev/null` unless it gets our terminal. In it
 //! every signal has its default action, except that the terminal's stay ignored if they were when we were started. None is
 //! blocked. It inherits the descriptors that our parent gave us, and none that we opened.
 
 mod adopted;
+mod descriptions;
 mod diagnosis;
 mod env_files;
 mod environment;
@@ -42,6 +44,7 @@ use crate::config::spec::{CommandLine, ExecutionSpec, VariableFile};
 use crate::messages::crashes::Usage;
 use crate::messages::process::{ExitStatus, Orphan, Pid};
 use crate::messages::signal::Signal;
+use descriptions::Descriptions;
 use terminal::Terminal;
 
 pub use environment::{Environ, Request};
@@ -254,6 +257,7 @@ pub enum Delivery {
 pub struct Linux {
     spawner: Spawner,
     terminal: Terminal,
+    descriptions: Descriptions,
 }
 
 impl Kernel for Linux {
@@ -282,6 +286,7 @@ impl Kernel for Linux {
     }
 
     fn reap(&self, pid: Pid) -> io::Result<Option<Usage>> {
+        self.descriptions.forget(pid);
         wait::reap(pid)
     }
 
@@ -298,7 +303,7 @@ impl Kernel for Linux {
     }
 
     fn describe_orphan(&self, orphan: Pid) -> Orphan {
-        adopted::describe(orphan)
+        self.descriptions.of(orphan, adopted::describe)
     }
 
     fn signal_all_children(&self, signal: Signal) -> bool {

@@ -203,7 +203,7 @@ pub struct Orphan {
     pub job: Option<String>,
     /// Whether its environment can be read and has variables.
     pub has_environment: bool,
-    /// Whether it is, or may be, in the middle of an execve(2), so that it cannot be told yet whose it is.
+    /// Whether it cannot be told yet whose it is: it is, or may be, in the middle of an execve(2), or this hangs.
     pub is_becoming: bool,
 }
 

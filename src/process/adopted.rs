@@ -84,7 +84,7 @@ fn first_thread(pid: i32) -> Option<(bool, u32)> {
     Some((is_dead, threads.saturating_sub(1)))
 }
 
-/// Describes an orphan, as far as /proc tells.
+/// Describes an orphan, as far as /proc tells. May hang: see [`super::descriptions`].
 pub(super) fn describe(pid: Pid) -> Orphan {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     let program = String::from_utf8_lossy(&name).trim_end().to_owned();
