@@ -64,7 +64,7 @@ enum Phase {
     Waiting,
     /// A try runs.
     Trying(Attempt),
-    /// The outcome of the try is known, but processes of it are left. No try begins before they are gone.
+    /// The outcome of the try is known, but a process of it is left. No try begins before all are gone.
     Ending(Attempt),
 }
 
@@ -241,13 +241,7 @@ impl State {
                 }
                 actions
             }
-            Input::TimeoutElapsed => match attempt.process {
-                Some(execution) => vec![
-                    Action::Log(Severity::Debug, format!("{TIMED_OUT}: it is killed")),
-                    Action::Kill(execution),
-                ],
-                None => Vec::new(),
-            },
+            Input::TimeoutElapsed => self.time_out(now, attempt),
             Input::Started(round) => self.begin(now, round),
             Input::Paused => self.pause(),
             Input::Retired => self.retire(),
@@ -258,17 +252,19 @@ impl State {
 
     fn ending(&mut self, now: Moment, attempt: Attempt, input: &Input) -> Vec<Action> {
         match input {
-            Input::GroupGone(execution) if attempt.process == Some(*execution) => {
+            Input::GroupGone(execution) | Input::ProcessEnded { execution, leftover: false, .. }
+                if attempt.process == Some(*execution) =>
+            {
                 self.schedule_after(now, attempt.began).into_iter().collect()
             }
             Input::Started(round) => self.begin(now, *round),
             Input::Paused => self.pause(),
             Input::Retired => self.retire(),
             Input::GroupGone(_)
+            | Input::ProcessEnded { .. }
             | Input::TryDue { .. }
             | Input::Launched(_)
             | Input::Probed(_)
-            | Input::ProcessEnded { .. }
             | Input::TimeoutElapsed
             | Input::OutcomesAwaited(_) => Vec::new(),
         }
@@ -333,6 +329,15 @@ impl State {
         vec![action]
     }
 
+    /// It has failed now, however long its process takes to end: one that hangs in the kernel does so for ever.
+    fn time_out(&mut self, now: Moment, attempt: Attempt) -> Vec<Action> {
+        let Some(execution) = attempt.process else { return Vec::new() };
+        self.phase = Phase::Ending(attempt);
+        let mut actions = vec![Action::Kill(execution)];
+        actions.extend(self.conclude(now, attempt.began, Err(TIMED_OUT)));
+        actions
+    }
+
     fn conclude_process(
         &mut self,
         now: Moment,
@@ -346,8 +351,8 @@ impl State {
                 actions.extend(self.conclude(now, began, Err("it could not be started")));
                 actions
             }
-            // Only its timeout or the end of the round cancels a start, and after the latter nothing counts.
-            Some(Unstarted::Cancelled) => self.conclude(now, began, Err(TIMED_OUT)),
+            // The round has ended: nothing counts.
+            Some(Unstarted::Cancelled) => Vec::new(),
             None if status.is_success() => self.conclude(now, began, Ok(())),
             None => self.conclude(now, began, Err(&status.to_string())),
         }

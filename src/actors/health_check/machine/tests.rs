@@ -260,18 +260,44 @@ fn every_way_to_fail_says_why() {
         ["no such file", "check is Failing: it could not be started"]
     );
     let timed_out = "check is Failing: took longer than its timeout";
-    assert_eq!(reason(exec(), unstarted(Unstarted::Cancelled)), [timed_out]);
+    assert_eq!(reason(exec(), Input::TimeoutElapsed), [timed_out]);
     assert_eq!(reason(tcp(), Input::Probed(ProbeOutcome::TimedOut)), [timed_out]);
     let refused = Input::Probed(ProbeOutcome::Failed("refused".to_owned()));
     assert_eq!(reason(tcp(), refused), ["check is Failing: refused"]);
 }
 
 #[test]
-fn a_process_that_outlives_its_timeout_is_killed_and_its_end_is_waited_for() {
+fn a_process_that_outlives_its_timeout_is_killed_and_has_failed_and_its_end_is_waited_for() {
+    let outlived = || {
+        let mut state = trying(exec());
+        let actions = state.step(ms(3050), Input::TimeoutElapsed);
+        assert!(actions.contains(&Action::Kill(EXECUTION)));
+        assert_eq!(state.failing.as_ref().unwrap().reason, TIMED_OUT, "even if it never ends");
+        state
+    };
+    let mut state = outlived();
+    assert_eq!(shown(&state.step(ms(3060), ended(EXECUTION, 0, false))).len(), 1, "the next try");
+    assert_eq!(state.phase, Phase::Waiting);
+    assert_eq!(state.failing.unwrap().times, 1, "it has failed once");
+    let mut state = outlived();
+    assert_eq!(state.step(ms(3060), ended(EXECUTION, 0, true)), []);
+    assert!(matches!(state.phase, Phase::Ending(_)));
+    state.step(ms(3090), Input::GroupGone(EXECUTION));
+    assert_eq!(state.phase, Phase::Waiting);
+}
+
+#[test]
+fn a_process_that_was_never_started_as_the_round_ended_counts_as_nothing() {
     let mut state = trying(exec());
-    let actions = state.step(ms(3050), Input::TimeoutElapsed);
-    assert_eq!(actions.last(), Some(&Action::Kill(EXECUTION)));
-    assert!(matches!(state.phase, Phase::Trying(_)));
+    state.step(ms(1100), Input::Paused);
+    let cancelled = Input::ProcessEnded {
+        execution: EXECUTION,
+        status: ExitStatus::Code(127),
+        unstarted: Some(Unstarted::Cancelled),
+        leftover: false,
+    };
+    assert_eq!(state.step(ms(1110), cancelled), [Action::CancelTimeout]);
+    assert_eq!(state.phase, Phase::Idle);
 }
 
 #[test]
