@@ -193,6 +193,13 @@ impl When {
         if self.after.is_empty() { self.trigger.keys() } else { &self.after }
     }
 
+    /// Whether it names an event of others that stop, or of the end of the program.
+    pub fn may_follow_an_end(&self) -> bool {
+        let is_end =
+            |code: EventCode| matches!(code, EventCode::Stopping | EventCode::Stopped | EventCode::Shutdown);
+        self.keys().iter().any(|key| is_end(key.code))
+    }
+
     /// The events that begin it. For a job that a timer starts, they start the timer.
     pub fn beginning(&self) -> Trigger {
         if self.after.is_empty() { self.trigger.clone() } else { Trigger::All(self.after.clone()) }

@@ -363,7 +363,8 @@ impl State {
         self.cause = cause;
         self.occasion = Some(key);
         self.advance(lifecycle::Input::Triggered, list);
-        if has_hold && (self.life.phase == Phase::Running || self.life.pending) {
+        let answers = matches!(self.life.phase, Phase::Running | Phase::Delayed) || self.life.pending;
+        if has_hold && answers {
             self.keeps_hold = true;
             list.push(Action::KeepHold);
         }

@@ -165,13 +165,17 @@ fn member<'a>(
     Some(Arc::make_mut(job))
 }
 
-/// Why a job cannot be in a group: one that something else starts again and again has no restarts.
+/// Why a job cannot be in a group: one that something else starts again and again has no restarts, and one that runs when others
+/// stop would wait for its turn until those that wait for it have stopped.
 fn why_not(job: &JobSpec) -> Option<&'static str> {
     if job.kind == JobKind::Coprocess {
         return Some("it is a coprocess");
     }
     if job.exec.is_none() {
         return Some("it executes nothing");
+    }
+    if job.when.may_follow_an_end() {
+        return Some("it runs when others stop");
     }
     match job.when.trigger {
         Trigger::Interval(_) | Trigger::Cron(_) => Some("the clock starts it"),

@@ -2,6 +2,7 @@
 
 use super::lifecycle::{Input, Process};
 use super::reasons::StopReason;
+use super::schedule::Schedule;
 use super::{Action, Actions, State};
 use crate::actors::machine::Severity;
 use crate::messages::health::CheckCommand;
@@ -49,10 +50,7 @@ impl State {
             JobCommand::Forward(signal) => self.forward(signal, list),
             JobCommand::Requeue(order) => self.group_order(order, Input::QueueRequested, list),
             JobCommand::Proceed(order) => self.group_order(order, Input::TurnCame, list),
-            JobCommand::Maintain(on) => {
-                list.extend(self.checks.maintain(on).map(Action::Check));
-                self.settle(list);
-            }
+            JobCommand::Maintain(on) => self.maintain(on, list),
             JobCommand::Retire => {
                 self.retired = true;
                 list.extend([Action::Check(CheckCommand::Retire), Action::Stop]);
@@ -81,9 +79,12 @@ impl State {
         self.report(list);
     }
 
-    /// Starts by hand; the ticks of an interval that had ended begin anew.
+    /// Starts by hand; nothing gives up waiting for its trigger after that. The ticks of an interval that had ended begin anew.
     fn by_hand(&mut self, now: Moment, input: Input, list: &mut Actions) {
         self.occasion = None;
+        if matches!(self.schedule, Some(Schedule::TriggerTimeout(_))) {
+            self.cancel_schedule(list);
+        }
         self.advance(input, list);
         self.resume_ticks(now, list);
     }

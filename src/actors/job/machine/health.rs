@@ -76,6 +76,11 @@ impl Checks {
         Some(if self.serving && !on { CheckCommand::Begin(self.round) } else { CheckCommand::Pause })
     }
 
+    /// Whether nothing is checked.
+    pub const fn are_off(&self) -> bool {
+        self.maintenance
+    }
+
     fn reset(&mut self) {
         self.round = self.round.saturating_add(1);
         self.health = if self.maintenance { Health::Maintenance } else { Health::Unknown };

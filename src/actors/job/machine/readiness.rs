@@ -39,10 +39,28 @@ impl State {
     /// The process was requested: its time to become ready begins.
     pub(super) fn await_ready(&mut self, list: &mut Actions) {
         self.told.launched = Some(self.now);
-        if let Some(limit) = self.spec.ready.timeout {
+        self.begin_time_to_become_ready(list);
+    }
+
+    /// In maintenance nothing is checked, so no job can become ready by its checks: its time begins anew after that.
+    fn begin_time_to_become_ready(&mut self, list: &mut Actions) {
+        let is_by_checks = self.spec.ready.by.is_none() && !self.spec.health.is_empty();
+        if let Some(limit) = self.spec.ready.timeout.filter(|_| !(is_by_checks && self.checks.are_off())) {
             self.told.ready_until = Some(self.now.plus(limit));
             self.set_deadline(Deadline::Ready, limit, list);
         }
+    }
+
+    /// Maintenance begins or ends.
+    pub(super) fn maintain(&mut self, on: bool, list: &mut Actions) {
+        let Some(command) = self.checks.maintain(on) else { return };
+        list.push(Action::Check(command));
+        let is_awaited = self.spec.exec.is_some() && self.readiness == Readiness::No;
+        if self.spec.ready.by.is_none() && is_awaited && self.life.phase == Phase::Running {
+            self.cancel_deadline(Deadline::Ready, list);
+            self.begin_time_to_become_ready(list);
+        }
+        self.settle(list);
     }
 
     /// The program was executed. It is checked and watched from now on, unless it has yet to tell that it is ready.

@@ -209,13 +209,30 @@ impl Group {
             return vec![];
         }
         let (was_queued, was_occupied) = (place.phase == Phase::Queued, place.is_occupied());
-        (place.phase, place.ready, place.health) = (change.phase, change.ready, change.health);
-        place.succeeded = change.last_status == Some(0);
+        place.note(change);
         place.told = place.told.filter(|order| !place.has_done(*order));
         // The end of a member that was to stop anyway is not counted.
         let is_queued_now = place.phase == Phase::Queued && !was_queued;
         let is_new_end = is_queued_now && change.is_restart && !was_occupied;
         if is_new_end { self.ended(now, index, change) } else { vec![] }
+    }
+
+    /// The same while the program ends, which stops all members: nobody is restarted, and whom an event of this end starts waits
+    /// for nobody.
+    pub fn note_at_the_end(&mut self, change: &JobChanged) -> Vec<Action> {
+        let Some(index) = self.index(&change.name) else { return vec![] };
+        let Some(place) = self.places.get_mut(index) else { return vec![] };
+        if change.group_order < place.ordered {
+            return vec![];
+        }
+        let was_waiting = place.phase == Phase::Waiting;
+        place.note(change);
+        let mut actions = Vec::new();
+        if was_waiting && place.phase == Phase::Queued {
+            actions.push(Action::Tell(change.name.clone(), place.proceed()));
+        }
+        actions.extend(self.news());
+        actions
     }
 
     /// A member has ended by itself and is to be restarted.
@@ -393,9 +410,14 @@ impl Group {
         if !self.has_given_up && !self.is_occupied() {
             actions.extend(self.start_next());
         }
-        let facts = Facts::of(&self.places);
-        actions.extend(self.facts.become_these(facts).into_iter().map(Action::Publish));
+        actions.extend(self.news());
         actions
+    }
+
+    /// The events of what has become true of the group.
+    fn news(&mut self) -> Vec<Action> {
+        let facts = Facts::of(&self.places);
+        self.facts.become_these(facts).into_iter().map(Action::Publish).collect()
     }
 
     /// Tells the last member that is to be told something, once those after it have done what they were told.
@@ -425,10 +447,7 @@ impl Group {
         let mut actions = Vec::new();
         for (place, name) in self.places.iter_mut().zip(&self.spec.jobs) {
             if place.phase == Phase::Queued {
-                place.ordered = place.ordered.saturating_add(1);
-                (place.phase, place.ready) = (Phase::Running, false);
-                let order = GroupOrder { number: place.ordered, cause: None };
-                actions.push(Action::Tell(name.clone(), JobCommand::Proceed(order)));
+                actions.push(Action::Tell(name.clone(), place.proceed()));
             }
             if !place.lets_pass() {
                 break;
@@ -439,6 +458,18 @@ impl Group {
 }
 
 impl Place {
+    fn note(&mut self, change: &JobChanged) {
+        (self.phase, self.ready, self.health) = (change.phase, change.ready, change.health);
+        self.succeeded = change.last_status == Some(0);
+    }
+
+    /// It is its turn.
+    fn proceed(&mut self) -> JobCommand {
+        self.ordered = self.ordered.saturating_add(1);
+        (self.phase, self.ready) = (Phase::Running, false);
+        JobCommand::Proceed(GroupOrder { number: self.ordered, cause: None })
+    }
+
     fn tell(&mut self, order: Order, cause: Option<u64>) -> JobCommand {
         self.told = Some(order);
         match order {

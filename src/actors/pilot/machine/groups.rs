@@ -89,10 +89,12 @@ impl State {
 
     /// Tells the group of a job what the job reports.
     pub(super) fn note_in_group(&mut self, now: Moment, change: &JobChanged) -> Vec<Action> {
-        if self.is_shutting_down() {
-            return vec![];
-        }
+        let is_end = self.is_shutting_down();
         let Some(group) = self.group_of(&change.name) else { return vec![] };
+        if is_end {
+            let (name, actions) = (Arc::clone(&group.spec().name), group.note_at_the_end(change));
+            return self.carry_out(now, &name, actions);
+        }
         let (name, actions) = (Arc::clone(&group.spec().name), group.note(now, change));
         let mut actions = self.carry_out(now, &name, actions);
         actions.extend(self.go_on_with_group(now, &name));

@@ -108,6 +108,8 @@ struct Ledger {
     /// The lines of each execution and stream that are written and not logged.
     lines: HashMap<Stream, Vec<String>>,
     maintenance_since: Option<Duration>,
+    /// When nothing was checked last, as in maintenance.
+    unchecked: Duration,
     /// When the log was last full.
     flooded: Duration,
     /// How often somebody set the clock on the wall; when it was last, and what it showed before.
@@ -178,6 +180,7 @@ impl Rules {
             given_up: vec![],
             lines: HashMap::new(),
             maintenance_since: None,
+            unchecked: Duration::ZERO,
             flooded: Duration::ZERO,
             clock_changes: 0,
             clock_was: None,

@@ -273,7 +273,7 @@ impl Program {
     pub fn settle_groups(&mut self) {
         let may_be_in_one = |job: &JobSpec| {
             let is_repeated = matches!(job.when.trigger, Trigger::Each(_)) || job.when.trigger.is_periodic();
-            job.kind == JobKind::Job && job.exec.is_some() && !is_repeated
+            job.kind == JobKind::Job && job.exec.is_some() && !is_repeated && !job.when.may_follow_an_end()
         };
         let jobs = &self.jobs;
         for group in &mut self.groups {

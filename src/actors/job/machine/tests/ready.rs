@@ -309,3 +309,24 @@ fn a_process_that_stops_before_it_was_ready_was_never_ready() {
     assert_eq!(logged(&stopped.tells(Notification { stopping: true, ..nothing() })), [], "it was told to");
     assert_eq!((job.state.status().ready, job.state.status().starting), (false, true));
 }
+
+#[test]
+fn in_maintenance_no_job_has_to_become_ready_by_checks_that_are_off() {
+    let timeout = Some(ms(3000));
+    let by_checks = JobSpec { ready: ReadySpec { by: None, timeout }, ..checked() };
+    let mut job = Job::running(by_checks.clone());
+    assert_eq!(deadlines(&job.told(JobCommand::Maintain(true))), [(Deadline::Ready, None)]);
+    assert_eq!(job.deadline(Deadline::Ready), [], "one that has elapsed meanwhile");
+    assert_eq!(deadlines(&job.told(JobCommand::Maintain(false))), [(Deadline::Ready, timeout)]);
+    let mut job = Job::of(by_checks.clone());
+    job.told(JobCommand::Maintain(true));
+    assert_eq!(deadlines(&job.happens(startup())), [], "started in maintenance");
+    job.starts();
+    job.after(10_000);
+    assert_eq!(deadlines(&job.told(JobCommand::Maintain(false))), [(Deadline::Ready, timeout)]);
+    let mut job = Job::running(by_checks);
+    job.is_checked(Verdict::Passing);
+    assert_eq!(deadlines(&job.told(JobCommand::Maintain(true))), [], "it is ready");
+    let mut job = Job::running(notifying());
+    assert_eq!(deadlines(&job.told(JobCommand::Maintain(true))), [], "it can tell");
+}

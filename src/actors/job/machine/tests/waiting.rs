@@ -110,6 +110,19 @@ fn a_trigger_that_comes_ends_the_wait_for_it() {
 }
 
 #[test]
+fn a_start_by_hand_ends_the_wait_for_a_trigger_too() {
+    let mut waits = with_trigger(Trigger::Each(db_stopping()));
+    waits.when.timeout = Some(ms(3000));
+    for order in [JobCommand::Start, JobCommand::Restart] {
+        let mut job = Job::of(waits.clone());
+        job.happens(startup());
+        assert!(job.told(order).contains(&Action::CancelSchedule));
+        job.starts();
+        assert_eq!(job.on(Input::ScheduleElapsed), [], "it does not give up");
+    }
+}
+
+#[test]
 fn startup_is_an_interest_of_jobs_with_a_timer() {
     let mut waits = with_trigger(Trigger::Any(vec![db_stopping(), db_stopping()]));
     assert_eq!(trigger::interests(&waits), [db_stopping()], "each once");

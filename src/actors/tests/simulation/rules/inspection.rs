@@ -25,6 +25,9 @@ impl Rules {
         if is_flooded {
             ledger.flooded = now;
         }
+        if ledger.maintenance_since.is_some() {
+            ledger.unchecked = now;
+        }
         let late = ledger.ends.iter().find(|end| now.saturating_sub(end.at) > AT_ONCE);
         if let Some(end) = late {
             self.break_rule("no exit status is lost", format!("of a process of {}", end.job));
@@ -35,13 +38,13 @@ impl Rules {
         // Several reloads at once, one of them by a signal: nobody was told which one a job is of.
         let is_of_any = ledger.is_blurred && (ledger.reloads > 0 || ledger.is_uncertain);
         let is_changing = ledger.is_blurred || ledger.reloads > 0;
-        let Ledger { jobs, flooded, is_blurred, .. } = &mut *ledger;
+        let Ledger { jobs, flooded, is_blurred, unchecked, .. } = &mut *ledger;
         for (name, account) in jobs.iter_mut() {
             let phase = board.jobs.get(name).map(|job| job.phase);
             account.note_phase(phase, now);
             account.forget_orders(now);
             if !is_stopping && !is_of_any {
-                self.inspect_phase(now, name, account);
+                self.inspect_phase(now, name, account, *unchecked);
             }
             if !is_stopping && !is_changing {
                 self.inspect_due(now, account);
@@ -113,10 +116,12 @@ impl Rules {
         }
     }
 
-    fn inspect_phase(&self, now: Duration, name: &str, account: &Account) {
+    fn inspect_phase(&self, now: Duration, name: &str, account: &Account, unchecked: Duration) {
         let Some((phase, since)) = account.phase else { return };
         // A start that was requested may have to wait until the one before it, which hangs, has ended.
         let began = account.last_start.max(since);
+        // By its checks it can become ready only while these are on.
+        let began = if account.spec.ready.by.is_none() { began.max(unchecked) } else { began };
         let ready_by = account.spec.ready.timeout.map(|limit| began + limit + AT_ONCE);
         if phase == Phase::Running
             && account.lives

@@ -181,3 +181,27 @@ fn when_a_group_has_carried_out_an_order_the_others_are_looked_at_again() {
     let actions = scene.step(Input::Reported(changed("db", 0, Phase::Queued).into()));
     assert!(actions.contains(&Action::DecideSoon), "{actions:?}");
 }
+
+#[test]
+fn at_the_end_of_the_program_a_group_says_that_it_has_stopped() {
+    let mut scene = running();
+    scene.step(Input::Signal(Signal::TERM));
+    scene.report("app", 0, Phase::Complete);
+    scene.step(Input::Reported(changed("db", 0, Phase::Complete).into()));
+    assert!(scene.actions.contains(&Action::Publish(end_of_group())), "{:?}", scene.actions);
+}
+
+#[test]
+fn a_member_that_an_event_of_the_end_starts_waits_for_nobody() {
+    let proceed = "app Proceed(GroupOrder { number: 1, cause: None })";
+    let told_when_queued_after = |phase: Phase| {
+        let mut scene = grouped();
+        scene.report("db", 0, Phase::Running);
+        scene.report("app", 0, phase);
+        scene.step(Input::Signal(Signal::TERM));
+        scene.step(Input::Reported(changed("app", 0, Phase::Queued).into()));
+        orders(&scene.actions).contains(&proceed.to_owned())
+    };
+    assert!(told_when_queued_after(Phase::Waiting));
+    assert!(!told_when_queued_after(Phase::Running), "nobody is restarted");
+}
