@@ -9,7 +9,7 @@ use super::Scene;
 use super::words::{awaited, clock, ending, happened, list, probe, span, times, until};
 use crate::config::duration::GoDuration;
 use crate::config::spec::{JobSpec, ReadyBy, Trigger};
-use crate::messages::account::FailingCheck;
+use crate::messages::account::{Exceeded, FailingCheck};
 use crate::messages::health::{Health, Verdict};
 use crate::messages::job::{Missing, Phase};
 use crate::messages::status::JobStatus;
@@ -60,8 +60,8 @@ pub fn tell(scene: &Scene<'_>, name: &str, job: &JobStatus, is_asked: bool) -> T
     let subject = Subject { scene, name, job, spec, is_asked };
     match job.phase {
         Phase::Waiting => subject.waiting(),
-        Phase::Running => subject.running(),
-        Phase::TimedOut => subject.timed_out(),
+        Phase::Running if job.account.exceeded.is_none() => subject.running(),
+        Phase::Running | Phase::TimedOut => subject.timed_out(),
         Phase::Sweeping => subject.sweeping(),
         Phase::Queued => subject.queued(),
         Phase::Delayed => subject.delayed(),
@@ -320,14 +320,26 @@ impl Subject<'_> {
     }
 
     fn timed_out(&self) -> Told {
-        let limit = self.spec.and_then(|spec| spec.timeout);
-        let limit = limit.map(|limit| format!(" of {}", GoDuration::from(limit))).unwrap_or_default();
-        let text = format!(
-            "{} ran longer than its `timeout`{limit} and is being killed since {}.",
-            self.name,
-            self.since()
-        );
-        Told::new(text).advise("find out why it takes so long, or set a longer `timeout`")
+        let (name, since) = (self.name, self.since());
+        match self.job.account.exceeded {
+            Some(Exceeded::Watchdog) => {
+                let text = format!("{name} is being ended by its `watchdog`: its process got SIGABRT.");
+                Told::new(text).advise("find out where it hangs (a core dump may tell), or set a longer `watchdog`")
+            }
+            Some(Exceeded::ReadyTimeout) => {
+                let text = format!(
+                    "{name} was not ready within its `ready.timeout` and is being killed since {since}."
+                );
+                Told::new(text).advise("find out why it takes so long, or set a longer `ready.timeout`")
+            }
+            Some(Exceeded::Timeout) | None => {
+                let limit = self.spec.and_then(|spec| spec.timeout);
+                let limit = limit.map(|limit| format!(" of {}", GoDuration::from(limit))).unwrap_or_default();
+                let text =
+                    format!("{name} ran longer than its `timeout`{limit} and is being killed since {since}.");
+                Told::new(text).advise("find out why it takes so long, or set a longer `timeout`")
+            }
+        }
     }
 
     fn sweeping(&self) -> Told {

@@ -14,10 +14,13 @@ const SOON: Duration = Duration::from_secs(60);
 /// Why the job is where it is; `None` if its state says it all.
 pub fn reason(overview: &Overview, name: &str, now: SystemTime) -> Option<String> {
     let job = overview.jobs.get(name)?;
+    if let Some(exceeded) = job.account.exceeded {
+        return Some(exceeded.text().to_owned());
+    }
     match job.phase {
         Phase::Waiting => waiting(job, now),
         Phase::Running => running(overview, name, job),
-        Phase::TimedOut => Some("ran longer than its timeout".to_owned()),
+        Phase::TimedOut => Some("is being killed".to_owned()),
         Phase::Sweeping => Some("its last processes are being ended".to_owned()),
         Phase::Queued => Some("waits for its turn in its group".to_owned()),
         Phase::Delayed => Some(match job.account.until {

@@ -6,7 +6,7 @@ use super::*;
 use crate::config::spec::{
     CheckSpec, CommandLine, HttpProbe, JobKind, Limit, Probe, TlsSpec, Trigger, WatchSpec, WatchTarget,
 };
-use crate::messages::account::FailingCheck;
+use crate::messages::account::{Exceeded, FailingCheck};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{Health, Verdict};
 use crate::messages::job::{Missing, Phase};
@@ -213,6 +213,32 @@ fn reasons_fit_into_a_column() {
     }
     let world = unhealthy(World::new().job("app", job(Phase::Running)), "app");
     assert_eq!(world.reason("app"), "http: Connection refused");
+}
+
+#[test]
+fn a_process_that_exceeded_a_limit_is_said_to_whatever_it_still_does() {
+    for (phase, exceeded, reason, told) in [
+        (Phase::Running, Exceeded::Watchdog, "is being ended by its watchdog", "its process got SIGABRT"),
+        (
+            Phase::TimedOut,
+            Exceeded::ReadyTimeout,
+            "was not ready within its ready.timeout",
+            "was not ready within its `ready.timeout` and is being killed since",
+        ),
+        (
+            Phase::TimedOut,
+            Exceeded::Timeout,
+            "ran longer than its timeout",
+            "ran longer than its `timeout` and is being killed since",
+        ),
+    ] {
+        let mut status = job(phase);
+        status.account.exceeded = Some(exceeded);
+        assert_eq!(status.state(), "timed-out");
+        let world = World::new().job("app", status);
+        assert_eq!(world.reason("app"), reason);
+        assert!(world.summary("app").contains(told), "{}", world.summary("app"));
+    }
 }
 
 /// The states that a job can be shown in, with all that its machine may say of each.

@@ -18,6 +18,8 @@ pub struct Account {
     pub gives_up: Option<SystemTime>,
     /// Its process is to start as soon as the log has room for its output.
     pub awaits_log: bool,
+    /// The limit that its process has exceeded, for which it is being ended.
+    pub exceeded: Option<Exceeded>,
     /// Why it stops or was stopped, in words.
     pub stop_reason: Option<String>,
     /// Why it is not restarted, where its settings alone do not tell.
@@ -32,6 +34,28 @@ pub struct Account {
     pub cause: Option<u64>,
     /// Its first execution.
     pub first_run: FirstRun,
+}
+
+/// A limit of an execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exceeded {
+    /// Its `timeout`.
+    Timeout,
+    /// Its `ready.timeout`.
+    ReadyTimeout,
+    /// Its `watchdog`, or it has triggered that itself.
+    Watchdog,
+}
+
+impl Exceeded {
+    /// What the process did, in words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Timeout => "ran longer than its timeout",
+            Self::ReadyTimeout => "was not ready within its ready.timeout",
+            Self::Watchdog => "is being ended by its watchdog",
+        }
+    }
 }
 
 /// The first execution of a job; times are since the program began.
@@ -54,6 +78,7 @@ impl Default for Account {
             until: None,
             gives_up: None,
             awaits_log: false,
+            exceeded: None,
             stop_reason: None,
             no_restart: None,
             failed: false,

@@ -105,9 +105,13 @@ impl JobStatus {
         self.starting && (self.pid.is_none() || self.tells_ready)
     }
 
-    /// The state as users see it: the phase, or `starting`.
+    /// The state as users see it: the phase, or `starting`. A watchdog lets its process run for a while after SIGABRT.
     pub fn state(&self) -> &'static str {
-        if self.starting { "starting" } else { self.phase.name() }
+        match self.phase {
+            Phase::Running if self.account.exceeded.is_some() => Phase::TimedOut.name(),
+            _ if self.starting => "starting",
+            phase => phase.name(),
+        }
     }
 }
 

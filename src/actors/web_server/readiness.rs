@@ -56,8 +56,7 @@ fn reason_while_running(job: &JobStatus, now: SystemTime) -> Option<String> {
 fn crash_loop(job: &JobStatus, now: SystemTime) -> Option<String> {
     // After the clock was set back nobody can tell; then it counts as running for long enough.
     let lasts = now.duration_since(job.since).unwrap_or(job.settles_after);
-    let failed = job.last_exit.is_some() && !job.succeeded;
-    if !failed || job.early_ends < EARLY_ENDS_OF_A_LOOP || lasts >= job.settles_after {
+    if job.early_ends < EARLY_ENDS_OF_A_LOOP || lasts >= job.settles_after {
         return None;
     }
     let (ends, settled) = (job.early_ends, job.settles_after.as_secs_f64());
@@ -179,6 +178,10 @@ mod tests {
             succeeded: true,
             ..looping(7, 10)
         };
-        assert_eq!(reason(&successful), "ready", "no crash");
+        assert_eq!(
+            reason(&successful),
+            "ended early 7 times in a row and has not run for 10s since: exited with status 3",
+            "whatever counts as success"
+        );
     }
 }

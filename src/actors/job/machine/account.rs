@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::State;
+use super::reasons::Kill;
 use super::schedule::Schedule;
-use crate::messages::account::{Account, FirstRun};
+use crate::messages::account::{Account, Exceeded, FirstRun};
 use crate::messages::event::EventKey;
 use crate::messages::job::{Missing, Phase};
 use crate::messages::moment::Moment;
@@ -45,6 +46,7 @@ impl State {
         Account {
             missing: if is_waiting || has_lost { self.listener.missing() } else { Missing::Nothing },
             awaits_log: self.awaits_log,
+            exceeded: self.exceeded(),
             stop_reason: self.stop_reason.map(|reason| reason.text().to_owned()),
             no_restart: self.no_restart.clone(),
             failed: self.last_outcome.is_some_and(|status| status != 0),
@@ -58,6 +60,17 @@ impl State {
                 ended: self.beginnings.ended.map(since_beginning),
             },
             ..Account::default()
+        }
+    }
+
+    /// The limit that its process has exceeded, until that has ended.
+    fn exceeded(&self) -> Option<Exceeded> {
+        let lives = matches!(self.life.phase, Phase::Running | Phase::TimedOut);
+        match self.kill.filter(|_| lives)? {
+            Kill::RunTimeout => Some(Exceeded::Timeout),
+            Kill::NotReady => Some(Exceeded::ReadyTimeout),
+            Kill::Watchdog => Some(Exceeded::Watchdog),
+            Kill::StopTimeout | Kill::NoTimeLeft => None,
         }
     }
 

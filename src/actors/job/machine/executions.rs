@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::lifecycle::{Ended, Input, Process};
 use super::notify::ExecutionFacts;
 use super::readiness::Readiness;
+use super::reasons::Kill;
 use super::{Action, Actions, State, reasons};
 use crate::actors::machine::Severity;
 use crate::config::spec::Trigger;
@@ -98,6 +99,10 @@ impl State {
         self.serve_no_more(list);
         if !self.life.pending {
             self.release_hold(list);
+        }
+        // Nor is there time left for what it leaves behind.
+        if ended.leftover && self.kill == Some(Kill::NoTimeLeft) {
+            list.push(Action::End(execution.id, Signal::KILL));
         }
         let reason = self.with_error(reasons::end(ended, self.kill));
         self.ended = Some(reasons::of_end(ended, &reason));

@@ -169,6 +169,17 @@ fn a_process_that_does_not_end_in_time_is_killed_and_the_log_says_why() {
 }
 
 #[test]
+fn what_a_process_leaves_behind_has_time_to_end_unless_the_program_has_none_left() {
+    let kill = Action::End(ExecutionId(1), Signal::KILL);
+    let mut job = Job::running(spec());
+    let leaving = Input::Ended(ProcessEnded { leftover: true, ..job.ended(137) });
+    assert!(!job.on(leaving.clone()).contains(&kill));
+    let mut job = Job::running(spec());
+    job.told(JobCommand::Kill);
+    assert!(job.on(leaving).contains(&kill));
+}
+
+#[test]
 fn a_start_that_takes_too_long_is_no_run() {
     let mut job = Job::of(JobSpec { timeout: Some(ms(100)), ..spec() });
     job.happens(startup());

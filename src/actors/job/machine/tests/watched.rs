@@ -22,6 +22,7 @@ fn a_process_that_is_silent_for_too_long_gets_sigabrt_then_sigkill() {
     assert!(actions.contains(&Action::Signal(ExecutionId(1), Signal::ABRT)));
     assert_eq!(deadlines(&actions), [(Deadline::Abort, Some(ms(200)))]);
     assert_eq!(reported(&actions), Some(false), "it is not ready any more");
+    assert_eq!(job.state.status().state(), "timed-out");
     assert_eq!(job.state.crash(&job.ended(0)), Some(CrashReason::Status), "whatever its status is");
     assert!(job.deadline(Deadline::Abort).contains(&Action::End(ExecutionId(1), Signal::KILL)));
     let actions = job.ends(0);
