@@ -11,6 +11,6 @@ FROM ${BASE}
 COPY --from=containerpilot /containerpilot /usr/local/bin/containerpilot
 # Your own programs and the jobs that run them.
 COPY examples/hello.json5 /etc/containerpilot.json5
-# Healthy while the supervisor answers; what its jobs' own checks say is told by `containerpilot status`.
+# Healthy while all required jobs are ready; `containerpilot status` tells more.
 HEALTHCHECK --interval=10s --timeout=3s CMD ["containerpilot", "-ready"]
 ENTRYPOINT ["containerpilot"]

@@ -101,7 +101,7 @@ struct RenderingFlags {
     template: bool,
 
     /// With -template: write to this file instead, in one step ("-" is stdout)
-    #[arg(long, requires = "template", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
@@ -113,11 +113,11 @@ struct ClientFlags {
     reload: bool,
 
     /// With -reload: restart unchanged jobs too
-    #[arg(long, requires = "reload")]
+    #[arg(long)]
     all: bool,
 
     /// With -reload: only tell what would start, stop and stay
-    #[arg(long, requires = "reload")]
+    #[arg(long)]
     dry_run: bool,
 
     /// Exit 0 if it answers
@@ -129,7 +129,7 @@ struct ClientFlags {
     ready: Option<Vec<String>>,
 
     /// With -ready: wait for it, at most this long
-    #[arg(long, requires = "ready", value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     wait: Option<Duration>,
 
     /// Enter or leave maintenance: health checks stop, services are deregistered
@@ -222,7 +222,7 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Format::Human)]
         format: Format,
     },
-    /// Write all that helps to understand a problem into one archive, without secrets
+    /// Write all that helps to understand a problem into one archive; secrets of the configuration are masked
     Report {
         /// Write to this file ("-" is stdout); by default to one in the current directory, named after the time
         #[arg(long, value_name = "FILE")]
@@ -285,7 +285,10 @@ pub fn parse(
 
 fn request(parsed: Arguments) -> Result<Request, clap::Error> {
     let Arguments { config, socket, record, rendering, client, version, main, command } = parsed;
-    let conflict = |message| Arguments::command().error(ErrorKind::ArgumentConflict, message);
+    let conflict = |message: &str| Arguments::command().error(ErrorKind::ArgumentConflict, message);
+    if let Some((flag, mode)) = stray(&rendering, &client) {
+        return Err(conflict(&format!("{flag} is only for {mode}")));
+    }
     let flag = flag_request(&config, rendering, client, version);
     let is_alone = flag.is_none() && main.is_none() && record.is_none();
     let request = match (command, flag, main) {
@@ -309,6 +312,17 @@ fn request(parsed: Arguments) -> Result<Request, clap::Error> {
              control.socket in its configuration",
         )),
     }
+}
+
+/// A flag without the one that it belongs to. clap's `requires` asks for that only if it goes with the others that are given.
+fn stray(rendering: &RenderingFlags, client: &ClientFlags) -> Option<(&'static str, &'static str)> {
+    let lonely = [
+        ("-out", "-template", rendering.out.is_some() && !rendering.template),
+        ("-all", "-reload", client.all && !client.reload),
+        ("-dry-run", "-reload", client.dry_run && !client.reload),
+        ("-wait", "-ready", client.wait.is_some() && client.ready.is_none()),
+    ];
+    lonely.into_iter().find_map(|(flag, mode, is_stray)| is_stray.then_some((flag, mode)))
 }
 
 /// The request that the flags make; clap has refused more than one.

@@ -43,7 +43,10 @@ pub fn run(
     socket: Option<PathBuf>,
     request: &ClientRequest,
 ) -> Result<ExitCode, CommandError> {
-    let socket = socket.unwrap_or_else(|| configured_socket(config));
+    let socket = match socket {
+        Some(socket) => socket,
+        None => configured_socket(config)?,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|error| CommandError::new(format!("cannot ask {}: {}", socket.display(), reason(&error))))?;
@@ -103,10 +106,20 @@ async fn ask(socket: &Path, request: &TimedRequest) -> Result<TimedResponse, Com
 }
 
 /// The configured path of the socket, which is found also if the rest of the configuration is wrong; without any
-/// configuration, the default path.
-fn configured_socket(config: Option<&Path>) -> PathBuf {
-    let configured = config_path(config).ok().and_then(|path| config::control_socket(&path, &environment()));
-    configured.unwrap_or_else(|| Spec::default().control.socket)
+/// configuration, the default path. A configuration that is named and does not exist is a typing error: at the default path
+/// another program may listen.
+fn configured_socket(config: Option<&Path>) -> Result<PathBuf, CommandError> {
+    let default = || Spec::default().control.socket;
+    let Ok(path) = config_path(config) else { return Ok(default()) };
+    match path.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let path = path.display();
+            Err(CommandError::new(format!(
+                "there is no configuration {path}, which would name the control socket"
+            )))
+        }
+        Ok(_) | Err(_) => Ok(config::control_socket(&path, &environment()).unwrap_or_else(default)),
+    }
 }
 
 fn unreachable(socket: &Path, error: &io::Error) -> CommandError {

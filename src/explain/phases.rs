@@ -324,7 +324,8 @@ impl Subject<'_> {
         match self.job.account.exceeded {
             Some(Exceeded::Watchdog) => {
                 let text = format!("{name} is being ended by its `watchdog`: its process got SIGABRT.");
-                Told::new(text).advise("find out where it hangs (a core dump may tell), or set a longer `watchdog`")
+                Told::new(text)
+                    .advise("find out where it hangs (a core dump may tell), or set a longer `watchdog`")
             }
             Some(Exceeded::ReadyTimeout) => {
                 let text = format!(

@@ -107,10 +107,12 @@ impl JobStatus {
 
     /// The state as users see it: the phase, or `starting`. A watchdog lets its process run for a while after SIGABRT.
     pub fn state(&self) -> &'static str {
-        match self.phase {
-            Phase::Running if self.account.exceeded.is_some() => Phase::TimedOut.name(),
-            _ if self.starting => "starting",
-            phase => phase.name(),
+        if self.account.exceeded.is_some() {
+            Phase::TimedOut.name()
+        } else if self.starting {
+            "starting"
+        } else {
+            self.phase.name()
         }
     }
 }

@@ -347,8 +347,8 @@ impl State {
     ) -> Vec<Action> {
         match unstarted {
             Some(Unstarted::Failed(reason)) => {
-                let mut actions = vec![Action::Log(Severity::Error, reason)];
-                actions.extend(self.conclude(now, began, Err("it could not be started")));
+                let mut actions = vec![Action::Log(Severity::Error, reason.clone())];
+                actions.extend(self.conclude(now, began, Err(&reason)));
                 actions
             }
             // The round has ended: nothing counts.

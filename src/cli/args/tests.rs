@@ -258,8 +258,11 @@ fn flags_that_exclude_each_other_are_usage_errors() {
 #[test]
 fn a_usage_error_names_what_is_wrong() {
     for (line, part) in [
-        ("cp -out F", "--template"),
-        ("cp -all", "--reload"),
+        ("cp -out F", "-out is only for -template"),
+        ("cp -all", "-all is only for -reload"),
+        ("cp -maintenance enable -dry-run", "-dry-run is only for -reload"),
+        ("cp -ping -wait 3s", "-wait is only for -ready"),
+        ("cp status -out F", "-out is only for -template"),
         ("cp -confg F", "'--config'"),
         ("cp -config", "value is required"),
         ("cp -maintenance maybe", "enable, disable"),

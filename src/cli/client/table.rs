@@ -94,8 +94,12 @@ fn group(group: &Value) -> Vec<String> {
 }
 
 fn watch(watch: &Value) -> Vec<String> {
-    let instance =
-        |instance: &Value| vec![format!("{}:{}", word(&instance["address"]), word(&instance["port"]))];
+    let instance = |instance: &Value| {
+        // A key has no address.
+        let is_key = instance["address"] == "";
+        let address = || format!("{}:{}", word(&instance["address"]), word(&instance["port"]));
+        vec![if is_key { word(&instance["id"]) } else { address() }]
+    };
     let instances = rows(&watch["instances"], instance).concat().join(" ");
     let instances = match (watch["known"] == true, instances.is_empty()) {
         (true, false) => instances,
@@ -186,6 +190,7 @@ mod tests {
             "watches": [
                 {"name": "db", "known": true, "instances": [{"id": "a", "address": "10.0.0.1", "port": 5432}]},
                 {"name": "mq", "known": false, "instances": []},
+                {"name": "motd", "known": true, "instances": [{"id": "app/motd", "address": "", "port": 0}]},
             ],
         });
         assert_eq!(
@@ -200,6 +205,7 @@ setup  complete  unknown           -    0         -              2026-11-15T02:4
 WATCH  INSTANCES
 db     10.0.0.1:5432
 mq     unknown
+motd   app/motd
 "
         );
     }

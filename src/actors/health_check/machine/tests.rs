@@ -257,7 +257,7 @@ fn every_way_to_fail_says_why() {
     assert_eq!(reason(exec(), ended(EXECUTION, 3, false)), ["check is Failing: exited with status 3"]);
     assert_eq!(
         reason(exec(), unstarted(Unstarted::Failed("no such file".to_owned()))),
-        ["no such file", "check is Failing: it could not be started"]
+        ["no such file", "check is Failing: no such file"]
     );
     let timed_out = "check is Failing: took longer than its timeout";
     assert_eq!(reason(exec(), Input::TimeoutElapsed), [timed_out]);
