@@ -262,7 +262,6 @@ fn a_usage_error_names_what_is_wrong() {
         ("cp -all", "-all is only for -reload"),
         ("cp -maintenance enable -dry-run", "-dry-run is only for -reload"),
         ("cp -ping -wait 3s", "-wait is only for -ready"),
-        ("cp status -out F", "-out is only for -template"),
         ("cp -confg F", "'--config'"),
         ("cp -config", "value is required"),
         ("cp -maintenance maybe", "enable, disable"),
