@@ -269,6 +269,17 @@ fn a_client_that_reads_a_new_path_too_early_is_told_of_the_old_one() {
 }
 
 #[test]
+fn a_configuration_that_does_not_exist_sends_nobody_to_another_program() {
+    let pilot = Pilot::start(r#"{ jobs: [{ name: "app", exec: "sleep 1000" }] }"#);
+    pilot.wait_for_event("global startup");
+    let mut client = Command::new(program());
+    let output = client.args(["-config", "/no/such.json5", "stop", "app"]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("there is no configuration /no/such.json5"), "{error}");
+}
+
+#[test]
 fn variables_are_seen_by_processes_that_start_later() {
     let pilot = Pilot::start(
         r#"{ jobs: [{ name: "app", exec: ["sh", "-c", "echo mode=$MODE old=${OLD-gone}; exec sleep 1000"], env: {} },

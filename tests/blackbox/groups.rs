@@ -34,6 +34,18 @@ fn members_start_in_the_order_of_the_list_and_stop_in_the_reverse() {
 }
 
 #[test]
+fn a_job_that_waits_for_the_end_of_a_group_runs_at_the_shutdown() {
+    let pilot = Pilot::start(
+        r#"{ jobs: [{ name: "db", exec: "sleep 1000" }, { name: "app", exec: "sleep 1000" },
+                    { name: "last", exec: "echo all of it has stopped", when: { source: "group.all", once: "stopped" } }],
+             groups: [{ name: "all", jobs: ["db", "app"] }] }"#,
+    );
+    pilot.wait_for_event("group.all ready");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    assert_eq!(pilot.lines_of("last"), ["all of it has stopped"]);
+}
+
+#[test]
 fn one_for_one_restarts_the_member_alone() {
     let pilot = Pilot::start(&group(r#"strategy: "oneForOne""#));
     pilot.wait_for_event("group.all ready");
