@@ -1,12 +1,13 @@
 //! What an attacker and an operator found from outside: as PID 1, nothing of this may end, freeze or mislead.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support;
 use crate::support::container::Container;
 use crate::support::lease::Lease;
-use crate::support::needs::{can_be_pid_one, has_programs, is_root};
+use crate::support::needs::{can_be_pid_one, has_programs, is_root, skip};
 use crate::support::ports::free_port;
 use crate::support::{Exit, Pilot, Setup};
 use nix::sys::signal::{Signal, kill};
@@ -229,6 +230,27 @@ fn a_daemon_whose_first_thread_has_ended_is_found_at_the_end() {
             assert!(kill(Pid::from_raw(daemon), None).is_err(), "{daemon} survived");
         }
     }
+}
+
+#[test]
+fn a_process_that_hangs_while_it_maps_a_file_holds_up_nobody_else() {
+    if !has_programs(&["python3"]) || !is_root() || !can_be_pid_one() {
+        return;
+    }
+    if !Path::new("/dev/fuse").exists() {
+        return skip("this machine has no /dev/fuse");
+    }
+    let config = r#"{ stopTimeout: "5s", jobs: [
+        { name: "files", exec: ["python3", "{dir}/hanging.py", "serve", "{dir}/files"], ready: { log: "^mounted$" } },
+        { name: "app", exec: ["python3", "{dir}/hanging.py", "map", "{dir}/files/file"], after: ["files"] },
+    ] }"#;
+    let setup = Setup::new().file("hanging.py", include_str!("hardening/hanging_file.py")).config(config);
+    fs::create_dir(setup.dir().join("files")).unwrap();
+    let pilot = setup.as_pid_one().start();
+    pilot.wait_for_event("app exitSuccess");
+    pilot.tell(&["-ping"]);
+    pilot.wait_for_event("app stopped");
+    assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
 #[test]
