@@ -161,7 +161,7 @@ impl ChildStream {
                     let limit = left.unwrap_or_else(|| stream.pipe_size());
                     left = Some(limit.saturating_sub(length));
                     if left == Some(0) {
-                        return;
+                        return forwarder.finish_line(stream);
                     }
                 }
                 Outcome::Nothing => return forwarder.finish_line(stream),

@@ -144,6 +144,20 @@ async fn a_drain_leaves_the_pipe_to_the_processes_that_still_hold_it() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn a_drain_of_a_pipe_that_is_exactly_full_logs_the_last_line_too() {
+    told(async {
+        let mut story = Story::new(LogLevel::Info);
+        let size = story.stream.stream.pipe_size();
+        let text = [vec![b'x'; size - 5], b"\nlast".to_vec()].concat();
+        story.child.write_all(&text).unwrap();
+        story.stream.drain();
+        assert_eq!(story.messages().last().unwrap(), "last");
+        assert!(story.stream.is_open());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn a_drain_ends_though_another_process_never_stops_writing() {
     told(async {
         let story = Story::new(LogLevel::Info);

@@ -72,23 +72,26 @@ impl Ring {
         self.pieces.get(index)
     }
 
-    /// Adds whole records; `newest` counts the pieces. The oldest ones are forgotten, so that at most `limit` bytes are kept; a
-    /// quarter of that if the records alone are more. A record that is longer than that is not kept at all.
+    /// Adds whole records; `newest` counts the pieces. The oldest ones are forgotten, so that at most `limit` bytes are kept.
+    ///
+    /// If the records alone are more, those are kept at their end that fit into a quarter of `limit`; if not even the last
+    /// one does, that one alone, unless it is longer than `limit`. Everything older is forgotten, since others are missing
+    /// between that and these.
     pub fn push(&mut self, newest: &mut u64, origin: Origin, records: &[u8], limit: usize) {
         let room = limit.saturating_sub(PIECE);
         // Of a flood, most of which the next read would replace, only a part is copied.
         let wanted = if records.len() > room { room / FLOOD_SHARE } else { room };
         let cut = records.len().saturating_sub(wanted);
-        let mut rest =
-            if cut == 0 { records } else { records.get(next_line(records, cut)..).unwrap_or_default() };
+        let mut rest = records;
         if cut > 0 {
+            rest = records.get(next_line(records, cut)..).unwrap_or_default();
+            if rest.is_empty() {
+                rest = Some(last_record(records)).filter(|last| last.len() <= room).unwrap_or_default();
+            }
             *newest += 1;
             self.forgotten = *newest;
-            if !rest.is_empty() {
-                // Between what is kept and these lines, others are missing.
-                self.pieces.clear();
-                self.length = 0;
-            }
+            self.pieces.clear();
+            self.length = 0;
         }
         while !rest.is_empty() {
             let (text, later) = rest.split_at(first_records(rest, limit / PIECE_SHARE));
@@ -166,6 +169,12 @@ fn first_records(text: &[u8], most: usize) -> usize {
     last.or_else(|| memchr(b'\n', text)).map_or(text.len(), |newline| newline + 1)
 }
 
+/// The last of whole records.
+fn last_record(records: &[u8]) -> &[u8] {
+    let before = records.len().checked_sub(1).and_then(|end| memrchr(b'\n', records.get(..end)?));
+    records.get(before.map_or(0, |newline| newline + 1)..).unwrap_or_default()
+}
+
 /// Where the first line begins at or after `at`, which is not 0.
 fn next_line(text: &[u8], at: usize) -> usize {
     let before = text.get(..at).and_then(|before| before.last());
@@ -206,6 +215,18 @@ mod tests {
         let ring_with = |lines| ring(2000 + PIECE, &[b"old\n", &line.repeat(lines)]);
         assert!(text(&ring_with(20)).len() > 1000);
         assert_eq!(text(&ring_with(21)), line.repeat(5));
+    }
+
+    #[test]
+    fn a_last_record_of_more_than_a_quarter_is_kept_alone_and_one_of_more_than_the_room_forgets_all() {
+        let record = |length: usize| [b"y".repeat(length - 1), b"\n".to_vec()].concat();
+        for (length, is_kept) in [(501, true), (2000, true), (2001, false)] {
+            let last = record(length);
+            let flood = [record(2000), last.clone()].concat();
+            let expected = if is_kept { last } else { Vec::new() };
+            assert_eq!(text(&ring(2000 + PIECE, &[b"old\n", &flood])), expected, "{length}");
+        }
+        assert_eq!(text(&ring(2000 + PIECE, &[b"old\n", &record(2001)])), b"", "nothing older looks like the last");
     }
 
     #[test]
