@@ -1,8 +1,9 @@
 //! Forwards the output of children into the log. When the log has no room, nothing is read: children block, the program
-//! does not.
+//! does not. Output that is held back is read all the same: it is bounded, and needs no room before its release.
 //!
-//! One task reads from one epoll(7) with the pipes of all children. With tokio's `pipe::Receiver`, each pipe would need a
-//! task and a buffer of its own, and a thousand jobs have two thousand pipes, most of them silent.
+//! One task reads from one epoll(7) with the pipes of all children, and one from another epoll with those whose output is
+//! held back. With tokio's `pipe::Receiver`, each pipe would need a task and a buffer of its own, and a thousand jobs have two
+//! thousand pipes, most of them silent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::unistd;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::task::{spawn_local, yield_now};
 
 use super::held::Held;
@@ -53,6 +54,8 @@ pub struct ChildStream {
 #[derive(Debug)]
 struct Forwarder {
     ready: AsyncFd<Descriptor>,
+    /// The same for the streams whose output is held back.
+    ready_held: AsyncFd<Descriptor>,
     sink: LogSink,
     kept: KeptOutput,
     /// The open streams by the number that their events in epoll carry.
@@ -77,7 +80,7 @@ struct Stream {
     open: Cell<bool>,
     /// Looks for a line in it. Few streams have one.
     watch: RefCell<Option<Box<LineWatch>>>,
-    /// Its output so far, while the level is not known.
+    /// Its output so far, while it is held back because the level is not known.
     held: RefCell<Option<Held>>,
     /// How much of it is kept in memory, too.
     keep: Keep,
@@ -101,24 +104,41 @@ impl ChildOutput {
     /// Starts the task; must be called within a `LocalSet` or an actix system.
     pub fn start(log: &Log, kept: KeptOutput) -> io::Result<Self> {
         let forwarder = Rc::new(Forwarder {
-            ready: readiness_of(Descriptor(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))?,
+            ready: new_epoll()?,
+            ready_held: new_epoll()?,
             sink: log.sink().clone(),
             kept,
             streams: RefCell::default(),
             scratch: RefCell::new(Scratch { chunk: vec![0; CHUNK], time: TimeText::default() }),
         });
         spawn_local(forward(Rc::clone(&forwarder)));
+        spawn_local(forward_held(Rc::clone(&forwarder)));
         Ok(Self { forwarder })
     }
 
     /// Adds the read end of a pipe, which must be non-blocking.
     pub fn add(&self, pipe: OwnedFd, label: Label, keep: Keep) -> io::Result<ChildStream> {
+        self.enter(pipe, label, keep, None)
+    }
+
+    /// Adds the read end of a pipe whose output is held back, up to a limit, until [`release`](ChildStream::release).
+    pub fn add_held(&self, pipe: OwnedFd, label: Label, keep: Keep) -> io::Result<ChildStream> {
+        self.enter(pipe, label, keep, Some(Held::default()))
+    }
+
+    fn enter(
+        &self,
+        pipe: OwnedFd,
+        label: Label,
+        keep: Keep,
+        held: Option<Held>,
+    ) -> io::Result<ChildStream> {
         let stream = Rc::new(Stream {
             pipe,
             lines: RefCell::new(LineFormatter::new(label)),
             open: Cell::new(true),
             watch: RefCell::default(),
-            held: RefCell::default(),
+            held: RefCell::new(held),
             keep,
         });
         self.forwarder.enter(&stream)?;
@@ -132,13 +152,8 @@ impl ChildStream {
         self.stream.watch.replace(Some(Box::new(watch)));
     }
 
-    /// Keeps the output, up to a limit, until [`release`](Self::release).
-    pub fn hold(&self) {
-        self.stream.held.replace(Some(Held::default()));
-    }
-
-    /// Logs what was held, and what comes after it: at DEBUG if the process succeeded, else at INFO. Does nothing
-    /// without [`hold`](Self::hold).
+    /// Logs what was held back, and what comes after it: at DEBUG if the process succeeded, else at INFO. Does nothing
+    /// unless it was added by [`add_held`](ChildOutput::add_held).
     pub fn release(&self, succeeded: bool) {
         let Some(held) = self.stream.held.take() else { return };
         let level = if succeeded { LogLevel::Debug } else { lines::LEVEL };
@@ -146,6 +161,7 @@ impl ChildStream {
         let time = TimeText::new(SystemTime::now());
         self.forwarder.log(&self.stream, &held.into_text(), &time);
         self.forwarder.finish_line(&self.stream);
+        self.forwarder.stop_holding(&self.stream);
     }
 
     /// Logs everything that a process wrote before it ended, a last line without newline included, even if the sink
@@ -177,40 +193,68 @@ impl ChildStream {
 }
 
 #[allow(unsafe_code)]
-fn readiness_of(epoll: Descriptor) -> io::Result<AsyncFd<Descriptor>> {
+fn new_epoll() -> io::Result<AsyncFd<Descriptor>> {
+    let epoll = Descriptor(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
     // SAFETY: the epoll owns its descriptor and keeps it open until it is dropped. tokio has deprecated the safe call.
     Ok(unsafe { AsyncFd::register_with_interest(epoll, Interest::READABLE) }?)
 }
 
 /// Forwards until the program ends.
 async fn forward(forwarder: Rc<Forwarder>) {
-    while let Ok(mut ready) = forwarder.ready.readable().await {
+    while let Ok(ready) = forwarder.ready.readable().await {
         forwarder.sink.room().await;
-        if forwarder.read_ready() == 0 {
+        forwarder.take_turn(ready).await;
+    }
+}
+
+/// Reads output that is held back until the program ends, whether the log has room or not.
+async fn forward_held(forwarder: Rc<Forwarder>) {
+    while let Ok(ready) = forwarder.ready_held.readable().await {
+        forwarder.take_turn(ready).await;
+    }
+}
+
+impl Forwarder {
+    /// The epoll that a stream is in.
+    fn epoll_of(&self, stream: &Stream) -> &Epoll {
+        let is_held = stream.held.borrow().is_some();
+        let ready = if is_held { &self.ready_held } else { &self.ready };
+        &ready.get_ref().0
+    }
+
+    fn enter(&self, stream: &Rc<Stream>) -> io::Result<()> {
+        self.epoll_of(stream).add(&stream.pipe, stream.event())?;
+        self.streams.borrow_mut().insert(stream.number(), Rc::clone(stream));
+        Ok(())
+    }
+
+    /// Moves a stream that is no longer held back to the others, if a process may still write to it.
+    fn stop_holding(&self, stream: &Stream) {
+        if !stream.open.get() {
+            return;
+        }
+        let _ = self.ready_held.get_ref().0.delete(&stream.pipe);
+        if self.epoll_of(stream).add(&stream.pipe, stream.event()).is_err() {
+            // The kernel has no memory for it, so that nobody would read it.
+            self.close(stream);
+        }
+    }
+
+    /// Reads from some streams that are readable, then lets other tasks run.
+    async fn take_turn(&self, mut ready: AsyncFdReadyGuard<'_, Descriptor>) {
+        if self.read_ready(&ready.get_inner().0) == 0 {
             ready.clear_ready();
         } else {
             drop(ready);
             yield_now().await;
         }
     }
-}
-
-impl Forwarder {
-    fn epoll(&self) -> &Epoll {
-        &self.ready.get_ref().0
-    }
-
-    fn enter(&self, stream: &Rc<Stream>) -> io::Result<()> {
-        self.epoll().add(&stream.pipe, EpollEvent::new(EpollFlags::EPOLLIN, stream.number()))?;
-        self.streams.borrow_mut().insert(stream.number(), Rc::clone(stream));
-        Ok(())
-    }
 
     /// Reads from the streams that are readable or at their end; returns how many there were.
-    fn read_ready(&self) -> usize {
+    fn read_ready(&self, epoll: &Epoll) -> usize {
         let mut events = [EpollEvent::empty(); STREAMS_PER_TURN];
         // Without waiting, epoll_wait(2) fails at most with EINTR; the next turn asks again.
-        let count = self.epoll().wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+        let count = epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         for event in events.iter().take(count) {
             // Cloned, so that `streams` is not borrowed while we read. If reading an earlier stream closed this one, its
             // descriptor may be that of a new stream: then the read finds nothing.
@@ -295,8 +339,8 @@ impl Forwarder {
     fn close(&self, stream: &Stream) {
         self.finish_line(stream);
         stream.open.set(false);
-        // Fails only if it was removed already.
-        let _ = self.epoll().delete(&stream.pipe);
+        // Fails only if it is in none.
+        let _ = self.epoll_of(stream).delete(&stream.pipe);
         self.streams.borrow_mut().remove(&stream.number());
     }
 }
@@ -308,6 +352,11 @@ impl Stream {
         if watch.as_mut().is_some_and(|watch| watch.look(bytes)) {
             *watch = None;
         }
+    }
+
+    /// What epoll tells when it is readable.
+    fn event(&self) -> EpollEvent {
+        EpollEvent::new(EpollFlags::EPOLLIN, self.number())
     }
 
     /// The number of its file descriptor.

@@ -158,6 +158,22 @@ fn a_check_with_a_timeout_beyond_its_interval_freezes_nothing() {
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
+#[test]
+fn a_check_that_prints_much_passes_while_nobody_reads_the_log() {
+    let pilot = Setup::new()
+        .config(
+            r#"{ jobs: [{ name: "writer", exec: "yes" }, { name: "app", exec: "sleep 1000", health: {
+                exec: ["sh", "-c", "head -c 100000 /dev/zero && echo >> {dir}/passed"], interval: "50ms", timeout: "20s" } }] }"#,
+        )
+        .with_unread_output()
+        .start();
+    pilot.eventually("the log is full", || pilot.tell(&["why", "writer"]).contains("does not keep up"));
+    // The first of these may have begun before.
+    pilot.wait_for_lines("passed", pilot.lines("passed").len() + 3);
+    assert_eq!(pilot.ask("GET", "/v3/status", "").json()["jobs"][1]["health"], "healthy");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
 /// A check that says something each time, on both streams. It has much time, so that a busy machine does not fail it.
 const TALKATIVE: &str = r#"{ logging: { format: "json", level: "LEVEL" }, jobs: [
     { name: "app", exec: "sleep 1000", health: { exec: ["sh", "-c",

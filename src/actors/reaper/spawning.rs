@@ -99,14 +99,14 @@ impl Reaper {
                 Some(output) => Ok(output),
                 None => ChildOutput::start(&self.log, self.kept.clone()).map(|output| &*self.output.insert(output)),
             };
-            let added = output.and_then(|output| output.add(pipe, label.clone(), handles.keep));
+            let added = output.and_then(|output| match &handles.variable {
+                Some(_) => output.add(pipe, label.clone(), handles.keep),
+                None => output.add_held(pipe, label.clone(), handles.keep),
+            });
             let tell = |error: &io::Error| {
                 error!(self.log.logger(), "cannot read its output: {}", reason(error); "job" => &*label.job, "pid" => pid.number());
             };
             let stream = added.inspect_err(tell).ok();
-            if let (Some(stream), None) = (&stream, &handles.variable) {
-                stream.hold();
-            }
             if let (Some(stream), Some(watch)) = (&stream, &watch) {
                 stream.watch(watch.clone());
             }
