@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -63,6 +63,12 @@ impl Output {
             // ENOMEM: the caller tries again, and must not spin.
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
+    }
+
+    /// Whether both write to the same file.
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        let place = |output: &Self| output.file.metadata().map(|file| (file.dev(), file.ino())).ok();
+        place(self).is_some_and(|here| place(other) == Some(here))
     }
 
     /// Its name in messages.

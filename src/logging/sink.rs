@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -77,6 +77,8 @@ pub(super) struct Shared {
     room: Notify,
     /// The number of bytes written so far: shows whether a slow output still accepts some.
     written: AtomicU64,
+    /// A `flush` waits.
+    flushing: AtomicBool,
     /// How often children had to wait for room.
     stalls: AtomicU64,
     bound: usize,
@@ -236,6 +238,13 @@ impl LogSink {
     /// Blocks until everything queued is written. Gives up, and returns false, if the output accepts nothing for
     /// `patience`, or is not done after ten times that.
     pub fn flush(&self, patience: Duration) -> bool {
+        self.shared.flushing.store(true, Ordering::Relaxed);
+        let is_done = self.wait_for_writer(patience);
+        self.shared.flushing.store(false, Ordering::Relaxed);
+        is_done
+    }
+
+    fn wait_for_writer(&self, patience: Duration) -> bool {
         let (mut waits, mut waits_in_vain) = (0, 0);
         let mut written = self.shared.written();
         let mut queue = self.shared.lock();
@@ -274,6 +283,7 @@ impl Shared {
             progress: Condvar::new(),
             room: Notify::new(),
             written: AtomicU64::new(0),
+            flushing: AtomicBool::new(false),
             stalls: AtomicU64::new(0),
             bound,
             margin,
@@ -293,6 +303,11 @@ impl Shared {
     /// For the writer: counts bytes that are written.
     pub(super) fn note_written(&self, length: usize) {
         self.written.fetch_add(u64::try_from(length).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// For the writer: whether somebody looks at its progress.
+    pub(super) fn is_flushing(&self) -> bool {
+        self.flushing.load(Ordering::Relaxed)
     }
 
     fn is_nearly_full(&self, queue: &Queue) -> bool {

@@ -456,6 +456,29 @@ fn a_disk_that_gets_space_again_gets_records_again_and_the_loss_is_told() {
 }
 
 #[test]
+fn a_log_that_is_rotated_while_its_disk_is_full_begins_with_a_whole_record() {
+    if !can_be_pid_one() {
+        return;
+    }
+    let mount =
+        "mkdir {dir}/disk && mount -t tmpfs -o size=64k none {dir}/disk && exec {program} -config {config}";
+    let words = ["unshare", "--mount", "sh", "-c", mount];
+    let config = r#"{ logging: { output: "{dir}/disk/log" }, jobs: [
+        { name: "app", exec: ["sh", "-c", "seq 2000; exec sleep 1000"] }] }"#;
+    let mut bare = Bare::start_in(&words, config, |_| {});
+    bare.eventually("the disk is full", || bare.text("err").contains("No space left on device"));
+    let log = seen_by(bare.pid(), &bare.path("disk/log"));
+    fs::remove_file(&log).unwrap();
+    bare.signal(Signal::SIGUSR1);
+    let text = || fs::read_to_string(&log).unwrap_or_default();
+    bare.eventually("the rest is written", || text().contains(" 2000\n"));
+    let text = text();
+    let time = text.split(' ').next().unwrap();
+    assert_eq!(time.len(), "2026-11-15T06:19:09.511350810Z".len(), "{}", &text[..100]);
+    assert_eq!(bare.stop(), Exit::Code(0));
+}
+
+#[test]
 fn raw_output_reaches_our_stdout_and_stderr_untouched() {
     let mut bare = Bare::start(
         r#"{ logging: { level: "ERROR" }, jobs: [{

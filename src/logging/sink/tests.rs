@@ -178,6 +178,26 @@ fn flush_waits_longer_for_a_reader_that_reads() {
 }
 
 #[test]
+fn each_page_that_is_read_is_progress_while_a_flush_waits() {
+    const PAGE: usize = 4096;
+    let (mut reader, writer) = small_pipe();
+    let sink = sink_to(writer, DEFAULT_BOUND);
+    sink.push(&[b'x'; 64 * PAGE]);
+    let flush = thread::spawn({
+        let sink = sink.clone();
+        move || sink.flush(LONG)
+    });
+    wait_until("the flush", || sink.shared.is_flushing());
+    // A write of 16 pages may have begun before the flush; the last of them stays in the pipe.
+    reader.read_exact(&mut [0; 15 * PAGE]).unwrap();
+    for page in 17..=64 {
+        reader.read_exact(&mut [0; PAGE]).unwrap();
+        wait_until("progress", || sink.usage().bytes >= page * PAGE as u64);
+    }
+    assert!(flush.join().unwrap());
+}
+
+#[test]
 fn flush_gives_up_on_a_reader_that_is_never_done() {
     let (sink, _writer) = unwritten(DEFAULT_BOUND);
     sink.push(b"never written\n");
