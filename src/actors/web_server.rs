@@ -51,6 +51,7 @@ use crate::messages::crashes::Dossiers;
 use crate::messages::event::{EventCode, Source};
 use crate::messages::status::{Board, Layout};
 use crate::metrics::Recorder;
+use crate::process::has_terminal;
 
 /// How long clients may take to read their last responses before we exit.
 const LAST_RESPONSES: Duration = Duration::from_millis(250);
@@ -171,7 +172,8 @@ impl WebServer {
     fn adopt(&mut self, spec: &Spec, new: Endpoints) {
         self.state.board.write().layout = layout(spec);
         self.state.feed.configure(spec, self.state.started.elapsed());
-        self.state.kept.configure(spec);
+        let has_terminal = spec.jobs.iter().any(|job| job.tty) && has_terminal();
+        self.state.kept.configure(spec, has_terminal);
         let names: HashSet<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
         self.state.dossiers.forget_all_but(|name| names.contains(name));
         let custom = spec.telemetry.as_ref().map(|telemetry| telemetry.metrics.as_slice());

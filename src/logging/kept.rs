@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 
+use super::lines::LEVEL;
 use crate::config::spec::{JobSpec, LoggingSpec, MOST_KEPT, Spec};
 pub use cursor::{Cursor, Wanted};
 use ring::{Origin, Ring};
@@ -45,6 +46,8 @@ struct Store {
     newest: u64,
     /// Why nothing is kept of some jobs.
     unkept: HashMap<Arc<str>, &'static str>,
+    /// Output of jobs has a level that the log leaves out.
+    is_below_level: bool,
     closed: bool,
 }
 
@@ -56,6 +59,7 @@ impl Default for Store {
             size: 0,
             newest: 0,
             unkept: HashMap::new(),
+            is_below_level: false,
             closed: false,
         }
     }
@@ -73,18 +77,21 @@ pub enum Keep {
 }
 
 impl KeptOutput {
-    /// Takes over a configuration; the output of jobs that are not in it is forgotten.
-    pub fn configure(&self, spec: &Spec) {
+    /// Takes over a configuration; the output of jobs that are not in it is forgotten. `has_terminal`: a job with `tty` gets
+    /// the terminal.
+    pub fn configure(&self, spec: &Spec, has_terminal: bool) {
         let mut store = self.0.store.borrow_mut();
         store.keep = spec.logging.keep;
         let why = |job: &Arc<JobSpec>| {
             let why = match job.keep.unwrap_or(spec.logging.keep) {
+                _ if job.tty && has_terminal => "it goes to the terminal, since the job has `tty: true`",
                 _ if job.raw_output => "with `logging.raw` it does not pass through containerpilot",
                 0 => "`logging.keep` is 0",
                 _ => return None,
             };
             Some((Arc::clone(&job.name), why))
         };
+        store.is_below_level = spec.logging.level > LEVEL;
         store.unkept = spec.jobs.iter().filter_map(why).collect();
         let known: HashSet<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
         let Store { rings, unkept, .. } = &mut *store;
@@ -94,7 +101,11 @@ impl KeptOutput {
 
     /// Why nothing is kept of a job, if that is so.
     pub fn why_unkept(&self, job: &str) -> Option<&'static str> {
-        self.0.store.borrow().unkept.get(job).copied()
+        let store = self.0.store.borrow();
+        // Something may have been kept while the level was another one.
+        let is_below_level = store.is_below_level && !store.rings.contains_key(job);
+        let level = is_below_level.then_some("it has the level INFO, which `logging.level` leaves out");
+        store.unkept.get(job).copied().or(level)
     }
 
     /// A cursor before the output that is wanted.

@@ -57,6 +57,8 @@ fn ctrl_c_goes_to_the_job_and_not_to_us() {
     }
     assert_eq!(pilot.count("global shutdown"), 0);
     assert_eq!(pilot.lines_of("app"), Vec::<String>::new(), "what it prints is not logged");
+    let logs = pilot.client(&["logs", "app"]);
+    assert!(String::from_utf8_lossy(&logs.stderr).contains("not kept: it goes to the terminal"), "{logs:?}");
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 

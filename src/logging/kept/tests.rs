@@ -1,6 +1,7 @@
 //! Kept output, without processes.
 
 use super::*;
+use crate::config::spec::LogLevel;
 
 /// A process of a job.
 struct Process {
@@ -217,10 +218,28 @@ fn a_job_that_was_removed_is_forgotten() {
     let mut spec = Spec { jobs, ..Spec::default() };
     Arc::get_mut(&mut spec.jobs[1]).unwrap().raw_output = true;
     Arc::get_mut(&mut spec.jobs[2]).unwrap().keep = Some(0);
-    kept.configure(&spec);
+    kept.configure(&spec, true);
     assert_eq!(text(&kept, wanted(&[], 9)), "b1\n");
     assert_eq!(kept.why_unkept("b"), None);
     assert!(kept.why_unkept("raw").unwrap().contains("raw") && kept.why_unkept("off").unwrap().contains('0'));
+}
+
+#[test]
+fn of_a_job_at_the_terminal_or_below_the_level_nothing_is_kept() {
+    let kept = KeptOutput::default();
+    process(&kept, "old", None, 1).add(b"kept before\n");
+    let jobs = ["shell", "old", "new"].map(|name| Arc::new(JobSpec::new(name.into(), None))).to_vec();
+    let mut spec = Spec { jobs, ..Spec::default() };
+    Arc::get_mut(&mut spec.jobs[0]).unwrap().tty = true;
+    kept.configure(&spec, false);
+    assert_eq!(kept.why_unkept("shell"), None, "without a terminal its output is logged");
+    kept.configure(&spec, true);
+    assert!(kept.why_unkept("shell").unwrap().contains("tty"));
+    assert_eq!(kept.why_unkept("new"), None);
+    spec.logging.level = LogLevel::Warn;
+    kept.configure(&spec, true);
+    assert!(kept.why_unkept("new").unwrap().contains("level"));
+    assert_eq!(kept.why_unkept("old"), None, "there is something to show");
 }
 
 #[test]
