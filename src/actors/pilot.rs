@@ -30,14 +30,14 @@ mod own_service;
 mod owned;
 mod signals;
 
-use machine::{Action, Input, Purpose, Reply, State};
+use machine::{Action, BadConfiguration, Input, Purpose, Reply, State};
 pub use own_service::{host_name, own_service};
 use owned::JobAddress;
 pub use owned::JobFactory;
 pub use signals::{SignalArrived, listen_to_all};
 
-/// Loads the configuration anew, with that environment for its templates; an error is the whole report.
-pub type Load = dyn Fn(&BTreeMap<String, String>) -> Result<Spec, String> + Send + Sync;
+/// Loads the configuration anew, with that environment for its templates.
+pub type Load = dyn Fn(&BTreeMap<String, String>) -> Result<Spec, BadConfiguration> + Send + Sync;
 
 /// The other parts of the program that the Pilot uses.
 pub struct Resources {
@@ -191,8 +191,8 @@ impl Pilot {
         let environment = self.resources.environ.for_templates();
         let loaded = offload::run(move || load(&environment));
         ctx.spawn(fut::wrap_future(loaded).map(move |outcome, pilot: &mut Self, ctx| {
-            let outcome =
-                outcome.unwrap_or_else(|error| Err(format!("cannot load the configuration: {error}")));
+            let outcome = outcome
+                .unwrap_or_else(|error| Err(format!("cannot load the configuration: {error}").into()));
             if purpose == Purpose::Reload {
                 pilot.show_refusal(outcome.is_err());
             }

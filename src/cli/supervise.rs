@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::{CommandError, config_path, environment, locate, print_report};
 use crate::actors::assembly::{self, Setup};
 use crate::actors::pilot::Load;
+use crate::actors::pilot::machine::BadConfiguration;
 use crate::config::diagnostic::Report;
 use crate::config::spec::CommandLine;
 use crate::config::{self, Loaded, System};
@@ -94,10 +95,10 @@ fn loader(path: Option<&Path>, main: Option<CommandLine>) -> Arc<Load> {
     let path = path.map(Path::to_path_buf);
     Arc::new(move |environment| {
         if main.is_some() && config_path(path.as_deref()).is_err() {
-            return Err(nothing_to_reload());
+            return Err(nothing_to_reload().into());
         }
         let loaded = configuration(path.as_deref(), main.clone(), environment);
-        loaded.map(|loaded| loaded.spec).map_err(|failure| failure.text())
+        loaded.map(|loaded| loaded.spec).map_err(Failure::tell)
     })
 }
 
@@ -123,10 +124,13 @@ impl Failure {
         }
     }
 
-    fn text(&self) -> String {
+    fn tell(self) -> BadConfiguration {
         match self {
-            Self::Refused(_, report) => report.render(false),
-            Self::Other(error) => error.to_string(),
+            Self::Refused(_, report) => BadConfiguration {
+                report: report.render(false),
+                lines: report.lines().map(|(_, line)| line).collect(),
+            },
+            Self::Other(error) => error.to_string().into(),
         }
     }
 }

@@ -333,6 +333,18 @@ fn a_log_that_cannot_be_opened_refuses_the_reload_and_no_new_place_is_served() {
 }
 
 #[test]
+fn each_problem_of_a_reload_that_is_refused_is_a_record() {
+    let pilot = Pilot::start(TWO);
+    pilot.wait_for_event("global startup");
+    pilot.edit("jobs:", "nonsense: 1, absurd: 2, jobs:");
+    assert_eq!(pilot.ask("PUT", "/v3/reload", "").status, 422);
+    for key in ["nonsense", "absurd"] {
+        let record = pilot.wait_for_message(key);
+        assert!(record.level == "warning" && !record.message.contains('\n'), "{record:?}");
+    }
+}
+
+#[test]
 fn a_consul_that_cannot_be_spoken_to_refuses_the_reload() {
     let pilot = Pilot::start(TWO);
     pilot.wait_for_event("global startup");

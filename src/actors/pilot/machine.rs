@@ -40,6 +40,7 @@ mod tests;
 pub use environment::ExecStrings;
 use group::Group;
 use members::Members;
+pub use reload::BadConfiguration;
 use reload::{Reloading, Reloads};
 use review::review;
 use shutdown::Shutdown;
@@ -106,7 +107,7 @@ pub enum Input {
     /// Somebody asks for a reload, and waits for the reply to this number.
     ReloadAsked(Option<u64>, Reload),
     /// A configuration was loaded, or could not be: then the report says why.
-    Loaded(Purpose, Result<Arc<Spec>, String>),
+    Loaded(Purpose, Result<Arc<Spec>, BadConfiguration>),
     /// The listeners, log and Consul client of the new configuration are ready for use, or could not be made.
     Prepared(Result<(), String>),
     /// The event that tells of the shutdown has this number.

@@ -17,6 +17,21 @@ use crate::messages::control::{Refusal, Reload, ReloadSummary};
 use crate::messages::job::{JobCommand, Phase};
 use crate::messages::moment::Moment;
 
+/// Why a configuration cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadConfiguration {
+    /// The whole report, for those who asked for the reload.
+    pub report: String,
+    /// The same for the log: a line for each problem.
+    pub lines: Vec<String>,
+}
+
+impl From<String> for BadConfiguration {
+    fn from(report: String) -> Self {
+        Self { lines: report.lines().map(str::to_owned).collect(), report }
+    }
+}
+
 /// Reloads that were asked for and have not changed anything yet.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reloads {
@@ -70,10 +85,15 @@ impl State {
     }
 
     /// A configuration was loaded, or could not be.
-    pub(super) fn loaded(&mut self, purpose: Purpose, outcome: Result<Arc<Spec>, String>) -> Vec<Action> {
+    pub(super) fn loaded(
+        &mut self,
+        purpose: Purpose,
+        outcome: Result<Arc<Spec>, BadConfiguration>,
+    ) -> Vec<Action> {
         if let Purpose::DryRun { request, restart_all } = purpose {
             let summary = |spec: Arc<Spec>| summary(&self.plan(&spec, restart_all));
-            return reply_all([request], &outcome.map(summary).map_err(Refusal::BadConfiguration));
+            let refusal = |bad: BadConfiguration| Refusal::BadConfiguration(bad.report);
+            return reply_all([request], &outcome.map(summary).map_err(refusal));
         }
         match outcome {
             Ok(spec) if self.reloads.current.is_some() => {
@@ -82,7 +102,7 @@ impl State {
             }
             // It was refused meanwhile.
             Ok(_) => vec![],
-            Err(report) => self.refuse(report),
+            Err(bad) => self.refuse(bad),
         }
     }
 
@@ -91,11 +111,12 @@ impl State {
     }
 
     /// The new configuration cannot be used: nothing has changed.
-    fn refuse(&mut self, report: String) -> Vec<Action> {
+    fn refuse(&mut self, bad: BadConfiguration) -> Vec<Action> {
         let Some(asked) = self.reloads.current.take() else { return vec![] };
-        let text = format!("the configuration was not reloaded, everything goes on as it was:\n{report}");
+        let text = "the configuration was not reloaded, everything goes on as it was:";
         let mut actions = vec![Action::log(Severity::Warning, text)];
-        actions.extend(reply_all(asked.requests, &Err(Refusal::BadConfiguration(report))));
+        actions.extend(bad.lines.into_iter().map(|line| Action::log(Severity::Warning, line)));
+        actions.extend(reply_all(asked.requests, &Err(Refusal::BadConfiguration(bad.report))));
         actions.extend(self.reload_next());
         actions
     }
@@ -105,7 +126,7 @@ impl State {
         let spec = self.reloads.spec.take();
         if let Err(report) = outcome {
             // The listeners may have been made, and the log not.
-            return [vec![Action::Discard], self.refuse(report)].concat();
+            return [vec![Action::Discard], self.refuse(report.into())].concat();
         }
         let (Some(spec), Some(asked)) = (spec, self.reloads.current.take()) else {
             return vec![Action::Discard];

@@ -17,6 +17,7 @@ use super::kernel::SimulatedKernel;
 use super::rules::{Rules, VARIABLE};
 use super::story::{Flow, Mood, Operation, Program, Story};
 use crate::actors::assembly::{Program as Assembled, Setup, assemble};
+use crate::actors::pilot::machine::BadConfiguration;
 use crate::actors::pilot::{Pilot, SignalArrived};
 use crate::logging::{Log, LogSink, SimulatedWriter};
 use crate::messages::bus::{Interest, Notice, Subscribe};
@@ -142,7 +143,8 @@ async fn perform(story: Story, recording: Option<Recording>) -> Outcome {
         let mut files = files.lock().unwrap();
         files.loaded = files.now.clone();
         RULES.with_borrow(|rules| rules.iter().for_each(|rules| rules.loaded(files.loaded.as_ref())));
-        files.now.as_ref().map(|program| program.spec(&place)).ok_or_else(|| "it has errors".to_owned())
+        let program = files.now.as_ref().map(|program| program.spec(&place));
+        program.ok_or_else(|| BadConfiguration::from("it has errors".to_owned()))
     });
     let spec = story.program.spec(&socket);
     let environ = Environ::new([]);

@@ -5,6 +5,7 @@ mod ending;
 mod groups;
 mod watches;
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -191,7 +192,7 @@ fn orphans_have_no_more_time_than_the_shutdown() {
 
 #[test]
 fn a_bad_configuration_changes_nothing_and_says_why() {
-    for (at_prepare, report) in [(false, "line 3: no such field"), (true, "port 80: in use")] {
+    for (at_prepare, report) in [(false, "line 3: no such field\nline 4: no comma"), (true, "port 80: in use")] {
         let mut scene = Scene::new(whole(vec![spec("app")]));
         scene.report("app", 0, Phase::Running);
         let before = scene.state.clone();
@@ -202,12 +203,12 @@ fn a_bad_configuration_changes_nothing_and_says_why() {
             assert_eq!(scene.step(loaded), [Action::Prepare(new)]);
             scene.step(Input::Prepared(Err(report.into())))
         } else {
-            scene.step(Input::Loaded(Purpose::Reload, Err(report.into())))
+            scene.step(Input::Loaded(Purpose::Reload, Err(report.to_owned().into())))
         };
-        let text = format!("the configuration was not reloaded, everything goes on as it was:\n{report}");
-        let told = Action::log(Severity::Warning, text);
+        let text = "the configuration was not reloaded, everything goes on as it was:";
+        let told = iter::once(text).chain(report.lines()).map(|line| Action::log(Severity::Warning, line));
         let reply = Action::Reply(1, Reply::Reload(Err(Refusal::BadConfiguration(report.into()))));
-        let mut expected = vec![told, reply];
+        let mut expected: Vec<Action> = told.chain([reply]).collect();
         if at_prepare {
             expected.insert(0, Action::Discard);
         }
