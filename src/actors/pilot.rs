@@ -191,8 +191,8 @@ impl Pilot {
         let environment = self.resources.environ.for_templates();
         let loaded = offload::run(move || load(&environment));
         ctx.spawn(fut::wrap_future(loaded).map(move |outcome, pilot: &mut Self, ctx| {
-            let outcome = outcome
-                .unwrap_or_else(|error| Err(format!("cannot load the configuration: {error}").into()));
+            let outcome =
+                outcome.unwrap_or_else(|error| Err(format!("cannot load the configuration: {error}").into()));
             if purpose == Purpose::Reload {
                 pilot.show_refusal(outcome.is_err());
             }

@@ -126,13 +126,7 @@ impl ChildOutput {
         self.enter(pipe, label, keep, Some(Held::default()))
     }
 
-    fn enter(
-        &self,
-        pipe: OwnedFd,
-        label: Label,
-        keep: Keep,
-        held: Option<Held>,
-    ) -> io::Result<ChildStream> {
+    fn enter(&self, pipe: OwnedFd, label: Label, keep: Keep, held: Option<Held>) -> io::Result<ChildStream> {
         let stream = Rc::new(Stream {
             pipe,
             lines: RefCell::new(LineFormatter::new(label)),

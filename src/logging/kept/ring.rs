@@ -226,7 +226,11 @@ mod tests {
             let expected = if is_kept { last } else { Vec::new() };
             assert_eq!(text(&ring(2000 + PIECE, &[b"old\n", &flood])), expected, "{length}");
         }
-        assert_eq!(text(&ring(2000 + PIECE, &[b"old\n", &record(2001)])), b"", "nothing older looks like the last");
+        assert_eq!(
+            text(&ring(2000 + PIECE, &[b"old\n", &record(2001)])),
+            b"",
+            "nothing older looks like the last"
+        );
     }
 
     #[test]

@@ -192,7 +192,9 @@ fn orphans_have_no_more_time_than_the_shutdown() {
 
 #[test]
 fn a_bad_configuration_changes_nothing_and_says_why() {
-    for (at_prepare, report) in [(false, "line 3: no such field\nline 4: no comma"), (true, "port 80: in use")] {
+    for (at_prepare, report) in
+        [(false, "line 3: no such field\nline 4: no comma"), (true, "port 80: in use")]
+    {
         let mut scene = Scene::new(whole(vec![spec("app")]));
         scene.report("app", 0, Phase::Running);
         let before = scene.state.clone();
