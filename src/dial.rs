@@ -5,7 +5,9 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -15,6 +17,10 @@ use crate::offload;
 /// So many names are looked up at a time, each on a thread; the next ones wait. A look-up goes on when its check has given up: while
 /// a name server is silent, checks that begin again and again must not use up what a container allows of processes.
 static LOOKUPS: Semaphore = Semaphore::const_new(64);
+
+/// After this time without a result the next address of a host is tried as well: the "connection attempt delay" of RFC 8305. One that
+/// drops packets would take all the time that the caller has.
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
 /// Connects to the first address of a host that accepts. An IPv6 address may be in brackets, as in a URL.
 pub async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -32,14 +38,26 @@ pub async fn connect_and_close(address: &str) -> io::Result<()> {
 
 async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut attempts = FuturesUnordered::new();
     for address in addresses {
-        let connected = TcpStream::connect(address).await;
-        match connected.and_then(|stream| refuse_self_connection(stream, address)) {
+        attempts.push(connect_to(address));
+        match tokio::time::timeout(NEXT_ADDRESS_AFTER, attempts.next()).await {
+            Ok(Some(Ok(stream))) => return Ok(stream),
+            Ok(Some(Err(error))) => failure = error,
+            Ok(None) | Err(_) => {}
+        }
+    }
+    while let Some(connected) = attempts.next().await {
+        match connected {
             Ok(stream) => return Ok(stream),
             Err(error) => failure = error,
         }
     }
     Err(failure)
+}
+
+async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
+    refuse_self_connection(TcpStream::connect(address).await?, address)
 }
 
 /// Where nobody listens, a connection can connect to itself: if the kernel gives it the port that it goes to as its own
@@ -133,6 +151,34 @@ mod tests {
         let refused = refuse_self_connection(stream, address).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         TcpListener::bind(address).unwrap();
+    }
+
+    /// A server whose queue of connections is full, by the one connection that is returned: Linux drops the packets of more.
+    async fn silent() -> (tokio::net::TcpListener, TcpStream, SocketAddr) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, TcpStream::connect(address).await.unwrap(), address)
+    }
+
+    #[tokio::test]
+    async fn the_next_address_is_tried_when_one_does_not_answer_and_the_first_may_still_accept() {
+        let (_listener, port) = listener("127.0.0.1:0");
+        let (silent, _first, silent_address) = silent().await;
+        let other = SocketAddr::from(([127, 0, 0, 1], port));
+        let soon = Duration::from_secs(20);
+        let reached = tokio::time::timeout(soon, first_of(vec![silent_address, other])).await;
+        assert_eq!(reached.unwrap().unwrap().peer_addr().unwrap(), other);
+
+        let refusing = SocketAddr::from(([127, 0, 0, 1], refusing()));
+        let mut reached = tokio::spawn(first_of(vec![silent_address, refusing]));
+        let early = tokio::time::timeout(2 * NEXT_ADDRESS_AFTER, &mut reached).await;
+        assert!(early.is_err(), "the one that refuses is not the last word: {early:?}");
+        // Makes room in the queue: the kernel sends its packet again after a second.
+        let _first_accepted = silent.accept().await.unwrap();
+        let reached = tokio::time::timeout(soon, reached).await;
+        assert_eq!(reached.unwrap().unwrap().unwrap().peer_addr().unwrap(), silent_address);
     }
 
     #[tokio::test]
