@@ -10,13 +10,12 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 
-use crate::offload;
+mod lookups;
 
-/// So many names are looked up at a time, each on a thread; the next ones wait. A look-up goes on when its check has given up: while
-/// a name server is silent, checks that begin again and again must not use up what a container allows of processes.
-static LOOKUPS: Semaphore = Semaphore::const_new(64);
+use lookups::Lookups;
+
+static LOOKUPS: Lookups = Lookups::new();
 
 /// After this time without a result the next address of a host is tried as well: the "connection attempt delay" of RFC 8305. One that
 /// drops packets would take all the time that the caller has.
@@ -77,14 +76,9 @@ async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
-    let name = host.to_owned();
-    let turn = LOOKUPS.acquire().await.map_err(io::Error::other)?;
-    let look_up = move || {
-        let found = (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        drop(turn);
-        found
-    };
-    offload::run(look_up).await?
+    let mut addresses = LOOKUPS.find(host, |name| Ok((name, 0).to_socket_addrs()?.collect())).await?;
+    addresses.iter_mut().for_each(|address| address.set_port(port));
+    Ok(addresses)
 }
 
 #[cfg(test)]
