@@ -53,7 +53,8 @@ pub struct State {
     /// The watches that have sent a query, by the name under which they did.
     callers: BTreeMap<Arc<str>, Caller>,
     outage: Outage,
-    outage_began: Option<Moment>,
+    /// The trouble that is shown.
+    shown: Option<String>,
     /// The first call without any reply, while no call has succeeded since.
     unreachable_since: Option<Moment>,
     /// The first call that failed in any way, while no call has succeeded since.
@@ -223,7 +224,7 @@ pub enum Remark {
     Failed(Arc<str>, String),
     /// The same, and it is the first failure of its kind.
     InTrouble(Arc<str>, String),
-    /// Everybody is served again, after this time.
+    /// Consul is back for everybody that it does not refuse, after this time.
     Recovered(Duration),
     /// The last watch in trouble was removed.
     NoTroubleLeft,
@@ -245,7 +246,7 @@ impl State {
             is_serving: false,
             callers: BTreeMap::new(),
             outage: Outage::default(),
-            outage_began: None,
+            shown: None,
             unreachable_since: None,
             failing_since: None,
         }
@@ -277,11 +278,9 @@ impl State {
     fn served(&mut self, now: Moment, caller: &str, actions: &mut Vec<Action>) {
         self.is_withdrawal_hopeless = false;
         actions.push(Action::Count { answered: true });
-        if self.outage.served(caller) {
-            let lasted = self.outage_began.map_or(Duration::ZERO, |began| now.since(began));
-            actions.push(Action::Log(Remark::Recovered(lasted)));
-            self.forget_outage(actions);
-        }
+        let began = self.outage.served(caller);
+        actions.extend(began.map(|began| Action::Log(Remark::Recovered(now.since(began)))));
+        self.show_trouble(actions);
         // A busy Consul that is late now and then must not make everybody come back at once.
         let is_outage = |since: Option<Moment>| since.is_some_and(|since| now.since(since) >= OUTAGE_AFTER);
         if is_outage(self.unreachable_since.take()) {
@@ -300,17 +299,23 @@ impl State {
             self.unreachable_since.get_or_insert(now);
         }
         self.failing_since.get_or_insert(now);
-        if self.outage.failed(Arc::clone(caller), failure.trouble) {
-            actions.push(Action::Log(Remark::InTrouble(Arc::clone(caller), failure.reason.clone())));
-            actions.push(Action::ShowTrouble(Some(failure.reason.clone())));
+        let is_news = self.outage.failed(now, Arc::clone(caller), failure.trouble, failure.reason.clone());
+        // Others were served since there was no reply last.
+        if self.unreachable_since.is_none() {
+            let began = self.outage.reachable_again();
+            actions.extend(began.map(|began| Action::Log(Remark::Recovered(now.since(began)))));
         }
-        self.outage_began.get_or_insert(now);
+        if is_news {
+            actions.push(Action::Log(Remark::InTrouble(Arc::clone(caller), failure.reason.clone())));
+        }
+        self.show_trouble(actions);
     }
 
-    fn forget_outage(&mut self, actions: &mut Vec<Action>) {
-        self.outage = Outage::default();
-        self.outage_began = None;
-        actions.push(Action::ShowTrouble(None));
+    fn show_trouble(&mut self, actions: &mut Vec<Action>) {
+        if self.shown.as_deref() != self.outage.reason() {
+            self.shown = self.outage.reason().map(str::to_owned);
+            actions.push(Action::ShowTrouble(self.shown.clone()));
+        }
     }
 
     fn reconnected(&mut self, link: Link, actions: &mut Vec<Action>) {
@@ -319,7 +324,8 @@ impl State {
         if former.address.is_some() {
             let is_elsewhere = former.address != self.link.address;
             if is_elsewhere {
-                self.forget_outage(actions);
+                self.outage = Outage::default();
+                self.show_trouble(actions);
                 self.unreachable_since = None;
                 self.failing_since = None;
             }

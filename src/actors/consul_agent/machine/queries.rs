@@ -159,10 +159,10 @@ impl State {
         if self.callers.get(name).is_some_and(|caller| caller.generation != watch.generation) {
             return; // It is replaced by another watch of that name already.
         }
-        if self.outage.served(name) {
+        if self.outage.removed(name) {
             actions.push(Action::Log(Remark::NoTroubleLeft));
-            self.forget_outage(actions);
         }
+        self.show_trouble(actions);
         if let Some(caller) = self.callers.remove(name) {
             actions.push(Action::DropQuery(caller.number));
         }

@@ -2,6 +2,7 @@ use super::*;
 use crate::messages::discovery::{Found, QueryTarget, RemoveWatch};
 
 mod asking;
+mod outages;
 mod registering;
 
 const HEARTBEAT: Duration = Duration::from_secs(5);
