@@ -52,6 +52,13 @@ struct Reply {
     body: Vec<u8>,
 }
 
+impl Reply {
+    /// Consul's 404 has no body, and an index. Another one comes from a proxy, and does not say that a key is gone.
+    const fn is_of_consul(&self) -> bool {
+        self.index.is_some() || self.body.is_empty()
+    }
+}
+
 impl Client {
     /// A client with those settings. Reads certificates, but does not connect yet.
     pub fn new(spec: &ConsulSpec) -> Result<Self, SetupError> {
@@ -92,7 +99,9 @@ impl Client {
         let limit = limit + patience(query.newer_than);
         let reply = self.exchange(Method::GET, &query_path(query), None, limit).await?;
         let found = match (&query.target, reply.status) {
-            (QueryTarget::Key(_) | QueryTarget::Prefix(_), StatusCode::NOT_FOUND) => Vec::new(),
+            (QueryTarget::Key(_) | QueryTarget::Prefix(_), StatusCode::NOT_FOUND) if reply.is_of_consul() => {
+                Vec::new()
+            }
             (QueryTarget::Service { .. }, StatusCode::OK) => instances(&reply.body)?,
             (QueryTarget::Key(_) | QueryTarget::Prefix(_), StatusCode::OK) => entries(&reply.body)?,
             (QueryTarget::Service { .. } | QueryTarget::Key(_) | QueryTarget::Prefix(_), _) => {

@@ -127,6 +127,24 @@ async fn a_body_that_makes_no_sense_is_an_error() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn a_404_of_consul_says_that_there_is_no_key_and_that_of_a_proxy_is_a_failure() {
+    let not_found = |headers: &str, body: &str| {
+        let length = body.len();
+        format!("HTTP/1.1 404 Not Found\r\n{headers}Content-Length: {length}\r\n\r\n{body}").into_bytes()
+    };
+    for target in [QueryTarget::Key("k".to_owned()), QueryTarget::Prefix("p/".to_owned())] {
+        let index = "X-Consul-Index: 7\r\n";
+        for (headers, body, expected) in [(index, "", Some(7)), (index, "none", Some(7)), ("", "", None)] {
+            let reply = asked(not_found(headers, body), false, target.clone()).await.unwrap();
+            assert_eq!(reply, QueryReply { found: vec![], index: expected });
+        }
+        let failure = asked(not_found("", "404 page not found\n"), false, target).await.unwrap_err();
+        let message = "404 page not found".to_owned();
+        assert_eq!(failure, CallError::Answered { status: 404, message });
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn an_answer_that_is_no_http_or_never_whole_is_an_error_in_time() {
     let chunked =
         |rest: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{rest}").into_bytes();
