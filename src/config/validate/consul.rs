@@ -32,11 +32,25 @@ pub(super) fn validate(context: &mut Context<'_>, field: &Opt<RawConsul>) -> Opt
     let no_tls = RawTls::default();
     let tls = value(&settings.tls).unwrap_or(&no_tls);
     let tls = context.within("consul.tls", |context| tls::validate(context, tls, true));
-    let token = context
-        .variable("CONSUL_HTTP_TOKEN")
-        .or_else(|| value(&settings.token).map(|token| token.0.clone()))
-        .map(Secret::new);
+    let token = token(context, settings);
     Some(ConsulSpec { address: address?, token, tls: tls? })
+}
+
+/// The ACL token, without the line end that it may have from a file. It is sent in a header, which takes nothing but these characters;
+/// no message shows it.
+fn token(context: &mut Context<'_>, settings: &RawConsulSettings) -> Option<Secret> {
+    let from_environment = context.variable("CONSUL_HTTP_TOKEN").unwrap_or_default();
+    let (name, place, token) = match (from_environment.trim(), &settings.token) {
+        ("", None) => return None,
+        ("", Some(field)) => ("consul.token", field.span.into(), field.value.as_ref()?.0.trim()),
+        (token, _) => ("environment variable CONSUL_HTTP_TOKEN", Place::Nowhere, token),
+    };
+    if token.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Some(Secret::new(token.to_owned()));
+    }
+    let message = format!("{name}: a token has no control characters, and none beyond ASCII");
+    context.error("bad-token", place, message);
+    None
 }
 
 fn configured(

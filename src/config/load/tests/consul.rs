@@ -55,6 +55,31 @@ fn the_environment_overrides_consul_but_not_its_address() {
 }
 
 #[test]
+fn a_token_has_no_white_space_around_it() {
+    for (text, variable) in [
+        ("{consul: {token: ' s3cr3t\\r\\n'}}", ""),
+        ("{consul: {token: 's3cr3t'}}", " \n"),
+        ("{consul: {token: 'other'}}", "s3cr3t\n"),
+    ] {
+        let spec = consul(text, &[("CONSUL_HTTP_TOKEN", variable)]).unwrap();
+        assert_eq!(spec.token.unwrap().expose(), "s3cr3t", "{text} {variable:?}");
+    }
+}
+
+#[test]
+fn a_token_that_no_header_can_have_is_refused_and_not_shown() {
+    for (text, variable, expected) in [
+        ("{consul: {token: 's3cr3t\\nx'}}", "", "consul.token: a token has no control characters"),
+        ("{consul: {token: 's3cr3tü'}}", "", "consul.token: a token has no control characters"),
+        ("{consul: {}}", "s3cr3t\nx", "environment variable CONSUL_HTTP_TOKEN: a token has no control"),
+    ] {
+        let variables = env(&[("CONSUL_HTTP_TOKEN", variable)]);
+        let report = load_text("test.json5", text, &variables, &system()).unwrap_err().to_string();
+        assert!(report.contains(expected) && !report.contains("s3cr3t"), "{report}");
+    }
+}
+
+#[test]
 fn an_address_of_the_environment_has_the_tls_that_the_configuration_asks_for() {
     let address = |scheme: &str, variable: &str| {
         let text = format!("{{consul: {{scheme: '{scheme}', token: 't'}}}}");
