@@ -3,18 +3,64 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
+use std::future;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use terminal_size::{Height, Width, terminal_size_of};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Prints to stdout.
 pub fn print(text: &str) -> io::Result<()> {
+    print_bytes(text.as_bytes()).map(drop)
+}
+
+/// Prints to stdout; false if nobody reads it any more.
+pub fn print_bytes(bytes: &[u8]) -> io::Result<bool> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
     }
+}
+
+/// The reader of what a command prints that goes on until it is ended, such as `head` behind a pipe.
+pub struct Reader {
+    /// `None` if epoll(7) does not take stdout: a file, which always has room.
+    stdout: Option<AsyncFd<io::Stdout>>,
+}
+
+impl Reader {
+    /// The reader of stdout.
+    pub fn of_stdout() -> Self {
+        Self { stdout: errors_of(io::stdout()).ok() }
+    }
+
+    /// What comes of this; `None` if the reader is gone first.
+    pub async fn unless_gone<T>(&self, step: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.gone() => None,
+            result = step => Some(result),
+        }
+    }
+
+    /// Waits until the reader is gone: a pipe without one reports EPOLLERR.
+    async fn gone(&self) {
+        let Some(stdout) = &self.stdout else { return future::pending().await };
+        // An error of epoll tells nothing about the reader; the next write will.
+        if stdout.ready(Interest::ERROR).await.is_err() {
+            future::pending::<()>().await;
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+fn errors_of(stdout: io::Stdout) -> io::Result<AsyncFd<io::Stdout>> {
+    // SAFETY: nobody closes stdout. tokio has deprecated the safe call.
+    Ok(unsafe { AsyncFd::register_with_interest(stdout, Interest::ERROR) }?)
 }
 
 /// The width of the terminal in characters; `None` if stdout is no terminal.

@@ -1,6 +1,7 @@
 //! What an operator uses daily: the status with its reasons, `-ready`, orders that wait, `when` and `graph`.
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -78,6 +79,54 @@ fn a_watched_status_is_drawn_again_at_a_change() {
         "{}",
         pilot.text("watched")
     );
+}
+
+#[test]
+fn what_is_followed_ends_as_soon_as_nobody_reads_it() {
+    let pilot =
+        Pilot::start("{ jobs: [{ name: 'keeper', exec: ['sh', '-c', 'echo words; exec sleep 1000'] }] }");
+    pilot.wait_for_line("keeper", "words");
+    for arguments in [
+        ["status", "-watch"].as_slice(),
+        &["events", "-f", "-since", "0"],
+        &["logs", "-f"],
+        // It has printed nothing before.
+        &["events", "-f"],
+    ] {
+        let mut client = Command::new(support::program());
+        client.arg("-config").arg(pilot.config()).args(arguments);
+        let mut client = client.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut stdout = client.stdout.take().unwrap();
+        if arguments != ["events", "-f"] {
+            assert_eq!(stdout.read(&mut [0]).unwrap(), 1, "{arguments:?}");
+        }
+        drop(stdout);
+        // Nothing happens meanwhile.
+        pilot.eventually(&format!("the end of {arguments:?}"), || client_ended(&client));
+        assert_eq!(client.wait().unwrap().code(), Some(0), "{arguments:?}");
+    }
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+/// Whether it waits only for its parent.
+fn client_ended(client: &Child) -> bool {
+    support::state(client.id().cast_signed()) == Some('Z')
+}
+
+#[test]
+fn a_watched_status_shows_also_what_has_no_event() {
+    let pilot = Pilot::start(
+        r#"{ jobs: [{ name: "app", exec: "sleep 1000",
+            health: { exec: "test ! -e {dir}/sick", interval: "100ms", timeout: "10s", failures: 1000000 } }] }"#,
+    );
+    pilot.wait_for_event("app healthy");
+    let mut client = beside(&pilot, &["status", "-watch"], "watched");
+    pilot.eventually("the first one", || pilot.text("watched").contains("healthy "));
+    // Its check fails, and it is healthy still.
+    std::fs::write(pilot.path("sick"), "").unwrap();
+    pilot.within(Duration::from_secs(15), "the change", || pilot.text("watched").contains("healthy ("));
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    client.wait().unwrap();
 }
 
 #[test]
@@ -253,6 +302,27 @@ fn the_graph_is_that_of_the_program_or_else_of_the_configuration() {
         Command::new(support::program()).arg("graph").arg("-config").arg(pilot.config()).output().unwrap();
     assert_eq!(stdout(&output), "db\n└─ healthy → migrate\n   └─ exitSuccess → app\n", "{output:?}");
     assert!(output.status.success());
+}
+
+#[test]
+fn a_graph_that_the_program_refuses_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let client = Command::new(support::program())
+        .args(["graph", "-socket"])
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    assert_ne!(stream.read(&mut [0; 4096]).unwrap(), 0);
+    let answer = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 19\r\n\r\n{\"error\":\"not now\"}";
+    stream.write_all(answer.as_bytes()).unwrap();
+    let output = client.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output)), (Some(1), String::new()));
+    assert_eq!(stderr(&output), "containerpilot: not now\n");
 }
 
 /// Every answer that is for people to read, and what is behind it.

@@ -6,17 +6,19 @@ use serde_json::Value;
 
 use super::exchange::TimedResponse;
 use super::unreadable;
-use crate::cli::{CommandError, output};
+use crate::cli::CommandError;
+use crate::cli::output::{self, Reader};
 use crate::printable::printable;
 
 /// Longer than any line of ours, so that another program on the socket cannot fill our memory.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// Prints events as they come, until the stream ends.
+/// Prints events as they come, until the stream ends or nobody reads them any more.
 pub async fn print(response: &mut TimedResponse) -> Result<(), CommandError> {
-    let mut text = Vec::new();
+    let (reader, mut text) = (Reader::of_stdout(), Vec::new());
     loop {
-        match response.chunk().await {
+        let Some(chunk) = reader.unless_gone(response.chunk()).await else { return Ok(()) };
+        match chunk {
             Ok(Some(piece)) => text.extend(piece),
             Ok(None) => return Ok(()),
             // The program that we follow has ended, and the stream with it.
@@ -26,7 +28,9 @@ pub async fn print(response: &mut TimedResponse) -> Result<(), CommandError> {
             Err(error) => return Err(unreadable(&error)),
         }
         for line in complete_lines(&mut text).lines().filter_map(event_line) {
-            output::print(&line)?;
+            if !output::print_bytes(line.as_bytes())? {
+                return Ok(());
+            }
         }
         if text.len() > LONGEST_LINE {
             return Err(unreadable(&format_args!("a line is longer than {LONGEST_LINE} bytes")));

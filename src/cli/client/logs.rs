@@ -1,12 +1,13 @@
 //! The last output of jobs, printed as it stands in the log; on a terminal without what a terminal would obey.
 
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal};
 
 use percent_encoding::utf8_percent_encode;
 
 use super::exchange::TimedResponse;
 use super::{RESERVED, unreadable};
 use crate::cli::CommandError;
+use crate::cli::output::{self, Reader};
 use crate::printable::printable_lines;
 
 /// Longer than any line of ours, so that another program on the socket cannot fill our memory.
@@ -22,14 +23,14 @@ pub fn target(jobs: &[String], follow: bool, lines: usize, since: Option<&str>) 
     target
 }
 
-/// Prints the output as it comes, until the stream ends.
+/// Prints the output as it comes, until the stream ends or nobody reads it any more.
 pub async fn print(response: &mut TimedResponse) -> Result<(), CommandError> {
-    let mut stdout = io::stdout().lock();
-    let is_terminal = stdout.is_terminal();
+    let (reader, is_terminal) = (Reader::of_stdout(), io::stdout().is_terminal());
     // A chunk may end within a line, and within a character.
     let mut rest = Vec::new();
     loop {
-        match response.chunk().await {
+        let Some(chunk) = reader.unless_gone(response.chunk()).await else { break };
+        match chunk {
             Ok(Some(piece)) => rest.extend(piece),
             Ok(None) => break,
             // The program that we follow has ended, and the stream with it.
@@ -45,10 +46,8 @@ pub async fn print(response: &mut TimedResponse) -> Result<(), CommandError> {
         if rest.len() > LONGEST_LINE {
             return Err(unreadable(&format_args!("a line is longer than {LONGEST_LINE} bytes")));
         }
-        match stdout.write_all(&shown).and_then(|()| stdout.flush()) {
-            // The reader has what it wanted.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            result => result?,
+        if !output::print_bytes(&shown)? {
+            break;
         }
     }
     Ok(())

@@ -5,23 +5,21 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::changes::{Changes, Woken};
 use super::{CommandError, outlook, output, table};
+use crate::cli::output::Reader;
 
 /// How often it is drawn at most.
 const FASTEST: Duration = Duration::from_millis(100);
-/// How often while something is on its way that has no event of its own: a countdown, a process that is being started.
-const WHILE_MOVING: Duration = Duration::from_secs(1);
-/// How often while nothing happens.
-const AT_REST: Duration = Duration::from_secs(30);
+/// How often at least: a countdown, the text of a process's status or the first failures of a check have no event.
+const SLOWEST: Duration = Duration::from_secs(1);
 /// Moves the cursor home and clears the screen (ECMA-48: CUP, ED).
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Draws the status until the program ends.
+/// Draws the status until the program ends, or nobody reads it any more.
 pub async fn run(socket: &Path, jobs: &[String]) -> Result<ExitCode, CommandError> {
     let changes = Changes::follow(socket).await?;
+    let reader = Reader::of_stdout();
     let is_terminal = io::stdout().is_terminal();
     let mut last = String::new();
     loop {
@@ -29,28 +27,21 @@ pub async fn run(socket: &Path, jobs: &[String]) -> Result<ExitCode, CommandErro
         let text = table::render(&status, output::width());
         // The first line has the uptime, which is no change.
         let body = text.split_once('\n').map_or("", |(_, body)| body).to_owned();
-        if is_terminal {
-            output::print(&format!("{CLEAR}{}", cut(&text, output::height())))?;
+        let is_read = if is_terminal {
+            output::print_bytes(format!("{CLEAR}{}", cut(&text, output::height())).as_bytes())?
         } else if body != last {
-            output::print(&format!("{text}\n"))?;
-        }
+            output::print_bytes(format!("{text}\n").as_bytes())?
+        } else {
+            true
+        };
         last = body;
-        let pause = if is_moving(&status) { WHILE_MOVING } else { AT_REST };
-        if changes.next(pause).await == Woken::Ended {
-            return Err(Changes::ended());
+        let woken = reader.unless_gone(changes.next(SLOWEST)).await.filter(|_| is_read);
+        match woken {
+            None => return Ok(ExitCode::SUCCESS),
+            Some(Woken::Ended) => return Err(Changes::ended()),
+            Some(Woken::News | Woken::Elapsed) => tokio::time::sleep(FASTEST).await,
         }
-        tokio::time::sleep(FASTEST).await;
     }
-}
-
-/// Whether some job is about to change without an event, or has a countdown.
-fn is_moving(status: &Value) -> bool {
-    let at_rest = ["waiting", "running", "halted", "complete"];
-    let jobs = status["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
-    jobs.iter().any(|job| {
-        let counts_down = job["reason"].as_str().is_some_and(|reason| reason.contains(" in "));
-        counts_down || !at_rest.iter().any(|state| job["state"] == *state)
-    })
 }
 
 /// As many lines as the terminal has.
@@ -64,8 +55,6 @@ fn cut(text: &str, height: Option<usize>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -73,15 +62,5 @@ mod tests {
         assert_eq!(cut("a\nb\nc\n", Some(4)), "a\nb\nc\n");
         assert_eq!(cut("a\nb\nc\n", Some(3)), "a\n…\n");
         assert_eq!(cut("a\nb\nc\n", None), "a\nb\nc\n");
-    }
-
-    #[test]
-    fn only_what_moves_is_looked_at_without_an_event() {
-        let job = |state: &str, reason: Value| json!({ "jobs": [{ "state": state, "reason": reason }] });
-        assert!(!is_moving(&job("running", Value::Null)));
-        assert!(!is_moving(&job("waiting", json!("waits for db healthy"))));
-        assert!(is_moving(&job("starting", Value::Null)));
-        assert!(is_moving(&job("delayed", json!("restarts in 3 s"))));
-        assert!(is_moving(&job("waiting", json!("next in 30 s"))));
     }
 }
