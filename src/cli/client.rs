@@ -67,12 +67,17 @@ async fn perform(
             Ok(ExitCode::SUCCESS)
         }
         ClientRequest::Graph { format } => outlook::graph(config, socket, *format).await,
+        ClientRequest::PutMetrics(values) => {
+            for values in one_per_name(values) {
+                ask(socket, &to_http(&ClientRequest::PutMetrics(values))).await?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         ClientRequest::Status { watch: false, .. }
         | ClientRequest::Reload(_)
         | ClientRequest::Ping
         | ClientRequest::Maintenance(_)
         | ClientRequest::PutEnvironment(_)
-        | ClientRequest::PutMetrics(_)
         | ClientRequest::Why { .. }
         | ClientRequest::When { .. }
         | ClientRequest::Events { .. }
@@ -88,7 +93,11 @@ async fn perform(
 /// Sends a request; a response that is no success is an error with the server's words.
 async fn ask(socket: &Path, request: &TimedRequest) -> Result<TimedResponse, CommandError> {
     let sent = exchange::send(socket, request).await;
-    let mut response = sent.map_err(|error| unreachable(socket, &error))?;
+    success(socket, sent.map_err(|error| unreachable(socket, &error))?).await
+}
+
+/// The response, if it is a success.
+async fn success(socket: &Path, mut response: TimedResponse) -> Result<TimedResponse, CommandError> {
     let status = response.status();
     if (200..300).contains(&status) {
         return Ok(response);
@@ -176,7 +185,7 @@ fn to_http(request: &ClientRequest) -> TimedRequest {
         ClientRequest::Status { .. } | ClientRequest::When { .. } | ClientRequest::Orders { .. } => {
             get("/v3/status".to_owned(), Some(TIMEOUT))
         }
-        ClientRequest::Ready { jobs, .. } => ready::request(jobs),
+        ClientRequest::Ready { jobs, .. } => ready::request(jobs, TIMEOUT),
         ClientRequest::Why { job, .. } => get(job_path(job, "why"), Some(TIMEOUT)),
         ClientRequest::Graph { format } => outlook::request(*format),
         ClientRequest::Events { since, follow } => {
@@ -221,6 +230,19 @@ fn to_http(request: &ClientRequest) -> TimedRequest {
             put(&job_path(name, verb), body)
         }
     }
+}
+
+/// The values in as many requests as they need, since a name can be in a JSON object only once.
+fn one_per_name(values: &[(String, f64)]) -> Vec<Vec<(String, f64)>> {
+    let mut requests: Vec<Vec<(String, f64)>> = Vec::new();
+    for value in values {
+        let has_room = requests.iter_mut().find(|request| request.iter().all(|(name, _)| *name != value.0));
+        match has_room {
+            Some(request) => request.push(value.clone()),
+            None => requests.push(vec![value.clone()]),
+        }
+    }
+    requests
 }
 
 fn http_request(method: &str, target: String, body: Option<Value>) -> Request {
@@ -370,6 +392,17 @@ mod tests {
     fn a_client_that_finds_no_server_is_told_where_one_listens() {
         assert!(hint(&[]).contains("is containerpilot running?"));
         assert!(hint(&["/a".into(), "/b c".into()]).ends_with("add -socket /a or -socket /b c"));
+    }
+
+    #[test]
+    fn every_value_of_a_metric_that_is_named_twice_is_sent() {
+        let value = |name: &str, value: f64| (name.to_owned(), value);
+        let values = [value("c", 1.0), value("d", 5.0), value("c", 2.0), value("c", 1.0)];
+        let sent = one_per_name(&values);
+        assert_eq!(
+            sent,
+            [vec![value("c", 1.0), value("d", 5.0)], vec![value("c", 2.0)], vec![value("c", 1.0)]]
+        );
     }
 
     #[test]

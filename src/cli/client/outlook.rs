@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::exchange::{self, TimedRequest};
-use super::{CommandError, TIMEOUT, get, output, printable, table, text, unreachable};
+use super::{CommandError, TIMEOUT, get, output, printable, success, table, text, unreachable};
 use crate::cli::request::GraphFormat;
 use crate::cli::{config_path, environment, print_report};
 use crate::config::{self, Loaded, System};
@@ -139,7 +139,7 @@ pub async fn graph(
     format: GraphFormat,
 ) -> Result<ExitCode, CommandError> {
     let graph = match exchange::send(socket, &request(format)).await {
-        Ok(mut response) => text(&mut response).await?,
+        Ok(response) => text(&mut success(socket, response).await?).await?,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             // Without a configuration there is nothing but the program to ask.
             let path = config_path(config).map_err(|_| unreachable(socket, &error))?;
@@ -149,8 +149,18 @@ pub async fn graph(
         }
         Err(error) => return Err(unreachable(socket, &error)),
     };
-    output::print(&printable_lines(&graph))?;
+    output::print(&shown(graph, format))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The graph as it may be printed. JSON stays as it is: our escapes are none of JSON's.
+fn shown(graph: String, format: GraphFormat) -> String {
+    match format {
+        GraphFormat::Json => graph,
+        GraphFormat::Text | GraphFormat::Dot | GraphFormat::Mermaid | GraphFormat::Svg => {
+            printable_lines(&graph)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -192,6 +202,16 @@ What happened before:
   2026-11-15T02:43:01Z  db stopped
 "
         );
+    }
+
+    #[test]
+    fn a_graph_in_json_stays_json_whatever_its_names_are() {
+        for name in ["a\u{202e}b", "a\u{200f}b", "a\u{85}b"] {
+            let graph = json!({ "nodes": [{ "name": name }] });
+            let told = shown(graph.to_string(), GraphFormat::Json);
+            assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), graph);
+            assert!(!shown(name.to_owned(), GraphFormat::Text).contains(name), "a terminal would obey it");
+        }
     }
 
     #[test]

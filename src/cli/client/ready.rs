@@ -16,11 +16,11 @@ use super::{CommandError, RESERVED, TIMEOUT, get, output, printable, text, unrea
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Asks whether these jobs are ready; without any, whether the container is.
-pub fn request(jobs: &[String]) -> TimedRequest {
+pub fn request(jobs: &[String], timeout: Duration) -> TimedRequest {
     let name = |job: &String| format!("job={}", utf8_percent_encode(job, RESERVED));
     let query = jobs.iter().map(name).collect::<Vec<_>>().join("&");
     let question = if query.is_empty() { "" } else { "?" };
-    get(format!("/v3/ready{question}{query}"), Some(TIMEOUT))
+    get(format!("/v3/ready{question}{query}"), Some(timeout))
 }
 
 /// Asks, and with `wait` asks again until it is ready or the time is over.
@@ -28,7 +28,11 @@ pub async fn run(socket: &Path, jobs: &[String], wait: Option<Duration>) -> Resu
     let deadline = wait.map(|wait| Instant::now() + wait);
     let mut changes: Option<Changes> = None;
     loop {
-        let error = match look(socket, jobs).await {
+        // Also a program that answers nothing is not waited for any longer.
+        let timeout = deadline.map_or(TIMEOUT, |deadline| {
+            deadline.saturating_duration_since(Instant::now()).clamp(LOOK_AGAIN, TIMEOUT)
+        });
+        let error = match look(socket, jobs, timeout).await {
             Ok(()) => {
                 output::print("ready\n")?;
                 return Ok(ExitCode::SUCCESS);
@@ -56,8 +60,8 @@ enum Obstacle {
     Final(CommandError),
 }
 
-async fn look(socket: &Path, jobs: &[String]) -> Result<(), Obstacle> {
-    let sent = exchange::send(socket, &request(jobs)).await;
+async fn look(socket: &Path, jobs: &[String], timeout: Duration) -> Result<(), Obstacle> {
+    let sent = exchange::send(socket, &request(jobs, timeout)).await;
     let mut response = sent.map_err(|error| Obstacle::ForNow(unreachable(socket, &error)))?;
     let status = response.status();
     if status == 200 {
@@ -106,8 +110,8 @@ mod tests {
 
     #[test]
     fn names_are_encoded() {
-        assert_eq!(request(&[]).request.target, "/v3/ready");
+        assert_eq!(request(&[], TIMEOUT).request.target, "/v3/ready");
         let names = ["/bin/my app".to_owned(), "b".to_owned()];
-        assert_eq!(request(&names).request.target, "/v3/ready?job=%2Fbin%2Fmy%20app&job=b");
+        assert_eq!(request(&names, TIMEOUT).request.target, "/v3/ready?job=%2Fbin%2Fmy%20app&job=b");
     }
 }

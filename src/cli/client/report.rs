@@ -2,9 +2,9 @@
 
 mod archive;
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -21,6 +21,8 @@ use archive::Archive;
 
 /// More than the longest answer of ours, so that another program on the socket cannot fill our memory.
 const LONGEST_ANSWER: usize = 64 << 20;
+/// The permissions of the archive: jobs may have printed anything.
+const FOR_ITS_OWNER: u32 = 0o600;
 /// The answers that become a file as they are.
 const AS_THEY_ARE: [(&str, &str); 4] = [
     ("status.json", "/v3/status"),
@@ -35,7 +37,7 @@ pub async fn run(socket: &Path, out: Option<&Path>) -> Result<(), CommandError> 
     report.collect().await?;
     let content = report.archive.finish().map_err(|error| cannot_write("the archive", &error))?;
     if out.is_some_and(|out| out.as_os_str() == "-") {
-        return io::stdout().lock().write_all(&content).map_err(|error| cannot_write("to stdout", &error));
+        return output::print_bytes(&content).map(drop).map_err(|error| cannot_write("to stdout", &error));
     }
     let path = out.map_or_else(default_path, Path::to_path_buf);
     write(&path, &content).map_err(|error| cannot_write(&path.display().to_string(), &error))?;
@@ -54,9 +56,13 @@ fn default_path() -> PathBuf {
     PathBuf::from(format!("containerpilot-report-{}Z.tar.gz", seconds.replace(['-', ':'], "")))
 }
 
-/// Only its owner may read it: jobs may have printed anything.
 fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(FOR_ITS_OWNER).open(path)?;
+    // A file that exists keeps its mode when it is opened.
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(FOR_ITS_OWNER))?;
+    }
     file.write_all(content)?;
     file.sync_all()
 }
@@ -174,6 +180,17 @@ mod tests {
     fn a_stream_of_events_becomes_one_object_per_line() {
         let stream = b": the events up to 5 are no longer known\n\nid: 6\ndata: {\"sequence\":6}\n\nid: 7\ndata: {}\n\n";
         assert_eq!(events_of(stream), "{\"sequence\":6}\n{}\n");
+    }
+
+    #[test]
+    fn a_file_that_exists_is_for_its_owner_only_when_the_report_is_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("report");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, FOR_ITS_OWNER);
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
     }
 
     #[test]
