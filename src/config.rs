@@ -19,6 +19,7 @@ pub mod raw;
 pub mod schedule;
 mod schema;
 mod secret;
+pub mod series;
 mod socket;
 pub mod source;
 pub mod spec;

@@ -62,12 +62,17 @@ pub struct LogUse {
 
 impl Metrics {
     /// Takes over the metrics that a configuration defines; a metric of the same name and type keeps its values.
-    /// Returns the names that cannot be used because a built-in metric has them.
-    pub fn reconfigure(&mut self, specs: &[MetricSpec]) -> Vec<String> {
-        let (usable, taken): (Vec<&MetricSpec>, Vec<&MetricSpec>) =
-            specs.iter().partition(|spec| !built_in::is_taken(&spec.full_name));
+    /// Returns those that cannot be used, each with the built-in metric that has its name or one of its series.
+    pub fn reconfigure(&mut self, specs: &[MetricSpec]) -> Vec<(String, &'static str)> {
+        let (mut usable, mut taken) = (Vec::new(), Vec::new());
+        for spec in specs {
+            match built_in::taker(&spec.full_name, spec.kind) {
+                Some(built_in) => taken.push((spec.full_name.clone(), built_in)),
+                None => usable.push(spec),
+            }
+        }
         self.user.reconfigure(&usable);
-        taken.into_iter().map(|spec| spec.full_name.clone()).collect()
+        taken
     }
 
     /// Records values of user metrics: all of them, or none if one is wrong. The error says which, and why.

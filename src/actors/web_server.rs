@@ -17,6 +17,7 @@ pub mod page;
 mod readiness;
 pub mod reply;
 mod report;
+mod socket;
 pub mod status;
 pub mod telemetry;
 
@@ -178,8 +179,11 @@ impl WebServer {
         self.state.dossiers.forget_all_but(|name| names.contains(name));
         let custom = spec.telemetry.as_ref().map(|telemetry| telemetry.metrics.as_slice());
         let mut metrics = self.state.recorder.metrics();
-        for name in metrics.reconfigure(custom.unwrap_or_default()) {
-            warn!(self.log, "telemetry.metrics: {name} is a metric of our own; yours is left out");
+        for (name, own) in metrics.reconfigure(custom.unwrap_or_default()) {
+            warn!(
+                self.log,
+                "telemetry.metrics: {name} collides with our own metric {own}; yours is left out"
+            );
         }
         metrics.forget_all_but(&sources(spec));
         self.endpoints.adopt(spec, new, &self.log);

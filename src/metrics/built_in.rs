@@ -8,6 +8,8 @@ use std::time::Duration;
 use super::Metrics;
 use super::exposition::{Exposition, Kind};
 use super::histogram::Histogram;
+use crate::config::series;
+use crate::config::spec::MetricKind;
 use crate::messages::event::{EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::status::Overview;
@@ -62,9 +64,17 @@ const NAMES: [&str; 32] = [
     "process_virtual_memory_bytes",
 ];
 
-/// Whether a built-in metric has this name.
-pub fn is_taken(name: &str) -> bool {
-    NAMES.contains(&name)
+/// The only one of them that has parts.
+const HISTOGRAM: &str = "containerpilot_check_duration_seconds";
+
+/// The built-in metric that takes one of the names of this one.
+pub fn taker(name: &str, kind: MetricKind) -> Option<&'static str> {
+    let names = series::names(name, kind);
+    NAMES.into_iter().find(|built_in| {
+        // As far as names go, a gauge is a counter.
+        let kind = if *built_in == HISTOGRAM { MetricKind::Histogram } else { MetricKind::Counter };
+        series::names(built_in, kind).iter().any(|taken| names.contains(taken))
+    })
 }
 
 impl Metrics {
@@ -120,7 +130,7 @@ impl BuiltIn {
             out.sample(&[("code", &status.to_string()), ("path", path)], *count as f64);
         }
         let help = "How long health checks took, by job and check.";
-        out.family("containerpilot_check_duration_seconds", help, Kind::Histogram);
+        out.family(HISTOGRAM, help, Kind::Histogram);
         for ((job, check), histogram) in &self.check_durations {
             histogram.expose(out, &[("name", job), ("check", check)]);
         }

@@ -15,7 +15,7 @@ fn spec(name: &str, kind: MetricKind) -> MetricSpec {
 
 fn metrics(specs: &[MetricSpec]) -> Metrics {
     let mut metrics = Metrics::default();
-    assert_eq!(metrics.reconfigure(specs), Vec::<String>::new());
+    assert_eq!(metrics.reconfigure(specs), []);
     metrics
 }
 
@@ -101,7 +101,7 @@ fn values_survive_a_reload_if_name_and_type_stay() {
 fn names_of_our_own_are_refused() {
     let mut metrics = Metrics::default();
     let specs = [spec("containerpilot_events", MetricKind::Gauge), spec("mine", MetricKind::Gauge)];
-    assert_eq!(metrics.reconfigure(&specs), ["containerpilot_events"]);
+    assert_eq!(metrics.reconfigure(&specs), [("containerpilot_events".to_owned(), "containerpilot_events")]);
     assert!(metrics.record(&values(&[("mine", 1.0)]), Instant::now()).is_ok());
 }
 
@@ -118,8 +118,24 @@ fn no_user_metric_can_have_a_name_that_we_expose() {
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     assert!(names.len() > 15, "{text}");
     for name in names {
-        assert!(built_in::is_taken(name), "{name}");
+        assert_eq!(built_in::taker(name, MetricKind::Gauge), Some(name));
     }
+}
+
+#[test]
+fn no_user_metric_can_have_a_series_of_ours() {
+    for (name, kind, own) in [
+        (
+            "containerpilot_check_duration_seconds_sum",
+            MetricKind::Gauge,
+            "containerpilot_check_duration_seconds",
+        ),
+        ("containerpilot_reloads", MetricKind::Gauge, "containerpilot_reloads_total"),
+        ("containerpilot_job_up_total", MetricKind::Counter, "containerpilot_job_up"),
+    ] {
+        assert_eq!(built_in::taker(name, kind), Some(own));
+    }
+    assert_eq!(built_in::taker("containerpilot_job_up_total", MetricKind::Gauge), None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What an operator uses daily: the status with its reasons, `-ready`, orders that wait, `when` and `graph`.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ const SERVER: &str = r#"{ name: "server", exec: "sleep 1000" }"#;
 const STUBBORN: &str = r#"{ name: "stubborn", exec: ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"],
     killTimeout: "1h" }"#;
 
+/// Clients of one stream.
+const CLIENTS: usize = 50;
+
 fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
@@ -25,7 +28,7 @@ fn stderr(output: &Output) -> String {
 }
 
 /// A client that goes on beside the test; its output is in a file of the run.
-fn beside(pilot: &Pilot, arguments: &[&str], file: &str) -> Child {
+pub fn beside(pilot: &Pilot, arguments: &[&str], file: &str) -> Child {
     pilot.wait_for_event("global startup");
     let out = std::fs::File::create(pilot.path(file)).unwrap();
     let errors = out.try_clone().unwrap();
@@ -114,19 +117,41 @@ fn client_ended(client: &Child) -> bool {
 }
 
 #[test]
-fn a_watched_status_shows_also_what_has_no_event() {
-    let pilot = Pilot::start(
-        r#"{ jobs: [{ name: "app", exec: "sleep 1000",
-            health: { exec: "test ! -e {dir}/sick", interval: "100ms", timeout: "10s", failures: 1000000 } }] }"#,
-    );
-    pilot.wait_for_event("app healthy");
+fn a_client_whose_stream_is_closed_for_others_goes_on() {
+    let pilot = Pilot::start(&format!("{{ jobs: [{SERVER}, {{ name: 'keeper', exec: 'sleep 1000' }}] }}"));
+    pilot.pid_of("server");
     let mut client = beside(&pilot, &["status", "-watch"], "watched");
-    pilot.eventually("the first one", || pilot.text("watched").contains("healthy "));
-    // Its check fails, and it is healthy still.
-    std::fs::write(pilot.path("sick"), "").unwrap();
-    pilot.within(Duration::from_secs(15), "the change", || pilot.text("watched").contains("healthy ("));
+    pilot.eventually("the first one", || pilot.text("watched").contains("server  running"));
+    // More than the program serves at once: it closes the oldest stream, which is that of the client.
+    let others: Vec<UnixStream> = (0..130).map(|_| streaming(&pilot, "/v3/events")).collect();
+    drop(others);
+    pilot.tell(&["stop", "server"]);
+    pilot.eventually("the change", || pilot.text("watched").contains("server  halted"));
     assert_eq!(pilot.stop(), Exit::Code(0));
-    client.wait().unwrap();
+    assert_eq!(client.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_client_that_is_gone_is_noticed_though_nothing_happens() {
+    let pilot = Pilot::start("{ jobs: [{ name: 'keeper', exec: 'sleep 1000' }] }");
+    pilot.pid_of("keeper");
+    for path in ["/v3/events", "/v3/logs?follow=1"] {
+        let clients: Vec<UnixStream> = (0..CLIENTS).map(|_| streaming(&pilot, path)).collect();
+        let most = support::open_files(pilot.pid());
+        drop(clients);
+        pilot.eventually("their connections are closed", || {
+            support::open_files(pilot.pid()) + CLIENTS <= most
+        });
+    }
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+/// A client whose stream has begun.
+fn streaming(pilot: &Pilot, path: &str) -> UnixStream {
+    let mut stream = pilot.connect();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 1);
+    stream
 }
 
 #[test]
@@ -214,6 +239,27 @@ fn an_order_waits_until_it_is_done_and_says_how_it_went() {
         assert!(errors.contains(part), "{part}: {errors}");
     }
     assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn an_order_that_leads_to_the_end_of_the_program_is_told_as_it_went() {
+    for (status, code, words) in
+        [(0, 0, "b: started, and exited with status 0\n"), (3, 1, "b: started, but exited with status 3\n")]
+    {
+        // What the program does first, ends or answers, is chance.
+        for _ in 0..4 {
+            let pilot = Pilot::start(&format!(
+                r#"{{ jobs: [{{ name: "b", exec: ["sh", "-c", "test -e {{dir}}/again && exit {status}; exec sleep 1000"] }}] }}"#
+            ));
+            pilot.pid_of("b");
+            pilot.tell(&["stop", "b"]);
+            std::fs::write(pilot.path("again"), "").unwrap();
+            let output = pilot.client(&["start", "b"]);
+            assert_eq!(output.status.code(), Some(code), "{output:?}");
+            assert!((stdout(&output) + &stderr(&output)).ends_with(words), "{output:?}");
+            assert_eq!(pilot.wait_exit(), Exit::Code(status));
+        }
+    }
 }
 
 #[test]

@@ -61,19 +61,26 @@ impl Client {
 
     /// The next message of that event that is wanted.
     fn wait_for(&mut self, event: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let (began, mut kind) = (Instant::now(), String::new());
+        let began = Instant::now();
         loop {
             assert!(began.elapsed() < DEADLINE, "no such message: {event}");
+            let (name, told) = self.next();
+            if name == event && wanted(&told) {
+                return told;
+            }
+        }
+    }
+
+    /// The next message: the name of its event, and its content.
+    fn next(&mut self) -> (String, Value) {
+        let mut name = "message".to_owned();
+        loop {
             let mut line = String::new();
-            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the stream ended without: {event}");
-            if let Some(name) = line.strip_prefix("event: ") {
-                kind = name.trim().to_owned();
+            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the stream has ended");
+            if let Some(other) = line.strip_prefix("event: ") {
+                name = other.trim().to_owned();
             } else if let Some(data) = line.strip_prefix("data: ") {
-                let told: Value = serde_json::from_str(data).unwrap();
-                let name = std::mem::take(&mut kind);
-                if (if name.is_empty() { "message" } else { &name }) == event && wanted(&told) {
-                    return told;
-                }
+                return (name, serde_json::from_str(data).unwrap());
             }
         }
     }
@@ -135,6 +142,24 @@ fn the_stream_tells_all_and_then_what_changes() {
     client.wait_for("message", |event| event["code"] == "exitFailed" && event["source"] == "application");
     client.wait_for("job", |job| job["name"] == "application" && job["restarts"] == 1);
     assert!(began.elapsed() < DEADLINE);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn events_come_after_all_that_there_is_however_many_jobs_there_are() {
+    let port = free_port();
+    let job = |number| format!("{{ name: 'job-{number}', exec: 'true', when: {{ source: 'SIGUSR2' }} }}");
+    let jobs: Vec<String> = (0..200).map(job).collect();
+    let telemetry = format!("telemetry: {{ port: {port}, interfaces: ['static:127.0.0.1'], page: true }}");
+    let pilot = Pilot::start(&format!("{{ {telemetry}, jobs: [{}] }}", jobs.join(", ")));
+    pilot.wait_for_event("global startup");
+    let mut client = Client::connect(port);
+    let mut names = Vec::new();
+    while names.last().is_none_or(|name| name != "message") {
+        names.push(client.next().0);
+    }
+    assert_eq!(names.iter().filter(|name| *name == "program").count(), 1, "{names:?}");
+    assert_eq!(names.iter().filter(|name| *name == "job").count(), 200, "{names:?}");
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 

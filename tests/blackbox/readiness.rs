@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use crate::operator::beside;
 use crate::support::consul::Consul;
 use crate::support::container::Container;
 use crate::support::http::get_port;
@@ -119,6 +120,19 @@ fn a_notification_makes_a_job_ready_and_shows_its_status() {
     let pilot = perl(script).config(&config).start();
     pilot.eventually("its status is shown", || pilot.status_of("app")["statusText"] == "loading");
     assert_ready_behind_gate(&pilot);
+}
+
+#[test]
+fn a_watched_status_shows_what_a_process_says_though_there_is_no_event() {
+    let script =
+        r#"tell_all("READY=1\nSTATUS=loading"); gate("gate"); tell_all("STATUS=serving"); sleep 1000;"#;
+    let pilot = perl(script).config(&format!("{{ jobs: [{{ {APP}, ready: {{ notify: true }} }}] }}")).start();
+    let mut client = beside(&pilot, &["status", "-watch"], "watched");
+    pilot.eventually("what it says first", || pilot.text("watched").contains("loading"));
+    open(&pilot, "gate");
+    pilot.eventually("what it says then", || pilot.text("watched").contains("serving"));
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    client.wait().unwrap();
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn metrics_of_users_and_our_own_are_exposed() {
         "-putmetric",
         "size_bytes=100",
     ]);
-    pilot.tell(&["-putmetric", "shop_web_orders_total=3"]);
+    pilot.tell(&["-putmetric", "shop_web_orders_total=1", "-putmetric", "shop_web_orders_total=2"]);
     let found = metrics(port);
     for (series, value) in [
         ("shop_web_orders_total", "5"),

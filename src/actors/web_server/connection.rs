@@ -5,10 +5,8 @@
 //! were in time while the machine stood still.
 
 use std::cell::Cell;
-use std::fmt::Debug;
 use std::future;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -20,14 +18,11 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Extensions, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::{App, Error};
-use nix::errno::Errno;
-use nix::sys::socket::sockopt::{RcvBuf, SndBuf};
-use nix::sys::socket::{MsgFlags, recv, setsockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep};
 
 use super::head_end::HeadEnd;
+use super::socket::{Socket, has_more};
 
 /// How long the first head may take to arrive.
 const HEAD_TIME: Duration = Duration::from_secs(5);
@@ -45,10 +40,6 @@ const IDLE_TIME: Duration = Duration::from_secs(1);
 const UNREAD_TIME: Duration = Duration::from_secs(2);
 /// How long a client may go on sending after the last response before its connection is closed.
 const DISCONNECT_TIME: Duration = Duration::from_secs(1);
-/// The size of the kernel's buffers of a connection (SO_SNDBUF, SO_RCVBUF; the kernel doubles it). By default TCP buffers
-/// up to 4 MiB for a client that reads nothing, which counts as memory of the container.
-const KERNEL_BUFFER: usize = 64 << 10;
-
 /// How many bytes actix-http may read before it looks at them. Without this limit it reads up to 128 KiB into a buffer
 /// that doubles: 120 clients that send 100 KB each took 15 MB, and take 5 MB with it.
 const MOST_AT_ONCE: usize = 16 << 10;
@@ -170,24 +161,6 @@ fn announced_length(headers: &HeaderMap) -> usize {
     length.and_then(|length| length.to_str().ok()?.parse().ok()).unwrap_or(0)
 }
 
-/// A connected socket, unix or TCP.
-pub trait Socket: AsyncRead + AsyncWrite + AsFd + Debug + Unpin {}
-
-impl Socket for UnixStream {}
-impl Socket for TcpStream {}
-
-/// Limits the kernel's buffers of a connection. If the kernel refuses, they only stay larger.
-pub(super) fn limit_buffers(socket: &dyn Socket) {
-    let _ = setsockopt(&socket.as_fd(), SndBuf, &KERNEL_BUFFER);
-    let _ = setsockopt(&socket.as_fd(), RcvBuf, &KERNEL_BUFFER);
-}
-
-/// Whether the kernel has something to read from a socket: bytes, its end, or an error.
-fn has_more(socket: &dyn Socket) -> bool {
-    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
-    recv(socket.as_fd().as_raw_fd(), &mut [0], flags) != Err(Errno::EAGAIN)
-}
-
 /// A client's connection.
 ///
 /// actix-http has no limit on pipelined requests: it decodes all that it can read, up to 128 KiB, before it answers the
@@ -251,6 +224,16 @@ impl Connection {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
+    /// Ends a stream whose client is gone. Otherwise that would be noticed only by the next write, which a quiet program
+    /// may never come to.
+    fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let is_gone = self.socket.poll_hang_up(cx).is_ready();
+        if is_gone && self.tracker.state() == ConnectionState::Streaming {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        Poll::Pending
+    }
+
     /// Gives actix-http the bytes up to the end of a head or of a body. Returns whether it ended, and the number of bytes.
     fn give(&mut self, buffer: &mut ReadBuf<'_>) -> (bool, usize) {
         let fitting = self.unread.len().min(buffer.remaining());
@@ -277,7 +260,7 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         // `poll_flush` wakes the task when it may read again.
         if self.is_paused {
-            return Poll::Pending;
+            return self.poll_abandoned(cx);
         }
         if self.given >= MOST_AT_ONCE {
             self.given = 0;

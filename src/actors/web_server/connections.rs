@@ -10,7 +10,8 @@ use std::time::Duration;
 use actix_rt::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::connection::{Connection, ConnectionState, ConnectionTracker, Serve, Socket, limit_buffers};
+use super::connection::{Connection, ConnectionState, ConnectionTracker, Serve};
+use super::socket::{Socket, limit_buffers};
 
 /// The limit on the connections of one listener.
 const MOST_CONNECTIONS: usize = 128;

@@ -21,8 +21,9 @@ use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAdd
 use nix::sys::stat::{Mode, fchmod};
 use tokio::net::{TcpListener, UnixListener};
 
-use super::connection::{Serve, Socket};
+use super::connection::Serve;
 use super::connections::Connections;
+use super::socket::Socket;
 use crate::config::spec::ControlSpec;
 use crate::reason::reason;
 

@@ -18,7 +18,7 @@ use crate::config::spec::PageSpec;
 const PAGE: &str = include_str!("page/page.html");
 /// The hashes of its style and its script: a browser runs nothing else. A test compares them with the file.
 const STYLE_HASH: &str = "sha256-NB/9osbchQdVxSJ45ovrxSgXQXg8t0kTXRC7+2W8R5M=";
-const SCRIPT_HASH: &str = "sha256-Loz4TI1P4ppr6Be8BGwCqYZ1idu3DY5xMztuQjhWYNs=";
+const SCRIPT_HASH: &str = "sha256-fgvErV6Wdas3p34qbkDC315opcq+DWVTZhZ3AMpkvaE=";
 
 const QUERY: &[Method] = &[Method::GET, Method::HEAD];
 /// To the head alone of a stream there is no end.

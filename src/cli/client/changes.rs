@@ -1,24 +1,41 @@
 //! Follows the events of a running program, to look again only when something has happened.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::events::complete_lines;
+use super::exchange::TimedResponse;
 use super::{CommandError, ask, get, status};
 
 /// How long the stream of events of a program that has ended may take to end.
 const END_PATIENCE: Duration = Duration::from_secs(2);
+/// The pause before a program that has closed the stream, but has not ended, is followed again.
+const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 
-/// The events of a running program, without their content.
+/// The events of a running program. Of their content only the last exit of each job is kept.
 pub struct Changes {
     /// Holds one permit at most: several events make one look.
     news: Arc<Notify>,
     ended: Arc<AtomicBool>,
+    exits: watch::Receiver<BTreeMap<String, Exit>>,
+}
+
+/// The end of a job's process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    /// Whether the job counts it as a success.
+    pub is_success: bool,
+    /// How it ended, such as `exited with status 0`.
+    pub reason: String,
+    /// Its process, if it was started.
+    pub pid: Option<i64>,
 }
 
 /// What ended a wait.
@@ -35,18 +52,23 @@ pub enum Woken {
 impl Changes {
     /// Follows what happens from now on.
     pub async fn follow(socket: &Path) -> Result<Self, CommandError> {
-        let mut response = ask(socket, &get("/v3/events?wait=1".to_owned(), None)).await?;
-        let changes = Self { news: Arc::default(), ended: Arc::default() };
+        let response = stream(socket, None).await?;
+        let (sender, exits) = watch::channel(BTreeMap::new());
+        let changes = Self { news: Arc::default(), ended: Arc::default(), exits };
         let (news, ended) = (Arc::clone(&changes.news), Arc::clone(&changes.ended));
+        let follower = Follower { socket: socket.to_owned(), exits: sender, news, last: None };
         // A task of its own: to give up a read halfway would lose its place in the stream.
         tokio::spawn(async move {
-            while let Ok(Some(_)) = response.chunk().await {
-                news.notify_one();
-            }
+            let news = follower.run(response).await;
             ended.store(true, Ordering::Relaxed);
             news.notify_one();
         });
         Ok(changes)
+    }
+
+    /// The last exit of a job since then.
+    pub fn exit(&self, job: &str) -> Option<Exit> {
+        self.exits.borrow().get(job).cloned()
     }
 
     /// The status of the program; an error that says so if it has ended.
@@ -84,5 +106,68 @@ impl Changes {
             Ok(()) => Woken::News,
             Err(_) => Woken::Elapsed,
         }
+    }
+}
+
+/// The stream of the events after this one, or of those that come from now on.
+async fn stream(socket: &Path, last: Option<i64>) -> Result<TimedResponse, CommandError> {
+    let since = last.map(|last| format!("&since={last}")).unwrap_or_default();
+    ask(socket, &get(format!("/v3/events?wait=1{since}"), None)).await
+}
+
+/// Reads the stream.
+struct Follower {
+    socket: PathBuf,
+    exits: watch::Sender<BTreeMap<String, Exit>>,
+    news: Arc<Notify>,
+    /// The number of the last event that was read.
+    last: Option<i64>,
+}
+
+impl Follower {
+    /// Reads until the program has ended.
+    async fn run(mut self, mut response: TimedResponse) -> Arc<Notify> {
+        loop {
+            self.read(response).await;
+            match self.again().await {
+                Some(next) => response = next,
+                None => return self.news,
+            }
+        }
+    }
+
+    async fn read(&mut self, mut response: TimedResponse) {
+        let mut text = Vec::new();
+        while let Ok(Some(piece)) = response.chunk().await {
+            text.extend(piece);
+            for line in complete_lines(&mut text).lines() {
+                self.note(line);
+            }
+            self.news.notify_one();
+        }
+    }
+
+    fn note(&mut self, line: &str) {
+        let event = line.strip_prefix("data: ").and_then(|json| serde_json::from_str::<Value>(json).ok());
+        let Some(event) = event else { return };
+        let number = |key: &str| event.get(key).and_then(Value::as_i64);
+        let word = |key: &str| event.get(key).and_then(Value::as_str);
+        self.last = number("sequence").or(self.last);
+        let is_success = match word("code") {
+            Some("exitSuccess") => true,
+            Some("exitFailed") => false,
+            Some(_) | None => return,
+        };
+        let Some(source) = word("source") else { return };
+        let reason = word("reason").unwrap_or("ended").to_owned();
+        let exit = Exit { is_success, reason, pid: number("pid") };
+        self.exits.send_modify(|exits| drop(exits.insert(source.to_owned(), exit)));
+    }
+
+    /// The stream once more, if the program runs: it closes the oldest one when it has too many clients.
+    async fn again(&self) -> Option<TimedResponse> {
+        status(&self.socket).await.ok()?;
+        tokio::time::sleep(FOLLOW_AGAIN).await;
+        stream(&self.socket, self.last).await.ok()
     }
 }

@@ -39,7 +39,7 @@ pub async fn print(response: &mut TimedResponse) -> Result<(), CommandError> {
 }
 
 /// Removes all lines that have ended from the text.
-fn complete_lines(text: &mut Vec<u8>) -> String {
+pub(super) fn complete_lines(text: &mut Vec<u8>) -> String {
     let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
     let lines: Vec<u8> = text.drain(..end).collect();
     String::from_utf8_lossy(&lines).into_owned()

@@ -1,6 +1,7 @@
 //! `start`, `stop` and `restart`: gives the orders, waits until each is carried out, and says how it went.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
-use super::changes::{Changes, Woken};
+use super::changes::{Changes, Exit, Woken};
 use super::{CommandError, ask, http_request, job_path, output, printable, status};
 use super::{TIMEOUT, exchange::TimedRequest, table};
 use crate::explain::words::ending;
@@ -84,7 +85,10 @@ async fn settle(
     // One listener for the whole wait, so that no signal falls between two.
     let mut interrupts = signal(SignalKind::interrupt())?;
     loop {
-        let now = jobs(&changes.status(socket).await?);
+        let now = match changes.status(socket).await {
+            Ok(status) => jobs(&status),
+            Err(error) => return Ok(told_by_events(failures, &pending, order, before, changes, &error)?),
+        };
         let mut open = Vec::new();
         for name in pending {
             match progress(order, before.get(&name), now.get(&name)) {
@@ -102,7 +106,11 @@ async fn settle(
             _ = interrupts.recv() => return Ok(unfinished(failures, open, order, "interrupted")),
         };
         match woken {
-            Woken::Ended => return Err(Changes::ended()),
+            Woken::Ended => {
+                let pending: Vec<String> = open.into_iter().map(|(name, _)| name).collect();
+                let ended = Changes::ended();
+                return Ok(told_by_events(failures, &pending, order, before, changes, &ended)?);
+            }
             Woken::Elapsed if left.is_zero() => {
                 return Ok(unfinished(failures, open, order, "the time to wait is over"));
             }
@@ -110,6 +118,42 @@ async fn settle(
             Woken::News => pause = FIRST_PAUSE,
         }
         pending = open.into_iter().map(|(name, _)| name).collect();
+    }
+}
+
+/// The failures when the program can no longer be asked for its status: what a job was started for may have ended it, and
+/// its last events tell how that went.
+fn told_by_events(
+    mut failures: Vec<String>,
+    pending: &[String],
+    order: JobOrder,
+    before: &BTreeMap<String, Value>,
+    changes: &Changes,
+    error: &CommandError,
+) -> io::Result<Vec<String>> {
+    let mut is_unknown = false;
+    for name in pending {
+        let progress = changes.exit(name).map(|exit| ended(order, before.get(name), &exit));
+        match progress {
+            Some(Progress::Done(words)) => output::print(&format!("{}: {words}\n", printable(name)))?,
+            Some(Progress::Failed(words)) => failures.push(format!("{}: {words}", printable(name))),
+            Some(Progress::Pending(_)) | None => is_unknown = true,
+        }
+    }
+    failures.extend(is_unknown.then(|| error.to_string()));
+    Ok(failures)
+}
+
+/// How far an order was when this exit, the last one of its job, came.
+fn ended(order: JobOrder, before: Option<&Value>, exit: &Exit) -> Progress {
+    let words = printable(&ending(&exit.reason));
+    let is_of_run_before = exit.pid.is_some() && exit.pid == before.and_then(|job| job["pid"].as_i64());
+    match (order, exit.is_success) {
+        (JobOrder::Stop, _) => Progress::Done(format!("stopped; its last run {words}")),
+        (JobOrder::Start | JobOrder::Restart, _) if is_of_run_before => Progress::Pending(words),
+        (JobOrder::Start | JobOrder::Restart, true) => Progress::Done(format!("{order}ed, and {words}")),
+        (JobOrder::Start | JobOrder::Restart, false) => Progress::Failed(format!("{order}ed, but {words}")),
+        (JobOrder::Signal(_), _) => Progress::Done("was signalled".to_owned()),
     }
 }
 
@@ -279,6 +323,22 @@ mod tests {
         );
         let waits = json!({ "state": "draining", "reason": "it is restarted by hand", "runs": 1 });
         assert_eq!(told(JobOrder::Restart, &before, &waits), "… is draining (it is restarted by hand)");
+    }
+
+    #[test]
+    fn the_exit_of_the_run_that_was_ordered_decides_when_the_program_has_ended() {
+        let before = json!({ "pid": 7 });
+        let told = |order, pid, is_success| {
+            let exit = Exit { is_success, reason: "exited with status 3".to_owned(), pid: Some(pid) };
+            ended(order, Some(&before), &exit)
+        };
+        let started = "started, and exited with status 3".to_owned();
+        assert_eq!(told(JobOrder::Start, 8, true), Progress::Done(started));
+        let restarted = "restarted, but exited with status 3".to_owned();
+        assert_eq!(told(JobOrder::Restart, 8, false), Progress::Failed(restarted));
+        assert!(matches!(told(JobOrder::Restart, 7, true), Progress::Pending(_)), "it is the run before");
+        let stopped = "stopped; its last run exited with status 3".to_owned();
+        assert_eq!(told(JobOrder::Stop, 7, false), Progress::Done(stopped));
     }
 
     #[test]

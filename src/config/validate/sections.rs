@@ -1,5 +1,6 @@
 //! Logging, control socket, telemetry and the budget of a shutdown.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +10,8 @@ use super::{ControlSpans, DEFAULT_STOP_BUDGET};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
 use crate::config::raw::{Field, Opt, RawControl, RawLevel, RawLogging, RawMetric, RawTelemetry, StopTime};
+use crate::config::series;
+use crate::config::source::Span;
 use crate::config::spec::{
     ControlSpec, JobSpec, LogLevel, LogOutput, LoggingSpec, MetricSpec, PageSpec, StopBudget, TelemetrySpec,
 };
@@ -105,7 +108,9 @@ pub(super) fn telemetry(context: &mut Context<'_>, field: &Opt<RawTelemetry>) ->
     let raw = field.value.as_ref()?;
     context.within("telemetry", |context| {
         let metrics = value(&raw.metrics).into_iter().flat_map(|list| &list.0);
-        let metrics = metrics.filter_map(|entry| metric(context, entry)).collect();
+        let metrics = metrics.filter_map(|entry| Some((entry, metric(context, entry)?)));
+        let metrics: Vec<_> = metrics.collect();
+        let metrics = apart(context, metrics);
         if let Some(port) = raw.port.as_ref().filter(|port| port.value.is_some_and(|port| port.0 == 0)) {
             let message = ".port: expected a port number from 1 to 65535, found 0";
             context.error("out-of-range", port.span, message);
@@ -150,6 +155,32 @@ fn metric(context: &mut Context<'_>, entry: &Field<RawMetric>) -> Option<MetricS
         help: value(&raw.help).cloned().unwrap_or_default(),
         kind: *value(&raw.kind)?,
     })
+}
+
+/// The metrics. Reports those that would write series of the same name, which no reader of `/metrics` accepts.
+fn apart(context: &mut Context<'_>, metrics: Vec<(&Field<RawMetric>, MetricSpec)>) -> Vec<MetricSpec> {
+    let mut takers: HashMap<String, (String, Span)> = HashMap::new();
+    let mut apart = Vec::new();
+    for (entry, spec) in metrics {
+        let place = entry.value.as_ref().and_then(Named::name_span).unwrap_or(entry.span);
+        for series in series::names(&spec.full_name, spec.kind) {
+            let (other, its_place) =
+                takers.entry(series.clone()).or_insert_with(|| (spec.full_name.clone(), place));
+            // Two of the same name are reported for each file, before files are merged.
+            if *other == spec.full_name {
+                continue;
+            }
+            let message = format!(
+                ".metrics[{}]: {:?} and {other:?} would both be exposed as {series:?}",
+                entry.index, spec.full_name
+            );
+            let problem = Problem::error("duplicate-name", place, message);
+            context.add(problem.related(*its_place, "the other metric"));
+            break;
+        }
+        apart.push(spec);
+    }
+    apart
 }
 
 fn is_metric_name(name: &str) -> bool {

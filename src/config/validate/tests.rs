@@ -164,6 +164,25 @@ fn a_coprocess_that_is_given_twice_is_one_duplicate() {
 }
 
 #[test]
+fn two_metrics_share_no_series() {
+    let metrics = |first: &str, second: &str| {
+        problems(&format!(
+            "{{telemetry: {{interfaces: 'eth0', metrics: [{{{first}}}, {{{second}}}]}}, jobs: [{{name: 'a', exec: 'a'}}]}}"
+        ))
+    };
+    assert_only(
+        &metrics("name: 'h', type: 'histogram'", "name: 'h_sum', type: 'gauge'"),
+        "telemetry.metrics[1]: \"h_sum\" and \"h\" would both be exposed as \"h_sum\"",
+    );
+    assert_only(
+        &metrics("name: 'jobs', type: 'gauge'", "name: 'jobs_total', type: 'counter'"),
+        "telemetry.metrics[1]: \"jobs_total\" and \"jobs\" would both be exposed as \"jobs\"",
+    );
+    let apart = metrics("name: 's', type: 'summary'", "name: 's_bucket', type: 'gauge'");
+    assert!(apart.iter().all(|line| !line.contains("metrics")), "{apart:?}");
+}
+
+#[test]
 fn names_contain_no_control_characters_and_those_of_groups_no_spaces() {
     assert_only(
         &problems("{jobs: [{name: 'a\\u0007', exec: 'a'}]}"),

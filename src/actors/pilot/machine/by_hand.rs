@@ -1,6 +1,7 @@
 //! Orders of users: to start, stop, restart or signal a job, and maintenance.
 
 use super::member::Member;
+use super::members::may_have_process;
 use super::{Action, Reply, Stage, State, global};
 use crate::actors::machine::{LogLine, Severity};
 use crate::messages::control::{ControlJob, JobOrder, Refusal};
@@ -24,15 +25,18 @@ impl State {
     }
 
     fn carry_out_order(&mut self, now: Moment, control: &ControlJob) -> Result<Vec<Action>, Refusal> {
-        let phase = self.members.get(&control.name).map(|job| job.phase);
-        if phase.is_none() && !self.is_group(&control.name) {
+        let job = self.members.get(&control.name);
+        let job = job.map(|job| (job.phase, has_process(job)));
+        if job.is_none() && !self.is_group(&control.name) {
             return Err(Refusal::NoSuchJob(control.name.clone()));
         }
         self.allows(control.order)?;
-        let Some(phase) = phase else { return self.order_group(now, &control.name, control.order) };
+        let Some((phase, has_process)) = job else {
+            return self.order_group(now, &control.name, control.order);
+        };
         let changes =
             self.group_of(&control.name).is_some_and(|group| group.is_about_to_change(&control.name));
-        let command = command(control.order, phase, changes)
+        let command = command(control.order, phase, has_process, changes)
             .map_err(|reason| Refusal::NotNow(format!("job \"{}\" {reason}", control.name)))?;
         let in_group = self.order_in_group(now, &control.name, control.order);
         Ok(in_group.unwrap_or_else(|| vec![Action::Tell(control.name.as_str().into(), command)]))
@@ -72,29 +76,39 @@ impl State {
     }
 }
 
-/// The command for an order to a job in that phase, or why there is none. `changes`: its group is about to stop one that runs,
+/// Whether it may have a process: one that Consul only knows has none.
+fn has_process(job: &Member) -> bool {
+    job.spec.exec.is_some() && may_have_process(job.phase)
+}
+
+/// The command for an order to a job in that phase, or why there is none. `has_process`: it may have one. `changes`: its group is about to stop one that runs,
 /// or to start one that does not.
-fn command(order: JobOrder, phase: Phase, changes: bool) -> Result<JobCommand, &'static str> {
-    let is_alive = matches!(phase, Phase::Running | Phase::TimedOut) || phase.is_stopping();
+fn command(
+    order: JobOrder,
+    phase: Phase,
+    has_process: bool,
+    changes: bool,
+) -> Result<JobCommand, &'static str> {
     match (order, phase) {
         (JobOrder::Start, Phase::Running | Phase::TimedOut) if !changes => Err("runs already"),
         (JobOrder::Start, _) => Ok(JobCommand::Start),
         (JobOrder::Stop, Phase::Complete | Phase::Halted) if !changes => Err("does not run"),
         (JobOrder::Stop, _) => Ok(JobCommand::Halt),
         (JobOrder::Restart, _) => Ok(JobCommand::Restart),
-        (JobOrder::Signal(signal), _) if is_alive => Ok(JobCommand::Signal(signal)),
+        (JobOrder::Signal(signal), _) if has_process => Ok(JobCommand::Signal(signal)),
         (JobOrder::Signal(_), _) => Err("has no process to signal"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{job, with};
     use super::*;
     use crate::messages::signal::Signal;
 
     #[test]
     fn orders_that_make_no_sense_now_are_refused() {
-        let at_rest = |order, phase| command(order, phase, false);
+        let at_rest = |order, phase| command(order, phase, may_have_process(phase), false);
         assert_eq!(at_rest(JobOrder::Start, Phase::Running), Err("runs already"));
         assert_eq!(at_rest(JobOrder::Start, Phase::Halted), Ok(JobCommand::Start));
         assert_eq!(at_rest(JobOrder::Stop, Phase::Complete), Err("does not run"));
@@ -102,12 +116,20 @@ mod tests {
         assert_eq!(at_rest(JobOrder::Restart, Phase::Complete), Ok(JobCommand::Restart));
         assert!(at_rest(JobOrder::Signal(Signal::HUP), Phase::Waiting).is_err());
         assert!(at_rest(JobOrder::Signal(Signal::HUP), Phase::Terminating).is_ok());
+        assert!(at_rest(JobOrder::Signal(Signal::HUP), Phase::Ending).is_err(), "its process has ended");
+    }
+
+    #[test]
+    fn a_job_without_a_program_has_no_process_to_signal() {
+        let running = job("app", Phase::Running);
+        assert!(has_process(&running));
+        assert!(!has_process(&with(running, |spec| spec.exec = None)));
     }
 
     #[test]
     fn what_a_group_is_about_to_do_can_be_taken_back() {
-        assert_eq!(command(JobOrder::Start, Phase::Running, true), Ok(JobCommand::Start));
-        assert_eq!(command(JobOrder::Stop, Phase::Complete, true), Ok(JobCommand::Halt));
-        assert!(command(JobOrder::Signal(Signal::HUP), Phase::Halted, true).is_err());
+        assert_eq!(command(JobOrder::Start, Phase::Running, true, true), Ok(JobCommand::Start));
+        assert_eq!(command(JobOrder::Stop, Phase::Complete, false, true), Ok(JobCommand::Halt));
+        assert!(command(JobOrder::Signal(Signal::HUP), Phase::Halted, false, true).is_err());
     }
 }

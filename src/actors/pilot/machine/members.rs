@@ -144,7 +144,7 @@ impl Members {
 }
 
 /// Whether the main process of an execution may live in this phase.
-const fn may_have_process(phase: Phase) -> bool {
+pub(super) const fn may_have_process(phase: Phase) -> bool {
     match phase {
         Phase::Running
         | Phase::TimedOut

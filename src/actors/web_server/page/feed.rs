@@ -216,7 +216,10 @@ impl FeedStream {
             }
             self.feed.look(&self.board).await;
             let mut text = self.changes();
-            text.push_str(&self.events.unsent());
+            // The page begins its list of events anew when it is told which program this is.
+            if !self.has_changes() {
+                text.push_str(&self.events.unsent());
+            }
             if !text.is_empty() {
                 return Some(text);
             }
@@ -228,6 +231,12 @@ impl FeedStream {
             }
             let _ = timeout(LOOK_EVERY, self.events.changed()).await;
         }
+    }
+
+    /// Whether there are changes that were not sent.
+    fn has_changes(&self) -> bool {
+        let shown = self.feed.0.shown.borrow();
+        shown.parts.values().any(|(number, _)| *number > self.sent)
     }
 
     /// The next changes, about as many as fit into a chunk.
