@@ -27,6 +27,9 @@ pub(super) const FIELD: &str = "$field";
 /// The name under which a list accepts a single value too.
 pub(super) const ONE_OR_MANY: &str = "$one-or-many";
 
+/// The name under which a text asks for a number as it is written.
+pub(super) const AS_WRITTEN: &str = "$as-written";
+
 /// The code of problems with keys that a struct does not have.
 pub(super) const UNKNOWN_KEY: &str = "unknown-key";
 
@@ -73,13 +76,12 @@ enum Path<'a> {
 }
 
 impl Path<'_> {
-    /// Whether it is a value, at any depth, of an object whose values may all be secrets.
+    /// Whether it is an object whose values may all be secrets, what stands in its place, or a value in it at any depth.
     fn is_in_secret_object(&self) -> bool {
         match self {
             Self::Root => false,
-            Self::Key(parent, _) | Self::Item(parent, ..) => {
-                matches!(parent, Self::Key(_, key) if is_secret_object(key)) || parent.is_in_secret_object()
-            }
+            Self::Key(parent, key) => is_secret_object(key) || parent.is_in_secret_object(),
+            Self::Item(parent, ..) => parent.is_in_secret_object(),
         }
     }
 }
@@ -140,6 +142,16 @@ impl NodeDecoder<'_> {
                 self.sink.text.get(self.node.span.range()).unwrap_or("a number").to_owned()
             }
         }
+    }
+
+    /// The text of a finite number: `3.10` is not `3.1` to a program that gets it as a text.
+    fn number_as_written(&self) -> Option<&str> {
+        let is_number = match &self.node.kind {
+            Kind::Unsigned(_) | Kind::Signed(_) => true,
+            Kind::Float(number) => number.is_finite(),
+            Kind::Null | Kind::Bool(_) | Kind::String(_) | Kind::Array(_) | Kind::Object(_) => false,
+        };
+        self.sink.text.get(self.node.span.range()).filter(|_| is_number)
     }
 
     /// Adds place, path and what was found to an error that has none yet.
@@ -229,6 +241,10 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
                 Some(items) => ItemAccess::many(&self, items),
                 None => ItemAccess::single(&self),
             })),
+            AS_WRITTEN => self.locate(match self.number_as_written() {
+                Some(number) => visitor.visit_str(number),
+                None => self.any(visitor),
+            }),
             _ => visitor.visit_newtype_struct(self),
         }
     }

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use super::suggest;
 
-/// Objects whose values may all be secrets.
-const SECRET_OBJECTS: [&str; 2] = ["env", "headers"];
+/// Objects whose values may all be secrets. `environment` is what others call `env`.
+const SECRET_OBJECTS: [&str; 3] = ["env", "environment", "headers"];
 /// Parts of the names of secrets.
 const SECRET_NAMES: [&str; 5] = ["token", "passw", "passphrase", "secret", "credential"];
 
@@ -40,7 +40,8 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     for word in words(text) {
         let name = text.get(word.clone()).unwrap_or_default();
         let is_secret = is_secret_name(name);
-        if is_secret || is_secret_object(name) || is_misspelt(name, SECRET_OBJECTS) {
+        let is_object = is_secret_object(name) || is_misspelt(name, SECRET_OBJECTS);
+        if is_secret || is_object {
             match bracket_after(text, word.end) {
                 // Its values were found with those around it.
                 Some(_) if word.start < hidden_up_to => {}
@@ -49,7 +50,9 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
                     secrets.extend(found);
                     hidden_up_to = end;
                 }
-                None => secrets.extend(value_after(text, word.end).filter(|_| is_secret)),
+                None if is_secret => secrets.extend(value_after(text, word.end, &[':', '='])),
+                // A text in place of the object: `env: "KEY=value"`.
+                None => secrets.extend(text_after(text, word.end)),
             }
         }
     }
@@ -120,10 +123,16 @@ fn value_start(text: &str, key_end: usize, separators: &[char]) -> Option<usize>
     Some(text.len() - value.len())
 }
 
-fn value_after(text: &str, key_end: usize) -> Option<Range<usize>> {
-    let start = value_start(text, key_end, &[':', '='])?;
+fn value_after(text: &str, key_end: usize, separators: &[char]) -> Option<Range<usize>> {
+    let start = value_start(text, key_end, separators)?;
     let value = text.get(start..)?;
     Some(start..start + value_length(value))
+}
+
+/// The text in quotes that is the value of a key that ends here.
+fn text_after(text: &str, key_end: usize) -> Option<Range<usize>> {
+    let is_quoted = |value: &str| value.starts_with(['"', '\'']);
+    value_after(text, key_end, &[':']).filter(|range| text.get(range.clone()).is_some_and(is_quoted))
 }
 
 fn value_length(value: &str) -> usize {
@@ -248,8 +257,15 @@ mod tests {
         assert_eq!(found("{http: {url: 'u', headers: {Authorization: 'Bearer x'}}}"), ["'Bearer x'"]);
         assert_eq!(found("{env: {A: 'never closed\nB: 1"), ["'never closed", "1"]);
         assert_eq!(found("{env: {A: 'x', /* 'no' */ B: a/b, C: /etc/c /**/}}"), ["'x'", "a/b", "/etc/c"]);
-        assert_eq!(found("{env: 'x'}"), Vec::<&str>::new());
+        assert_eq!(found("{environment: {A: 'x'}}"), ["'x'"], "another word for it");
         assert_eq!(found("{evn: {A: 'x'}}"), ["'x'"], "a misspelt key");
+    }
+
+    #[test]
+    fn a_text_in_place_of_variables_or_headers_is_found() {
+        assert_eq!(found("{env: 'KEY=x', name: 'n'}"), ["'KEY=x'"]);
+        assert_eq!(found("{http: {headers: \"Authorization: Bearer x\"}}"), ["\"Authorization: Bearer x\""]);
+        assert_eq!(found("{exec: 'env A=b app', x: '/usr/bin/env'}"), Vec::<&str>::new());
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::config::diagnostic::Problem;
 use crate::config::document::{Key, Kind, Node};
 use crate::config::suggest;
 
+/// What other programs call our keys, where a comparison of letters does not tell.
+const OTHER_WORDS: [(&str, &str); 1] = [("environment", "env")];
+
 /// Entries of an object: the fields of a struct, or any keys. Keys that a struct does not have are reported and
 /// skipped; those in another case are taken with a warning, as ContainerPilot takes them.
 pub(super) struct EntryAccess<'a> {
@@ -82,7 +85,9 @@ impl<'a> EntryAccess<'a> {
 
     fn report_unknown(&self, key: &Key, fields: &[&str]) {
         let place = self.place();
-        let help = match suggest::nearest(&key.name, fields.iter().copied()) {
+        let other_word = OTHER_WORDS.iter().find(|(other, ours)| key.name == *other && fields.contains(ours));
+        let nearest = || suggest::nearest(&key.name, fields.iter().copied());
+        let help = match other_word.map(|(_, ours)| *ours).or_else(nearest) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("valid keys are {}", fields.join(", ")),
         };

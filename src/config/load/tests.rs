@@ -69,6 +69,21 @@ fn a_byte_order_mark_is_ignored() {
 }
 
 #[test]
+fn a_number_that_stands_for_a_text_is_taken_as_it_is_written() {
+    let job = &spec(
+        "{jobs: [{name: 'a', exec: ['a', 3.10, +1.0], meta: {version: 1.20}, port: 80, health: {},
+                  env: {A: 1e3, B: 0x1F, C: 99999999999999999999, D: -0, E: true}}], consul: 'a:1'}",
+    )
+    .jobs[0];
+    let command = job.exec.as_ref().unwrap();
+    assert_eq!(command.args, ["3.10", "+1.0"]);
+    let values: Vec<Option<&str>> = job.execution.env.iter().map(|(_, value)| value.as_deref()).collect();
+    let expected = ["1e3", "0x1F", "99999999999999999999", "-0", "true"];
+    assert_eq!(values, expected.map(Some));
+    assert!(errors("{env: {A: 1e999}}")[0].contains("expected a string, number or boolean"));
+}
+
+#[test]
 fn a_job_without_a_name_is_named_after_its_executable() {
     let spec = spec("{jobs: [{exec: \"/bin/app --flag\"}, {exec: ['./run me', 'x']}]}");
     assert_eq!(&*spec.jobs[0].name, "/bin/app");

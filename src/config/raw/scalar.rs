@@ -177,22 +177,10 @@ macro_rules! scalar {
 }
 
 mod size;
+mod text;
 
 pub use size::Size;
-
-/// A text, or a number or boolean that is taken as written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scalar(pub String);
-
-scalar!(Scalar, "a string, number or boolean", { "type": ["string", "number", "boolean"] }, |written| {
-    match written {
-        Written::Text(text) => Some(Scalar(text.to_owned())),
-        Written::Unsigned(number) => Some(Scalar(number.to_string())),
-        Written::Signed(number) => Some(Scalar(number.to_string())),
-        Written::Float(number) => number.is_finite().then(|| Scalar(number.to_string())),
-        Written::Bool(value) => Some(Scalar(value.to_string())),
-    }
-});
+pub use text::Scalar;
 
 /// `true` or `false`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -148,13 +148,19 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
     let timeout = context.at_least_1ms("timeout", &raw.timeout);
     let stop = stop(context, raw);
     let backoff = backoff(context, &raw.backoff);
-    let when = when?;
-    let interval = if let Trigger::Interval(interval) = when.trigger { Some(interval) } else { None };
-    let is_periodic = when.trigger.is_periodic();
+    let trigger = when.as_ref().map(|when| &when.trigger);
+    let interval = if let Some(Trigger::Interval(interval)) = trigger { Some(*interval) } else { None };
+    // A `when` that is wrong may be meant as a schedule.
+    let is_periodic = trigger.is_none_or(Trigger::is_periodic);
     let default_restarts = if is_periodic { Limit::Unlimited } else { Limit::Finite(0) };
     let (restarts, restart_rule) = restarts::restarts(context, &raw.restarts, default_restarts);
-    restarts::check_each(context, raw, &when.trigger, restarts);
+    if let Some(trigger) = trigger {
+        restarts::check_each(context, raw, trigger, restarts);
+    }
     let on_unhealthy = restarts::on_unhealthy(context, raw, &health, restarts);
+    let success = restarts::success(context, &raw.success);
+    let tty = terminal::validate(context, raw);
+    let forward = signals::forward(context, &raw.forward);
     let essential = is_set(&raw.essential);
     // Of a job that the clock starts, `restarts` is the number of its runs: it is not there to run all the time.
     let runs_always = restarts::runs_always(restarts, &restart_rule) && !is_periodic;
@@ -163,12 +169,12 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         name: Arc::from(identity?),
         kind: JobKind::Job,
         exec: exec?,
-        when,
+        when: when?,
         ready,
         watchdog,
         restarts,
         restart_rule,
-        success: restarts::success(context, &raw.success),
+        success,
         on_unhealthy,
         timeout: timeout.or(interval),
         stop,
@@ -177,8 +183,8 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         advertise: advertise.map(Box::new),
         raw_output: value(&raw.logging).is_some_and(|logging| is_set(&logging.raw)),
         keep: value(&raw.logging).and_then(|logging| value(&logging.keep)).map(|size| size.0),
-        tty: terminal::validate(context, raw),
-        forward: signals::forward(context, &raw.forward),
+        tty,
+        forward,
         essential,
         required: value(&raw.required).map_or(required, |required| required.0),
         execution,

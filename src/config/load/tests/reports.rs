@@ -18,6 +18,26 @@ fn every_independent_error_is_reported_in_file_order() {
 }
 
 #[test]
+fn a_wrong_when_or_exec_hides_no_other_error_of_its_job() {
+    let found = errors(
+        "{jobs: [{name: 'a', exec: '', when: {source: 'nobody', once: 'healthy'}, success: [],\n\
+         tty: true, logging: {raw: true}, restarts: {limit: 2000, per: '1m'}, forward: 'SIGKILL'}]}",
+    );
+    for part in ["exec", "when.source", "success", "restarts.limit", "forward"] {
+        assert!(found.iter().any(|line| line.contains(&format!("(\"a\").{part}"))), "{part}: {found:#?}");
+    }
+}
+
+#[test]
+fn variables_under_the_name_that_others_use_are_explained() {
+    let found = errors("{jobs: [{name: 'a', exec: 'a', environment: {A: 'b'}}]}");
+    assert_eq!(
+        found,
+        ["test.json5:1:32: unknown key `environment` in jobs[0] (\"a\") (did you mean `env`?)"]
+    );
+}
+
+#[test]
 fn a_wrong_name_does_not_make_its_followers_wrong() {
     let found = errors("{jobs: [{name: [], exec: 'a'}, {exec: 'b', when: {source: 'x', once: 'stopped'}}]}");
     assert_eq!(found, ["test.json5:1:16: jobs[0].name: expected a string, found an array"]);
@@ -31,7 +51,7 @@ fn a_job_that_never_starts_is_a_warning_at_start_and_an_error_of_check() {
         .unwrap();
     let warnings = load_path(&path).unwrap().warnings;
     assert_eq!((warnings.count(Severity::Error), warnings.count(Severity::Warning)), (0, 1));
-    let report = check(&path, &env(&[]), &system());
+    let report = check(None, &path, &env(&[]), &system());
     assert_eq!((report.count(Severity::Error), report.count(Severity::Warning)), (1, 0));
     assert_eq!(report.summary(), "1 error");
 }
@@ -58,6 +78,11 @@ fn a_secret_never_appears_in_a_report() {
         "{jobs: [{exec: 'true', health: {http: {url: 'x', headers: {Authorization: 'SECRET'}}}}]}",
         "{jobs: [{exec: 'true', health: {http: {url: 'http://x', headers: {A: ['SECRET']}}}}]}",
         "{jobs: [{exec: 'true', health: {tcp: 'me:SECRET@host:1'}}]}",
+        "{env: 'API_KEY=SECRET'}",
+        "{jobs: [{exec: 'true', env: \"API_KEY=SECRET\"}]}",
+        "{jobs: [{exec: 'true', health: {http: {url: 'http://x', headers: 'Authorization: SECRET'}}}]}",
+        "{jobs: [{exec: 'true', environment: {API_KEY: 'SECRET'}}]}",
+        "{jobs: [{exec: 'true', environment: ['API_KEY=SECRET']}]}",
     ];
     for text in texts {
         let report = load_text("t", text, &env(&[]), &system()).unwrap_err();
