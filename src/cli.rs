@@ -74,7 +74,9 @@ fn perform(request: Request) -> Result<ExitCode, CommandError> {
         Request::Render { config, destination } => {
             render::run(&config_path(config.as_deref())?, &destination)
         }
-        Request::Check { config, options } => check::run(&config_path(config.as_deref())?, options),
+        Request::Check { config, options, main } => {
+            check::run(&config_path(config.as_deref())?, main, options)
+        }
         Request::Schema => check::print_schema(),
         Request::Client { config, socket, request } => client::run(config.as_deref(), socket, &request),
         Request::Migrate { old, destination, main } => migrate::run(&old, &destination, main.as_ref()),

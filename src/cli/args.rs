@@ -160,6 +160,9 @@ enum Command {
         /// Colour the report
         #[arg(long, value_enum, default_value_t = Color::Auto)]
         color: Color,
+        /// The command that will run too, as the job `main`
+        #[arg(last = true, value_name = "CMD")]
+        main: Option<Vec<String>>,
     },
     /// Print a JSON Schema of the configuration, for editors
     Schema,
@@ -363,8 +366,9 @@ fn destination(out: Option<PathBuf>) -> Destination {
 fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request, clap::Error> {
     let job = |OneJob { job: name }, order| ClientRequest::Job(ControlJob { name, order });
     let request = match command {
-        Command::Check { strict, format, color } => {
-            return Ok(Request::Check { config, options: CheckOptions { strict, format, color } });
+        Command::Check { strict, format, color, main } => {
+            let main = main.map(command_line).transpose()?;
+            return Ok(Request::Check { config, options: CheckOptions { strict, format, color }, main });
         }
         Command::Schema => return Ok(Request::Schema),
         Command::Migrate { old, out, main } => {
@@ -375,7 +379,9 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request,
         Command::Status(arguments) => arguments.request(),
         Command::Why(WhyArguments { job, format }) => ClientRequest::Why { job, format },
         Command::When(WhenArguments { jobs }) => ClientRequest::When { jobs },
-        Command::Graph(GraphArguments { graph_format: format }) => ClientRequest::Graph { format },
+        Command::Graph(GraphArguments { graph_format: format, main }) => {
+            ClientRequest::Graph { format, main: main.map(command_line).transpose()? }
+        }
         Command::Events { since, follow } => ClientRequest::Events { since, follow },
         Command::Report { out } => ClientRequest::Report { out },
         Command::Crashes { job, format } => ClientRequest::Crashes { job, format },

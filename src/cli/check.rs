@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use super::request::{CheckOptions, Color, Format};
 use super::{CommandError, environment, output};
 use crate::config::diagnostic::{Report, Severity};
+use crate::config::spec::CommandLine;
 use crate::config::{self, System};
 
-/// Prints every problem; the status is 1 if there are errors, or with `strict` warnings.
-pub fn run(path: &Path, options: CheckOptions) -> Result<ExitCode, CommandError> {
-    let report = config::check(path, &environment(), &System::current());
+/// Prints every problem, also of what a command after `--` changes; the status is 1 if there are errors, or with `strict` warnings.
+pub fn run(path: &Path, main: Option<CommandLine>, options: CheckOptions) -> Result<ExitCode, CommandError> {
+    let report = config::check(main, path, &environment(), &System::current());
     let text = match options.format {
         Format::Human => for_people(path, &report, is_coloured(options.color, &io::stdout())),
         Format::Json => format!("{:#}\n", report.to_json()),

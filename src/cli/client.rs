@@ -66,7 +66,7 @@ async fn perform(
             report::run(socket, out.as_deref()).await?;
             Ok(ExitCode::SUCCESS)
         }
-        ClientRequest::Graph { format } => outlook::graph(config, socket, *format).await,
+        ClientRequest::Graph { format, main } => outlook::graph(config, main.as_ref(), socket, *format).await,
         ClientRequest::PutMetrics(values) => {
             for values in one_per_name(values) {
                 ask(socket, &to_http(&ClientRequest::PutMetrics(values))).await?;
@@ -187,7 +187,7 @@ fn to_http(request: &ClientRequest) -> TimedRequest {
         }
         ClientRequest::Ready { jobs, .. } => ready::request(jobs, TIMEOUT),
         ClientRequest::Why { job, .. } => get(job_path(job, "why"), Some(TIMEOUT)),
-        ClientRequest::Graph { format } => outlook::request(*format),
+        ClientRequest::Graph { format, .. } => outlook::request(*format),
         ClientRequest::Events { since, follow } => {
             let since = since.map(|since| format!("&since={since}")).unwrap_or_default();
             let timeout = if *follow { None } else { Some(TIMEOUT) };

@@ -36,6 +36,8 @@ pub enum Request {
         config: Option<PathBuf>,
         /// How to judge and print.
         options: CheckOptions,
+        /// The command after `--`, which is one more job.
+        main: Option<CommandLine>,
     },
     /// Print the JSON Schema of the configuration.
     Schema,
@@ -151,6 +153,8 @@ pub enum ClientRequest {
     Graph {
         /// As text or as a picture.
         format: GraphFormat,
+        /// The command after `--`, one more job of the configuration if nothing runs.
+        main: Option<CommandLine>,
     },
     /// The stream of events.
     Events {

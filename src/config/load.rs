@@ -59,9 +59,14 @@ pub fn load_command(main: CommandLine) -> Loaded {
     Loaded { spec, warnings: Report::new(Sources::default(), problems) }
 }
 
-/// Everything that `check` says about a file or directory.
-pub fn check(path: &Path, env: &BTreeMap<String, String>, system: &System) -> Report {
-    let (mut loader, Validated { spec, places }) = load_and_lint(None, path, env, system);
+/// Everything that `check` says about a file or directory, where a command may be one more job, `main`.
+pub fn check(
+    main: Option<CommandLine>,
+    path: &Path,
+    env: &BTreeMap<String, String>,
+    system: &System,
+) -> Report {
+    let (mut loader, Validated { spec, places }) = load_and_lint(main, path, env, system);
     if !loader.problems.has_errors() {
         lint::lint_machine(&spec, &places, env, &mut loader.problems);
     }

@@ -182,6 +182,21 @@ fn check(text: &str, options: &[&str]) -> Outcome {
 }
 
 #[test]
+fn check_and_graph_take_the_command_that_jobs_wait_for() {
+    let text = "{ jobs: [{ name: 'after', exec: 'true', when: { source: 'main', once: 'exitSuccess' } }] }";
+    let without = check(text, &[]);
+    assert_eq!(without.status, 1);
+    assert!(without.stdout.contains("With a command: check -config F -- CMD"), "{}", without.stdout);
+    let with = check(text, &["-strict", "--", "true", "-v"]);
+    assert_eq!(with.status, 0, "{}", with.stdout);
+    assert_eq!(check("{}", &["-strict", "--", "true"]).status, 0, "there is something to run");
+    let directory = tempfile::tempdir().unwrap();
+    let graph =
+        outcome(program().args(["graph", "-config"]).arg(written(&directory, text)).args(["--", "true"]));
+    assert_eq!(graph.stdout, "main\n└─ exitSuccess → after\n", "{}", graph.stderr);
+}
+
+#[test]
 fn check_exits_with_1_for_errors_and_for_warnings_only_if_strict() {
     for (text, options, status) in [
         (GOOD, &[][..], 0),

@@ -47,7 +47,7 @@ fn every_bad_configuration_is_explained() {
     let cases = cases("tests/testdata/bad");
     assert!(cases.len() >= 40);
     for path in cases {
-        let report = config::check(&path, &env(), &system());
+        let report = config::check(None, &path, &env(), &system());
         assert!(!report.is_empty(), "{}", path.display());
         compare("bad", &path, &format!("{report}\n{}", report.summary()));
     }
@@ -64,7 +64,7 @@ fn every_good_configuration_becomes_a_specification() {
 #[test]
 fn the_report_for_programs_has_the_same_places() {
     let path = Path::new("tests/testdata/bad/67-unicode-columns.json5");
-    let report = config::check(path, &env(), &system());
+    let report = config::check(None, path, &env(), &system());
     let json = serde_json::to_string_pretty(&report.to_json()).unwrap();
     compare("bad", Path::new("67-unicode-columns-as-json"), &json);
 }

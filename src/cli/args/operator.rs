@@ -73,4 +73,7 @@ pub(super) struct GraphArguments {
     /// For people, for Graphviz, for Markdown, as a picture, or for programs
     #[arg(long = "format", value_enum, default_value_t = GraphFormat::Text)]
     pub(super) graph_format: GraphFormat,
+    /// The command that will run too, as the job `main`; a running containerpilot knows its own
+    #[arg(last = true, value_name = "CMD")]
+    pub(super) main: Option<Vec<String>>,
 }

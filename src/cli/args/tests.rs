@@ -174,6 +174,7 @@ fn commands_become_requests() {
         wait: wait.map(Duration::from_secs),
     };
     let why = |format| ClientRequest::Why { job: "app".to_owned(), format };
+    let graph = |format, main| ClientRequest::Graph { format, main };
     for (line, expected) in [
         ("cp status", status(&[], Format::Human, false)),
         ("cp status -format json", status(&[], Format::Json, false)),
@@ -189,8 +190,9 @@ fn commands_become_requests() {
         ("cp why app -format json", why(Format::Json)),
         ("cp when", ClientRequest::When { jobs: vec![] }),
         ("cp when app", ClientRequest::When { jobs: names(&["app"]) }),
-        ("cp graph", ClientRequest::Graph { format: GraphFormat::Text }),
-        ("cp graph -format svg", ClientRequest::Graph { format: GraphFormat::Svg }),
+        ("cp graph", graph(GraphFormat::Text, None)),
+        ("cp graph -format svg", graph(GraphFormat::Svg, None)),
+        ("cp graph -- app -v", graph(GraphFormat::Text, Some(app_v()))),
         ("cp signal app hup", job("app", JobOrder::Signal(Signal::HUP))),
     ] {
         assert_eq!(client(line), expected, "{line}");
@@ -216,12 +218,24 @@ fn flags_of_one_letter_may_be_written_together_and_with_their_number() {
     assert!(usage_error("cp logs -nfive").contains("'--nfive'"));
 }
 
+fn app_v() -> CommandLine {
+    CommandLine { program: "app".to_owned(), args: vec!["-v".to_owned()] }
+}
+
 #[test]
 fn check_takes_its_options_before_or_after_the_configuration() {
     let check = |config: Option<&str>, strict, format, color| Request::Check {
         config: config.map(PathBuf::from),
         options: CheckOptions { strict, format, color },
+        main: None,
     };
+    let with_main = Request::Check {
+        config: Some("F".into()),
+        options: CheckOptions { strict: true, format: Format::Human, color: Color::Auto },
+        main: Some(app_v()),
+    };
+    assert_eq!(parsed("cp check -config F -strict -- app -v").unwrap(), with_main);
+    usage_error("cp check --");
     for (line, expected) in [
         ("cp check", check(None, false, Format::Human, Color::Auto)),
         ("cp check -config F -strict", check(Some("F"), true, Format::Human, Color::Auto)),
@@ -249,7 +263,7 @@ fn flags_that_exclude_each_other_are_usage_errors() {
         "cp -reload check",
         "cp -template status",
         "cp -config A -config B",
-        "cp check -- app",
+        "cp schema -- app",
     ] {
         usage_error(line);
     }
@@ -355,7 +369,7 @@ fn a_word_too_many_after_a_command_is_not_taken_for_a_program() {
         ["cp why app once", "cp -config F why app once", "cp graph app", "cp -socket S signal a hup b"]
     {
         let error = usage_error(line);
-        assert!(error.contains("unexpected argument") && !error.contains("--\u{20}"), "{line}: {error}");
+        assert!(error.contains("unexpected argument") && !error.contains("'-- "), "{line}: {error}");
         assert!(!error.contains("put two dashes"), "{line}: {error}");
     }
     assert!(usage_error("cp nonsense").contains("'-- nonsense'"));

@@ -10,6 +10,7 @@ use super::exchange::{self, TimedRequest};
 use super::{CommandError, TIMEOUT, get, output, printable, success, table, text, unreachable};
 use crate::cli::request::GraphFormat;
 use crate::cli::{config_path, environment, print_report};
+use crate::config::spec::CommandLine;
 use crate::config::{self, Loaded, System};
 use crate::graph::{Format, Graph};
 use crate::printable::printable_lines;
@@ -132,9 +133,10 @@ const fn chosen(format: GraphFormat) -> Format {
     }
 }
 
-/// Prints the graph of the running program; if none runs, that of the configuration.
+/// Prints the graph of the running program; if none runs, that of the configuration, with `main` as one more job.
 pub async fn graph(
     config: Option<&Path>,
+    main: Option<&CommandLine>,
     socket: &Path,
     format: GraphFormat,
 ) -> Result<ExitCode, CommandError> {
@@ -143,7 +145,7 @@ pub async fn graph(
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             // Without a configuration there is nothing but the program to ask.
             let path = config_path(config).map_err(|_| unreachable(socket, &error))?;
-            let loaded = config::load(&path, &environment(), &System::current());
+            let loaded = config::load_beside(main.cloned(), &path, &environment(), &System::current());
             let Loaded { spec, .. } = loaded.map_err(|report| print_report(&path, &report))?;
             Graph::of(&spec).render(chosen(format))
         }

@@ -140,7 +140,10 @@ fn source_of(context: &mut Context<'_>, place: &str, span: Span, text: &str) -> 
         (format!("{place}: a job cannot wait for {text}"), help.to_owned())
     } else {
         let help = match text {
-            MAIN => "the command after `--` has this name; there is none here".to_owned(),
+            MAIN => {
+                let help = "the command after `--` has this name; there is none here. With a command: check -config F -- CMD";
+                help.to_owned()
+            }
             _ => names.advice(text),
         };
         (format!("{place}: nothing is named {text:?}"), help)
