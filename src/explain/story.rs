@@ -10,6 +10,7 @@ use super::{Scene, Why};
 use crate::config::spec::{JobKind, JobSpec, WatchSpec};
 use crate::messages::account::Awaited;
 use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::health::Health;
 use crate::messages::job::{Missing, Phase};
 use crate::messages::status::JobStatus;
 
@@ -128,19 +129,42 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// The first member of a group that is not as it is waited for.
+    /// The first member of a group that is not as it is waited for, or why the event of the group has not come.
     fn tell_group(&mut self, name: &Arc<str>, key: &EventKey) {
         let members = self.scene.overview.groups.iter().find(|group| group.name == *name);
         let jobs = members.map(|group| group.jobs.clone()).unwrap_or_default();
-        let lacks = |job: &&Arc<str>| self.scene.job(job).is_some_and(|job| !job.ready);
-        if let Some(job) = jobs.iter().find(lacks) {
-            self.tell_other(job, key);
+        let lacks = |job: &JobStatus| match key.code {
+            EventCode::Healthy => !job.checks.is_empty() && job.health != Health::Healthy,
+            EventCode::Stopped => job.phase != Phase::Complete,
+            EventCode::Unhealthy | EventCode::ExitFailed => false,
+            EventCode::Ready
+            | EventCode::Startup
+            | EventCode::Shutdown
+            | EventCode::ExitSuccess
+            | EventCode::Changed
+            | EventCode::Stopping
+            | EventCode::EnterMaintenance
+            | EventCode::ExitMaintenance
+            | EventCode::Signal => !job.ready,
+        };
+        match jobs.iter().find(|job| self.scene.job(job).is_some_and(lacks)) {
+            Some(job) => self.tell_other(job, key),
+            None if key.code == EventCode::Unhealthy => {
+                self.sentences.push(format!("No job of the group {name} is unhealthy."));
+            }
+            None if key.code == EventCode::ExitFailed => {
+                self.sentences.push(format!("The group {name} has not given up."));
+            }
+            None => {}
         }
     }
 
     fn tell_other(&mut self, name: &Arc<str>, key: &EventKey) {
         if let Some(at) = self.path.iter().position(|job| job == name) {
-            return self.tell_circle(at);
+            if self.path.iter().skip(at).all(|job| self.is_bound(job)) {
+                self.tell_circle(at);
+            }
+            return;
         }
         if self.told.contains(name) || self.path.len() >= DEEPEST {
             return;
@@ -188,6 +212,19 @@ impl<'a> Story<'a> {
             | EventCode::ExitMaintenance
             | EventCode::Signal => None,
         }
+    }
+
+    /// Whether a job cannot start without the one that the story went on with: nothing else starts it, and it waits without a
+    /// time limit, after which others could start.
+    fn is_bound(&self, name: &Arc<str>) -> bool {
+        let spec = self.scene.spec.jobs.iter().find(|spec| spec.name == *name);
+        let has_limit = spec.is_some_and(|spec| spec.when.timeout.is_some());
+        let is_only_way = |job: &JobStatus| match &job.account.missing {
+            Missing::Nothing => false,
+            Missing::AnyOf(keys) => keys.len() == 1,
+            Missing::AllOf(_) => true,
+        };
+        !has_limit && self.scene.job(name).is_some_and(|job| !job.has_run && is_only_way(job))
     }
 
     fn tell_circle(&mut self, at: usize) {

@@ -181,6 +181,65 @@ fn a_circle_is_told_as_one() {
 }
 
 #[test]
+fn jobs_that_something_else_can_start_are_no_circle() {
+    let on = |name: &str| event(name, EventCode::ExitSuccess);
+    let one = |name: &str| waits(Missing::AnyOf(vec![on(name)]));
+    let either = waits(Missing::AnyOf(vec![on("a"), on("c")]));
+    let other_way = World::new().job("a", one("b")).job("b", either).job("c", job(Phase::Running));
+    let limit = World::new()
+        .job("a", one("b"))
+        .job("b", one("a"))
+        .with(|spec| spec.when.timeout = Some(Duration::from_secs(60)));
+    let has_run = World::new().job("a", one("b")).job("b", JobStatus { has_run: true, ..one("a") });
+    for world in [other_way, limit, has_run] {
+        assert!(!world.summary("a").contains("circle"), "{}", world.summary("a"));
+    }
+}
+
+#[test]
+fn several_events_that_cannot_come_are_told_as_what_was_needed_of_them() {
+    let keys = || vec![event("a", EventCode::Healthy), event("b", EventCode::ExitSuccess)];
+    let reason = "\"a healthy\" can no longer come";
+    let any = World::new().job("app", never_ran(Missing::AnyOf(keys()), reason));
+    let text = "it waited for a to be healthy or b to succeed, none of which can come any more";
+    assert!(any.summary("app").contains(text), "{}", any.summary("app"));
+    let all = World::new().job("app", never_ran(Missing::AllOf(keys()), reason));
+    let text = "it waited for a to be healthy and b to succeed, not all of which can come any more";
+    assert!(all.summary("app").contains(text), "{}", all.summary("app"));
+}
+
+/// `app` waits for an event of the group `all`, of `db` and `web`.
+fn waits_for_group(code: EventCode, db: JobStatus, web: JobStatus) -> World {
+    let key = EventKey { code, source: Source::Group("all".into()) };
+    let mut world = World::new().job("app", waits(Missing::AnyOf(vec![key]))).job("db", db).job("web", web);
+    world.overview.groups.push(GroupStatus {
+        name: "all".into(),
+        jobs: vec!["db".into(), "web".into()],
+        ready: true,
+        restarts: 0,
+        has_given_up: false,
+    });
+    world
+}
+
+#[test]
+fn who_waits_for_a_group_is_told_of_the_member_that_lacks_what_the_event_needs() {
+    let ready = || JobStatus { ready: true, ..job(Phase::Running) };
+    let checked = || JobStatus { checks: vec![("http".into(), Verdict::Failing)], ..ready() };
+    for (code, web, expected) in [
+        (EventCode::Healthy, checked(), "web runs since"),
+        (EventCode::Stopped, ready(), "web has not ended."),
+        (EventCode::Unhealthy, ready(), "No job of the group all is unhealthy."),
+        (EventCode::ExitFailed, ready(), "The group all has not given up."),
+    ] {
+        let db = if code == EventCode::Stopped { ended(Phase::Complete, 0) } else { ready() };
+        let summary = waits_for_group(code, db, web).summary("app");
+        assert!(summary.contains(expected), "{code:?}: {summary}");
+        assert!(!summary.contains("db "), "{code:?}: {summary}");
+    }
+}
+
+#[test]
 fn reasons_fit_into_a_column() {
     let delayed = |seconds| {
         let mut job = ended(Phase::Delayed, 1);

@@ -100,13 +100,15 @@ impl Subject<'_> {
     pub(super) fn never_ran(&self) -> Told {
         let name = self.name;
         let why = match (&self.job.account.missing, &self.job.never_ran) {
-            (Missing::AnyOf(keys) | Missing::AllOf(keys), Some(reason)) => {
-                let can = if reason.contains("can no longer come") {
-                    "which can no longer come"
-                } else {
-                    "which did not come in time"
-                };
-                format!(": it waited for {}, {can}", awaited(keys, "and"))
+            (Missing::AnyOf(keys), Some(reason)) => {
+                format!(": it waited for {}, {}", awaited(keys, "or"), loss(reason, keys, "none of which"))
+            }
+            (Missing::AllOf(keys), Some(reason)) => {
+                format!(
+                    ": it waited for {}, {}",
+                    awaited(keys, "and"),
+                    loss(reason, keys, "not all of which")
+                )
             }
             (Missing::Nothing, Some(reason)) => format!(": {reason}"),
             (_, None) => {
@@ -118,5 +120,15 @@ impl Subject<'_> {
         };
         let text = format!("{name} never ran and gave up at {}{why}.", self.since());
         Told::new(text).advise(format!("then run `containerpilot start {name}`"))
+    }
+}
+
+/// What became of the events that a job waited for; `which` of several are lost.
+fn loss(reason: &str, keys: &[EventKey], which: &str) -> String {
+    let is_lost = reason.contains("can no longer come");
+    match (is_lost, keys) {
+        (true, [_, _, ..]) => format!("{which} can come any more"),
+        (true, _) => "which can no longer come".to_owned(),
+        (false, _) => "which did not come in time".to_owned(),
     }
 }

@@ -6,7 +6,7 @@ use super::schedule::Schedule;
 use super::{Action, Actions, State};
 use crate::actors::machine::Severity;
 use crate::messages::health::CheckCommand;
-use crate::messages::job::{GroupOrder, JobCommand, Phase};
+use crate::messages::job::{GroupOrder, JobCommand, Missing, Phase};
 use crate::messages::moment::Moment;
 
 impl State {
@@ -61,7 +61,11 @@ impl State {
     /// Says why a job will not run; one that has run, or could only run at the end, needs no words.
     fn note_loss(&mut self, in_shutdown: bool, list: &mut Actions) {
         if self.life.phase == Phase::Waiting && self.runs == 0 && !in_shutdown {
-            let reason = format!("{} can no longer come", self.listener.missing());
+            let missing = self.listener.missing();
+            // Which of several it is, the Pilot knows, and does not tell.
+            let is_one_of = matches!(&missing, Missing::AllOf(keys) if keys.len() > 1);
+            let which = if is_one_of { "at least one of " } else { "" };
+            let reason = format!("{which}{missing} can no longer come");
             self.log(Severity::Warning, format!("will not run: {reason}"), list);
             self.never_ran = Some(reason);
         }

@@ -147,6 +147,22 @@ fn only_a_job_that_never_ran_says_that_it_will_not_run() {
 }
 
 #[test]
+fn of_several_events_that_were_all_needed_it_is_not_said_that_each_cannot_come() {
+    let db_ready = EventKey { code: EventCode::Ready, source: Source::Job("db".into()) };
+    let keys = vec![db_stopping(), db_ready];
+    for (trigger, text) in [
+        (
+            Trigger::All(keys.clone()),
+            "will not run: at least one of \"db stopping\" and \"db ready\" can no longer come",
+        ),
+        (Trigger::Any(keys), "will not run: \"db stopping\" or \"db ready\" can no longer come"),
+    ] {
+        let lost = Job::of(with_trigger(trigger)).told(JobCommand::GiveUp { in_shutdown: false });
+        assert_eq!(logged(&lost), [(Severity::Warning, text)]);
+    }
+}
+
+#[test]
 fn users_see_which_of_several_events_are_still_missing() {
     let mut job = Job::of(with_trigger(Trigger::All(vec![db_stopping(), startup()])));
     assert_eq!(job.happens(startup()), [Action::Show]);
