@@ -2,9 +2,10 @@
 //! started each, to the job that startup began.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::messages::event::{EventCode, EventKey, Source};
+use crate::messages::event::{EventCode, Source};
 use crate::messages::job::{Missing, Phase};
 use crate::messages::status::{JobStatus, Overview};
 
@@ -47,7 +48,8 @@ pub fn is_starting(job: &JobStatus) -> bool {
         Missing::Nothing => false,
         Missing::AnyOf(keys) | Missing::AllOf(keys) => keys.iter().any(|key| {
             let ends = [EventCode::Stopping, EventCode::Stopped, EventCode::ExitFailed, EventCode::Unhealthy];
-            matches!(key.source, Source::Job(_) | Source::Watch(_)) && !ends.contains(&key.code)
+            matches!(key.source, Source::Job(_) | Source::Watch(_) | Source::Group(_))
+                && !ends.contains(&key.code)
         }),
     };
     match job.phase {
@@ -68,15 +70,31 @@ pub fn is_starting(job: &JobStatus) -> bool {
     }
 }
 
-type Before<'a> = (&'a std::sync::Arc<str>, &'a JobStatus, Option<&'static str>, Duration);
+type Before<'a> = (&'a Arc<str>, &'a JobStatus, Option<&'static str>, Duration);
 
 /// The job whose event started the first run of another, and when that event came.
 fn before<'a>(overview: &'a Overview, job: &JobStatus) -> Option<Before<'a>> {
     let key = job.account.first_run.occasion.as_ref()?;
-    let (Source::Job(name) | Source::Check(name)) = &key.source else { return None };
+    let name = match &key.source {
+        Source::Job(name) | Source::Check(name) => name,
+        Source::Group(name) => last_member(overview, name, key.code)?,
+        Source::Global | Source::Watch(_) | Source::Signal(_) => return None,
+    };
     let (name, before) = overview.jobs.get_key_value(name)?;
-    let first = &before.account.first_run;
-    let done = match key.code {
+    let done = event_time(before, key.code).or(job.account.first_run.started).unwrap_or_default();
+    Some((name, before, Some(key.code.config_name()), done))
+}
+
+/// The member of a group that was the last to bring an event of the group about.
+fn last_member<'a>(overview: &'a Overview, group: &str, code: EventCode) -> Option<&'a Arc<str>> {
+    let group = overview.groups.iter().find(|known| *known.name == *group)?;
+    group.jobs.iter().max_by_key(|job| overview.jobs.get(*job).and_then(|job| event_time(job, code)))
+}
+
+/// When the first run of a job brought an event about.
+fn event_time(job: &JobStatus, code: EventCode) -> Option<Duration> {
+    let first = &job.account.first_run;
+    match code {
         EventCode::ExitSuccess | EventCode::ExitFailed | EventCode::Stopping | EventCode::Stopped => {
             first.ended
         }
@@ -89,19 +107,18 @@ fn before<'a>(overview: &'a Overview, job: &JobStatus) -> Option<Before<'a>> {
         | EventCode::EnterMaintenance
         | EventCode::ExitMaintenance
         | EventCode::Signal => first.up,
-    };
-    let done = done.or(job.account.first_run.started).unwrap_or_default();
-    Some((name, before, Some(key.code.config_name()), done))
+    }
 }
 
-/// Whether the first run of a job follows from startup, through any chain, and not from a user or a signal.
+/// Whether the first run of a job follows from startup or the first instances of a watched service, through any chain, and not
+/// from a user, a signal or a later change.
 fn begins_at_startup(overview: &Overview, job: &JobStatus) -> bool {
-    let startup = EventKey { code: EventCode::Startup, source: Source::Global };
     let (mut seen, mut job) = (BTreeSet::new(), job);
     loop {
         let Some(key) = &job.account.first_run.occasion else { return false };
-        if *key == startup {
-            return true;
+        match (&key.source, key.code) {
+            (Source::Global, EventCode::Startup) | (Source::Watch(_), EventCode::Healthy) => return true,
+            (_, _) => {}
         }
         let Some((name, before, ..)) = before(overview, job) else { return false };
         if !seen.insert(name) {

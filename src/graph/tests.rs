@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::spec::{CommandLine, Limit, OnExhausted, Strategy, When};
 use crate::messages::account::FirstRun;
-use crate::messages::status::WatchStatus;
+use crate::messages::status::{GroupStatus, WatchStatus};
 
 fn job(name: &str, trigger: Trigger) -> Arc<JobSpec> {
     let command = CommandLine { program: "true".to_owned(), args: vec!["hunter2".to_owned()] };
@@ -106,6 +106,33 @@ fn a_job_that_a_user_started_is_not_on_the_critical_path() {
     overview.jobs.insert("hook".into(), Arc::new(by_hand));
     let graph = Graph::of(&configuration()).with_status(&overview);
     assert_eq!(graph.path.last().map(|step| step.job.as_str()), Some("app"));
+}
+
+#[test]
+fn the_critical_path_goes_through_the_member_that_made_a_group_ready() {
+    let mut overview = running();
+    let group = EventKey { code: EventCode::Ready, source: Source::Group("all".into()) };
+    overview.groups.push(GroupStatus {
+        name: "all".into(),
+        jobs: vec!["app".into(), "db".into()],
+        ready: true,
+        restarts: 0,
+        has_given_up: false,
+    });
+    overview.jobs.insert("report".into(), Arc::new(ran(Phase::Running, group, [4210, 5000, 0])));
+    let path: Vec<String> = critical::path(&overview).into_iter().map(|step| step.job).collect();
+    assert_eq!(path, ["db", "migrate", "app", "report"]);
+}
+
+#[test]
+fn a_watched_service_that_became_healthy_is_a_root_of_the_start_and_its_changes_are_none() {
+    let of_watch = |code| EventKey { code, source: Source::Watch("mq".into()) };
+    for (code, last) in [(EventCode::Healthy, "hook"), (EventCode::Changed, "app")] {
+        let mut overview = running();
+        overview.jobs.insert("hook".into(), Arc::new(ran(Phase::Running, of_watch(code), [5000, 6000, 0])));
+        let path = critical::path(&overview);
+        assert_eq!(path.last().map(|step| step.job.as_str()), Some(last), "{code:?}");
+    }
 }
 
 #[test]
