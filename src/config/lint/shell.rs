@@ -19,13 +19,32 @@ pub(in crate::config) fn lonely_script(words: &[String]) -> Option<&str> {
     if !SHELLS.contains(&base_name(shell)) {
         return None;
     }
-    let options = rest.iter().position(|word| is_command_option(word))?;
-    match rest.get(options + 1..)? {
+    match after_command_option(rest)? {
         [script, _, ..] if !script.contains(|c: char| c.is_whitespace() || "$;|&<>`".contains(c)) => {
             Some(script)
         }
         _ => None,
     }
+}
+
+/// What follows the `-c` among the options of a shell; they end at the first word that is none.
+fn after_command_option(mut words: &[String]) -> Option<&[String]> {
+    while let [word, rest @ ..] = words {
+        if is_command_option(word) {
+            return Some(rest);
+        }
+        if !word.starts_with(['-', '+']) || word == "--" {
+            return None;
+        }
+        // `-o pipefail`, `-eo pipefail`, `--rcfile FILE`.
+        words = if takes_argument(word) { rest.get(1..)? } else { rest };
+    }
+    None
+}
+
+fn takes_argument(option: &str) -> bool {
+    let is_long = option.starts_with("--");
+    (!is_long && option.ends_with(['o', 'O'])) || matches!(option, "--rcfile" | "--init-file")
 }
 
 /// Whether a command is a shell that reads commands from its terminal: it has no script.
@@ -103,7 +122,14 @@ mod tests {
 
     #[test]
     fn a_script_of_one_word_before_others_is_found() {
-        for line in ["sh -c echo hi", "/bin/bash -ec echo hi", "busybox sh -c echo hi", "ash -e -c echo hi"] {
+        for line in [
+            "sh -c echo hi",
+            "/bin/bash -ec echo hi",
+            "busybox sh -c echo hi",
+            "ash -e -c echo hi",
+            "bash -eo pipefail -c echo hi",
+            "bash --norc +o history -c echo hi",
+        ] {
             assert_eq!(lonely(line).as_deref(), Some("echo"), "{line}");
         }
     }
@@ -129,6 +155,10 @@ mod tests {
             "sh -c 'echo hi' sh",
             "sh -c '$0' date",
             "sh script.sh -x hi",
+            "bash /entry.sh -c x --verbose",
+            "bash -e /entry.sh -c x --verbose",
+            "bash -o pipefail /entry.sh -c x --verbose",
+            "bash -- /entry.sh -c x --verbose",
             "grep -c a b",
             "busybox",
             "busybox grep -c a b",
