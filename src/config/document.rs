@@ -240,13 +240,25 @@ fn syntax_problem(
         let message = format!("syntax error: {}, found nothing", expected(code));
         return Problem::error("syntax", Span::new(file, hole..hole), message);
     }
+    if let Some(problem) = no_object(file, text, error) {
+        return problem;
+    }
+    let before = text.get(..offset).unwrap_or_default();
     let message = match (error.code(), found) {
         (Some(code), _) if ends_early(code) => return unfinished(file, text, code),
+        (Some(ErrorCode::ExpectedComma), Some(found @ ('}' | ']'))) => {
+            return unclosed_before(file, before, place, found);
+        }
         (Some(code), Some(found)) => format!("syntax error: {}, found {found:?}", expected(code)),
         (Some(code), None) => format!("syntax error: {}", expected(code)),
-        (None, _) => format!("syntax error: {error}"),
+        // Its text ends with a place in the rendered text, which nobody sees.
+        (None, _) => format!("syntax error: {}", without_position(error)),
     };
     let help = match error.code() {
+        Some(ErrorCode::ExpectedComma) if found.is_some_and(|found| goes_on(before, found)) => {
+            Some("put the value in quotes".to_owned())
+        }
+        Some(ErrorCode::LeadingZero) => Some("put the value in quotes".to_owned()),
         Some(
             ErrorCode::ExpectedComma | ErrorCode::ExpectedClosingBrace | ErrorCode::ExpectedClosingBracket,
         ) => Some("is a comma missing before this?".to_owned()),
@@ -256,9 +268,47 @@ fn syntax_problem(
         Some(ErrorCode::ExpectedIdentifier) => {
             Some("keys with characters other than letters, digits, `_` and `$` need quotes".to_owned())
         }
-        _ => None,
+        None => Some("put the value in quotes if it is no number".to_owned()),
+        Some(_) => None,
     };
     Problem::error("syntax", place, message).maybe_help(help)
+}
+
+/// A text that does not begin as an object does: another format, or no configuration at all.
+fn no_object(file: FileId, text: &str, error: &json5::Error) -> Option<Problem> {
+    let start = locator::locate(text).ok()?.first()?.start;
+    let first = text.get(start..)?.chars().next()?;
+    // An array that is only not closed is told as such.
+    let is_array = first == '[' && error.code().is_some_and(ends_early);
+    if first == '{' || is_array {
+        return None;
+    }
+    let place = Span::new(file, start..start + first.len_utf8());
+    let problem = Problem::error("syntax", place, format!("syntax error: expected `{{`, found {first:?}"));
+    Some(problem.help("a configuration is a JSON5 object that begins with `{`, such as `{ jobs: [ … ] }`"))
+}
+
+/// A bracket that closes another one than the last that was opened.
+fn unclosed_before(file: FileId, before: &str, place: Span, found: char) -> Problem {
+    let Some((opened, bracket)) = unclosed(before) else {
+        return Problem::error("syntax", place, format!("syntax error: expected `,`, found {found:?}"));
+    };
+    let close = if bracket == '[' { ']' } else { '}' };
+    let message = format!("syntax error: expected `,` or `{close}`, found {found:?}");
+    let at = Span::new(file, opened..opened + 1);
+    Problem::error("syntax", place, message).related(at, format!("this `{bracket}` is not closed"))
+}
+
+/// Whether a value without quotes goes on where the parser took it for complete: `10s`, `1.2.3`.
+fn goes_on(before: &str, found: char) -> bool {
+    let ends_in_value = before.ends_with(|last: char| last.is_alphanumeric() || last == '.');
+    ends_in_value && (found.is_alphanumeric() || ".:-_/%".contains(found))
+}
+
+fn without_position(error: &json5::Error) -> String {
+    let text = error.to_string();
+    let position = error.position().map(|position| format!(" at {position}"));
+    position.and_then(|position| text.strip_suffix(&position).map(str::to_owned)).unwrap_or(text)
 }
 
 /// The text ended too early: the place to look at is what was never closed.
@@ -416,6 +466,39 @@ mod tests {
     }
 
     #[test]
+    fn a_bracket_that_closes_another_one_shows_the_one_that_is_not_closed() {
+        for (text, wanted, opened) in [
+            ("{jobs: [{}, {exec: 'x'}}", "expected `,` or `]`, found '}'", 7),
+            ("{jobs: [{exec: 'x']}", "expected `,` or `}`, found ']'", 8),
+        ] {
+            let problem = problem(text);
+            assert_eq!(problem.message, format!("syntax error: {wanted}"));
+            assert_eq!(problem.related[0].0.range(), opened..opened + 1, "{text}");
+            assert_eq!(problem.help, None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_object_is_told_so() {
+        for (text, first) in [
+            ("jobs:\n  - name: a\n", 'j'),
+            ("# comment\njobs: []", '#'),
+            ("---\njobs: []", '-'),
+            ("[jobs]\nname = x", '['),
+            ("// ours\njobs: []", 'j'),
+        ] {
+            let problem = problem(text);
+            assert_eq!(problem.message, format!("syntax error: expected `{{`, found {first:?}"), "{text}");
+            assert!(problem.help.unwrap().contains("begins with `{`"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_the_parser_has_no_place_of_its_own() {
+        assert_eq!(message("{\n\n tag: 1.2.3}"), "syntax error: invalid float literal");
+    }
+
+    #[test]
     fn syntax_errors_mark_the_character_that_is_wrong_however_lines_end() {
         let place = |text: &str| Span::new(FileId::default(), text.find(['b', 'é']).unwrap()..text.len() - 1);
         for lines in ["", "\n", "\n\n", "\r\n", "\r\n\r\n", "\r\r", "\u{2028}\n"] {
@@ -450,6 +533,11 @@ mod tests {
     fn a_text_without_its_quotes_is_explained() {
         for (text, help) in [
             ("{a: b}", "strings need quotes, only keys go without"),
+            ("{timeout: 10s}", "put the value in quotes"),
+            ("{a: 1.2.3}", "put the value in quotes if it is no number"),
+            ("{umask: 022}", "put the value in quotes"),
+            ("{a: 1 b: 2}", "is a comma missing before this?"),
+            ("{a: 'x'b: 2}", "is a comma missing before this?"),
             ("{-a: 1}", "keys with characters other than letters, digits, `_` and `$` need quotes"),
         ] {
             assert_eq!(problem(text).help.as_deref(), Some(help), "{text}");
