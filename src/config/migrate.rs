@@ -42,7 +42,9 @@ pub struct Remark {
 /// Keys that only version 2 has.
 const OLD_KEYS: [&str; 7] = ["services", "backends", "tasks", "preStart", "preStop", "postStop", "etcd"];
 /// Keys that only version 3 and we have.
-const NEW_KEYS: [&str; 4] = ["jobs", "watches", "control", "env"];
+const NEW_KEYS: [&str; 6] = ["jobs", "watches", "control", "env", "groups", "shutdownSignals"];
+/// What only version 3 and we have within `telemetry`; version 2 had `sensors`.
+const NEW_METRICS: &str = "metrics";
 
 const STRAY: &str = "expected template actions within strings, in place of values, or `if`, `range` and `with` \
                      around whole entries of a list, found one elsewhere";
@@ -76,7 +78,9 @@ fn convert(
         return None;
     };
     let find = |keys: &[&str]| entries.iter().find(|(key, _)| keys.contains(&key.name.as_str()));
-    match (find(&OLD_KEYS), find(&NEW_KEYS)) {
+    let telemetry = root.get("telemetry").and_then(Node::as_object).unwrap_or_default();
+    let metrics = telemetry.iter().find(|(key, _)| key.name == NEW_METRICS);
+    match (find(&OLD_KEYS), find(&NEW_KEYS).or(metrics)) {
         (None, Some(_)) => return Some(Migration::Current),
         (Some((old, _)), Some((new, _))) => {
             let message = format!(

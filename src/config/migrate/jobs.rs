@@ -94,7 +94,15 @@ impl Converter<'_> {
                 String::new()
             }
         };
-        let name = self.unique(&name);
+        let unique = self.unique(&name);
+        if unique != name && given(node, "port").is_some() {
+            self.decide(
+                Some(node.span),
+                "another job has the name of this service, so Consul knows it by the one below; version 2 registered \
+                 both under one name. Which name should it have?",
+            );
+        }
+        let name = unique;
         self.name(&name);
         self.entries(node, &["port", "interfaces", "tags"]);
         self.health(node);

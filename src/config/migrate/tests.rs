@@ -63,6 +63,35 @@ fn the_first_service_runs_the_main_application_and_ends_the_container() {
 }
 
 #[test]
+fn a_second_service_of_the_same_name_is_left_to_decide() {
+    let service = |name: &str| format!(r#"{{"name": "{name}", "port": 80, "health": "true"}}"#);
+    let of = |second: &str| migrated(&format!("{{\"services\": [{}, {}]}}", service("app"), service(second)));
+    let (text, remarks) = of("app");
+    assert!(text.contains(r#"name: "app-2""#), "{text}");
+    assert!(
+        remarks.iter().any(|remark| remark.message.starts_with("another job has the name")),
+        "{remarks:?}"
+    );
+    assert_eq!(of("web").1, []);
+}
+
+#[test]
+fn a_file_with_any_key_that_only_we_have_needs_no_migration() {
+    for text in [
+        "{groups: []}",
+        "{shutdownSignals: ['SIGINT']}",
+        "{telemetry: {port: 9090, metrics: []}}",
+        "{jobs: []}",
+    ] {
+        assert!(matches!(migrate("old.json", text, None), Ok(Migration::Current)), "{text}");
+    }
+    assert!(matches!(
+        migrate("old.json", "{telemetry: {port: 9090, sensors: []}}", None),
+        Ok(Migration::Migrated { .. })
+    ));
+}
+
+#[test]
 fn without_a_service_the_main_application_is_the_job_main() {
     let spec = meaning("{}", &[]);
     assert_eq!(words(job(&spec, "main"))[0], "node");
