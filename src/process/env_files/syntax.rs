@@ -71,7 +71,9 @@ impl<'a> Rest<'a> {
         let line = self.text.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let length = line.iter().position(|byte| *byte == b'=').ok_or(Problem::NoVariable)?;
         let name = line.get(..length).unwrap_or_default().trim_ascii();
-        let name = name.strip_prefix(b"export ").map_or(name, <[u8]>::trim_ascii_start);
+        let exported =
+            name.strip_prefix(b"export").filter(|rest| rest.starts_with(b" ") || rest.starts_with(b"\t"));
+        let name = exported.map_or(name, <[u8]>::trim_ascii_start);
         if !is_name(name) {
             return Err(Problem::BadName);
         }
@@ -164,8 +166,9 @@ mod tests {
 
     #[test]
     fn each_line_is_a_variable_and_comments_and_blank_lines_are_none() {
-        let text = "\u{feff}# comment\n\n  ; another\r\nA=1\n  B = two words \r\nexport C=3\nA=4";
-        let expected = [("A", "1"), ("B", "two words"), ("C", "3"), ("A", "4")];
+        let text =
+            "\u{feff}# comment\n\n  ; another\r\nA=1\n  B = two words \r\nexport C=3\nA=4\nexport\tD=5";
+        let expected = [("A", "1"), ("B", "two words"), ("C", "3"), ("A", "4"), ("D", "5")];
         assert_eq!(parsed(text), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 
