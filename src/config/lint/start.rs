@@ -162,24 +162,26 @@ impl<'a> Graph<'a> {
     /// the others waits with a time limit.
     fn mutual_waits(&self, job: usize) -> Vec<(usize, usize)> {
         let is_end = |key: &&EventKey| matches!(key.code, EventCode::Stopping | EventCode::Stopped);
-        let ends = self.keys(job).iter().filter(is_end).flat_map(|key| self.sources(key));
-        ends.filter(|source| self.depends_on(*source, job)).map(|source| (job, source)).collect()
+        let ends: Vec<usize> =
+            self.keys(job).iter().filter(is_end).flat_map(|key| self.sources(key)).collect();
+        if ends.is_empty() {
+            return vec![];
+        }
+        let dependents = self.dependents(job);
+        ends.into_iter().filter(|source| dependents.contains(source)).map(|source| (job, source)).collect()
     }
 
-    fn depends_on(&self, job: usize, other: usize) -> bool {
-        let mut seen: HashSet<usize> = HashSet::from([job]);
+    /// A job, and those that wait for it without a time limit, directly or through others that do.
+    fn dependents(&self, job: usize) -> HashSet<usize> {
+        let waits_for_ever =
+            |waiter: &usize| self.jobs.get(*waiter).is_some_and(|job| job.when.timeout.is_none());
+        let mut found: HashSet<usize> = HashSet::from([job]);
         let mut open = vec![job];
         while let Some(current) = open.pop() {
-            if current == other {
-                return true;
-            }
-            if self.jobs.get(current).is_some_and(|job| job.when.timeout.is_some()) {
-                continue;
-            }
-            let sources = self.keys(current).iter().flat_map(|key| self.sources(key));
-            open.extend(sources.filter(|source| seen.insert(*source)));
+            let waiters = self.waiting.get(current).into_iter().flatten().copied();
+            open.extend(waiters.filter(waits_for_ever).filter(|waiter| found.insert(*waiter)));
         }
-        false
+        found
     }
 
     fn keys(&self, job: usize) -> &'a [EventKey] {

@@ -231,6 +231,15 @@ fn a_thousand_jobs_in_the_worst_order_are_judged() {
 }
 
 #[test]
+fn two_hundred_jobs_that_wait_for_each_others_end_are_judged() {
+    let names: Vec<String> = (0..200).map(|index| format!("j{index}")).collect();
+    let others =
+        |name: &String| names.iter().filter(|other| *other != name).map(|other| of(other, Stopped)).collect();
+    let jobs: Vec<JobSpec> = names.iter().map(|name| job(name, Trigger::All(others(name)))).collect();
+    assert_eq!(reasons(jobs)[0], (0, Reason::Cycle(vec![0, 1])));
+}
+
+#[test]
 fn every_job_that_can_start_can_become_ready() {
     let mut idle = checked(job("idle", startup()));
     idle.exec = None;
