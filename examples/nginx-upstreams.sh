@@ -15,7 +15,6 @@ if [ "$1" = follow ]; then
 fi
 
 cat >"$DIR/containerpilot-nginx.new" <<END
-daemon off;
 pid $pid;
 error_log stderr warn;
 events {}

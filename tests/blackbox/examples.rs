@@ -210,6 +210,7 @@ fn restart_rules_try_again_after_a_failure_and_restart_what_is_ill() {
     let pilot = prepared("restarts.json5").env("INTERVAL", "100ms").start();
     pilot.wait_for_line("report", "all in sync");
     assert_eq!(pilot.lines_of("sync"), ["try 1", "try 2", "try 3"]);
+    assert!(!pilot.path("tries").exists(), "the next run counts from 1");
     pilot.wait_for_event("server healthy");
     fs::write(pilot.path("ill"), "").unwrap();
     pilot.wait_for_events("server healthy", 2);

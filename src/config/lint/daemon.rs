@@ -112,16 +112,18 @@ pub(super) fn lint(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
         // The command of the command line is in no file.
         let place = places.jobs.get(index).and_then(|place| place.exec).map_or(Place::Nowhere, Place::At);
         let program = job.exec.as_ref().map(|command| base_name(&command.program)).unwrap_or_default();
+        let unless = match habit.background {
+            Unless(_) => " unless its configuration says otherwise",
+            With(_) => "",
+        };
         let message = format!(
-            "job {:?}: {program} moves to the background: the job ends at once, and what runs on is not supervised",
+            "job {:?}: {program} moves to the background{unless}: the job ends at once, and what runs on is not \
+             supervised",
             job.name
         );
         let help = format!("to keep it in the foreground: {}", habit.help);
         let problem = Problem::warning("background", place, message).help(help);
-        problems.add(match habit.background {
-            Unless(_) => problem.note("its own configuration may say otherwise, and is not looked at"),
-            With(_) => problem,
-        });
+        problems.add(problem);
     }
 }
 
