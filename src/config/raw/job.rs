@@ -44,7 +44,7 @@ pub struct RawJob {
     /// The signal that asks it to stop. Default SIGTERM.
     pub stop_signal: Opt<Scalar>,
     /// Signals to containerpilot that are passed on to its main process, and then do nothing else: any but SIGTERM, SIGINT,
-    /// SIGCHLD, SIGKILL, SIGSTOP and those that tell of a fault.
+    /// SIGCHLD, SIGKILL, SIGSTOP, SIGPIPE, SIGTTIN, SIGTTOU and those that tell of a fault.
     pub forward: Opt<OneOrMany<Scalar>>,
     /// Gives it our terminal, as a shell would: its input and output, Ctrl-C, Ctrl-Z and the size. One job at most. Default
     /// false.
@@ -59,7 +59,7 @@ pub struct RawJob {
     pub health: Opt<OneOrMany<RawCheck>>,
     /// What to do when it becomes unhealthy. Default "nothing".
     pub on_unhealthy: Opt<OnUnhealthy>,
-    /// The port it listens on. Advertises the job in Consul and needs `health` or `ready`.
+    /// The port it listens on. Advertises the job in Consul, unless it is 0, and needs `health` or `ready`.
     pub port: Opt<Port>,
     /// Tags in Consul.
     pub tags: Opt<OneOrMany<Scalar>>,
@@ -280,7 +280,7 @@ pub struct RawBackoff {
     pub min: Opt<Time>,
     /// The longest delay; 0s turns delays off. Default 30s.
     pub max: Opt<Time>,
-    /// Growth from one delay to the next, at least 1. Default 2.
+    /// Growth from one delay to the next, from 1 to 1000. Default 2.
     pub factor: Opt<Real>,
     /// The random share that is added or taken away, 0 to 1. Default 0.1.
     pub jitter: Opt<Real>,

@@ -106,6 +106,7 @@ pub struct RawControl {
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RawTelemetry {
     /// The TCP port of `/metrics` and `/status`. Default 9090.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub port: Opt<Port>,
     /// Which address to bind and advertise, as for jobs. Default ["eth0:inet", "inet"].
     pub interfaces: Opt<OneOrMany<String>>,
