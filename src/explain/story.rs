@@ -135,7 +135,7 @@ impl<'a> Story<'a> {
         let jobs = members.map(|group| group.jobs.clone()).unwrap_or_default();
         let lacks = |job: &JobStatus| match key.code {
             EventCode::Healthy => !job.checks.is_empty() && job.health != Health::Healthy,
-            EventCode::Stopped => job.phase != Phase::Complete,
+            EventCode::Stopped => !matches!(job.phase, Phase::Halted | Phase::Complete),
             EventCode::Unhealthy | EventCode::ExitFailed => false,
             EventCode::Ready
             | EventCode::Startup
