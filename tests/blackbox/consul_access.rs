@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::support::consul::Consul;
 use crate::support::needs::has_ipv6;
 use crate::support::ports::free_port;
+use crate::support::proxy::{Fault, Proxy};
 use crate::support::tls::Certificates;
 use crate::support::{Exit, Pilot, Setup};
 
@@ -100,6 +101,31 @@ fn a_refused_token_is_told_once_without_it_and_works_as_soon_as_it_is_good() {
     let told = pilot.log().records().iter().filter(|record| record.message.contains("in trouble")).count();
     assert_eq!(told, 1);
     assert_hidden(&pilot, TOKEN);
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn each_outage_and_its_end_are_told_and_shown_beside_a_key_that_the_token_may_not_read() {
+    let consul = Consul::with(Some(&acl_settings()), Some(MASTER));
+    make_token(&consul);
+    let proxy = Proxy::new(consul.port());
+    let watches = r#"{ name: "a-secret", key: "secret", interval: "1s" }, { name: "app", interval: "1s" }"#;
+    let address = proxy.address();
+    let pilot = Pilot::start(&format!(
+        r#"{{ consul: {{ address: "{address}", token: "{TOKEN}" }}, watches: [{watches}],
+            jobs: [{{ name: "main", exec: "sleep 1000" }}] }}"#
+    ));
+    let trouble = || pilot.ask("GET", "/v3/status", "").json()["consul"]["trouble"].to_string();
+    pilot.eventually("the refusal is shown", || trouble().contains("403"));
+    for outage in 1..=2 {
+        proxy.set(Fault::Refused);
+        pilot.eventually("the outage is told", || count(&pilot, "trouble: it cannot be reached") == outage);
+        assert!(trouble().contains("it cannot be reached"), "{}", trouble());
+        proxy.set(Fault::None);
+        pilot.eventually("its end is told", || count(&pilot, "Consul is back") == outage);
+        assert!(trouble().contains("403"), "{}", trouble());
+    }
+    assert_eq!(count(&pilot, "Consul is in trouble"), 3);
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 

@@ -300,11 +300,8 @@ impl State {
         }
         self.failing_since.get_or_insert(now);
         let is_news = self.outage.failed(now, Arc::clone(caller), failure.trouble, failure.reason.clone());
-        // Others were served since there was no reply last.
-        if self.unreachable_since.is_none() {
-            let began = self.outage.reachable_again();
-            actions.extend(began.map(|began| Action::Log(Remark::Recovered(now.since(began)))));
-        }
+        let began = self.outage.reachable_again();
+        actions.extend(began.map(|began| Action::Log(Remark::Recovered(now.since(began)))));
         if is_news {
             actions.push(Action::Log(Remark::InTrouble(Arc::clone(caller), failure.reason.clone())));
         }

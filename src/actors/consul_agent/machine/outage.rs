@@ -24,6 +24,8 @@ pub enum Trouble {
 pub struct Outage {
     failing: BTreeMap<Arc<str>, Failing>,
     logged: BTreeMap<Trouble, Moment>,
+    /// A call has succeeded since somebody else came into trouble or had no reply.
+    is_serving: bool,
 }
 
 /// A service or watch in trouble.
@@ -35,6 +37,8 @@ struct Failing {
     reason: String,
     /// One of these failures was [`Trouble::Unreachable`].
     was_unreachable: bool,
+    /// Its last call failed while those of others succeeded, for a reason of its own: it may not read its key, for instance.
+    is_refused: bool,
 }
 
 impl Outage {
@@ -44,10 +48,12 @@ impl Outage {
         let since = former.map_or(now, |former| former.since);
         let was_unreachable = former.is_some_and(|former| former.was_unreachable);
         let is_unreachable = trouble == Trouble::Unreachable;
+        self.is_serving &= former.is_some() && !is_unreachable;
+        let is_refused = self.is_serving;
         // One that is now refused and now without a reply, while others are served, would be news each time.
         let is_told = self.logged.contains_key(&trouble) || (is_unreachable && was_unreachable);
         let was_unreachable = was_unreachable || is_unreachable;
-        self.failing.insert(caller, Failing { since, trouble, reason, was_unreachable });
+        self.failing.insert(caller, Failing { since, trouble, reason, was_unreachable, is_refused });
         if !is_told {
             self.logged.insert(trouble, now);
         }
@@ -57,16 +63,16 @@ impl Outage {
     /// Notes that a call succeeded for a service or watch. If the outage is over by that, this is when it began.
     pub fn served(&mut self, caller: &str) -> Option<Moment> {
         self.failing.remove(caller);
+        self.is_serving = true;
         if !self.failing.is_empty() {
             return self.reachable_again();
         }
         std::mem::take(&mut self.logged).into_values().min()
     }
 
-    /// While a call succeeds: if Consul was unreachable, and nobody finds it so any more, this is when that began. Those that are
-    /// still in trouble, as a watch that may not read its key, are so for a reason of their own.
+    /// If Consul was unreachable, and only those are still in trouble that it refuses, this is when that began.
     pub fn reachable_again(&mut self) -> Option<Moment> {
-        let is_over = self.failing.values().all(|failing| failing.trouble != Trouble::Unreachable);
+        let is_over = self.failing.values().all(|failing| failing.is_refused);
         if is_over { self.logged.remove(&Trouble::Unreachable) } else { None }
     }
 
@@ -167,13 +173,25 @@ mod tests {
         assert!(failed(&mut outage, 2, "far", Trouble::Unreachable));
         assert_eq!(outage.served("near"), None);
         failed(&mut outage, 3, "far", Trouble::Answered(500));
-        assert_eq!(outage.served("near"), Some(at(2)));
+        assert_eq!(outage.reachable_again(), Some(at(2)));
         for second in 4..9 {
             assert!(!failed(&mut outage, second, "far", Trouble::Unreachable));
             assert!(!failed(&mut outage, second, "far", Trouble::Answered(500)));
             assert_eq!(outage.served("near"), None);
         }
         assert_eq!(outage.served("far"), Some(at(1)));
+    }
+
+    #[test]
+    fn an_outage_that_was_refusals_too_is_over_when_the_last_of_these_is_served() {
+        let mut outage = Outage::default();
+        outage.served("a");
+        failed(&mut outage, 1, "a", Trouble::Answered(500));
+        failed(&mut outage, 2, "b", Trouble::Unreachable);
+        failed(&mut outage, 3, "b", Trouble::Answered(500));
+        failed(&mut outage, 3, "a", Trouble::Answered(500));
+        assert_eq!((outage.reachable_again(), outage.served("b")), (None, None));
+        assert_eq!(outage.served("a"), Some(at(1)));
     }
 
     #[test]

@@ -60,9 +60,11 @@ fn each_outage_and_its_end_are_told_and_shown_while_a_watch_is_refused_for_good(
         assert_eq!((remarks(&other), shown(&other)), (vec![], None));
         let answered = queries.ask(second + 5, KV, Err(Trouble::Answered(403)));
         assert_eq!((remarks(&answered), shown(&answered)), (vec![], None));
-        let over = queries.ask(second + 6, DB, Ok(8));
-        let back = Remark::Recovered(Duration::from_secs(6));
-        assert_eq!((remarks(&over), shown(&over)), (vec![back], refused()));
+        let served = queries.ask(second + 6, DB, Ok(8));
+        assert_eq!((remarks(&served), shown(&served)), (vec![], refused()));
+        let over = queries.ask(second + 7, KV, Err(Trouble::Answered(403)));
+        let back = Remark::Recovered(Duration::from_secs(7));
+        assert_eq!((remarks(&over), shown(&over)), (vec![back], None));
     }
     let over = queries.ask(3000, KV, Ok(9));
     assert_eq!(remarks(&over), [Remark::Recovered(Duration::from_secs(3000))]);
