@@ -59,7 +59,7 @@ fn metrics_of_users_and_our_own_are_exposed() {
         ("containerpilot_events{code=\"Startup\",source=\"global\"}", "1"),
         ("containerpilot_events{code=\"StatusHealthy\",source=\"app\"}", "1"),
         ("containerpilot_events{code=\"ExitFailed\",source=\"loop\"}", "3"),
-        ("containerpilot_control_http_requests{code=\"200\",path=\"/v3/metric\"}", "2"),
+        ("containerpilot_control_http_requests{code=\"200\",path=\"/v3/metric\"}", "3"),
         ("containerpilot_job_up{name=\"app\"}", "1"),
         ("containerpilot_job_up{name=\"loop\"}", "0"),
         ("containerpilot_job_restarts_total{name=\"loop\"}", "2"),
