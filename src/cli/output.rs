@@ -3,13 +3,16 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::future;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use terminal_size::{Height, Width, terminal_size_of};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
 
 /// Prints to stdout.
 pub fn print(text: &str) -> io::Result<()> {
@@ -28,39 +31,44 @@ pub fn print_bytes(bytes: &[u8]) -> io::Result<bool> {
 
 /// The reader of what a command prints that goes on until it is ended, such as `head` behind a pipe.
 pub struct Reader {
-    /// `None` if epoll(7) does not take stdout: a file, which always has room.
-    stdout: Option<AsyncFd<io::Stdout>>,
+    gone: Arc<Notify>,
 }
 
 impl Reader {
     /// The reader of stdout.
     pub fn of_stdout() -> Self {
-        Self { stdout: errors_of(io::stdout()).ok() }
+        let gone = Arc::new(Notify::new());
+        let told = Arc::clone(&gone);
+        // Without the thread, the next write tells. It ends with the program.
+        let _ = thread::Builder::new().spawn(move || {
+            if await_end_of_reader().is_ok() {
+                told.notify_one();
+            }
+        });
+        Self { gone }
     }
 
     /// What comes of this; `None` if the reader is gone first.
     pub async fn unless_gone<T>(&self, step: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
-            () = self.gone() => None,
+            () = self.gone.notified() => None,
             result = step => Some(result),
-        }
-    }
-
-    /// Waits until the reader is gone: a pipe without one reports EPOLLERR.
-    async fn gone(&self) {
-        let Some(stdout) = &self.stdout else { return future::pending().await };
-        // An error of epoll tells nothing about the reader; the next write will.
-        if stdout.ready(Interest::ERROR).await.is_err() {
-            future::pending::<()>().await;
         }
     }
 }
 
-#[allow(unsafe_code)]
-fn errors_of(stdout: io::Stdout) -> io::Result<AsyncFd<io::Stdout>> {
-    // SAFETY: nobody closes stdout. tokio has deprecated the safe call.
-    Ok(unsafe { AsyncFd::register_with_interest(stdout, Interest::ERROR) }?)
+/// Blocks until nobody reads stdout: poll(2) reports that of a pipe though it is asked for nothing. A file always has room,
+/// and so blocks for ever.
+fn await_end_of_reader() -> nix::Result<()> {
+    let stdout = io::stdout();
+    loop {
+        match poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::empty())], PollTimeout::NONE) {
+            Ok(_) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// The width of the terminal in characters; `None` if stdout is no terminal.
