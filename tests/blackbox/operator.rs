@@ -226,7 +226,7 @@ fn an_order_waits_until_it_is_done_and_says_how_it_went() {
     // It ends as soon as it is started: the client sees it before or after that.
     let text = pilot.tell(&["start", "task"]);
     let is_told = text.starts_with("task: started, runs as process ")
-        || text == "task: started, and exited with status 0";
+        || text == "task: started, and exited with status 0\n";
     assert!(is_told, "{text}");
     let failed = pilot.client(&["start", "wrong", "server", "nobody"]);
     assert_eq!(failed.status.code(), Some(1));

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::events::complete_lines;
+use super::events::{LONGEST_LINE, complete_lines};
 use super::exchange::TimedResponse;
 use super::{CommandError, ask, get, status};
 
@@ -138,7 +138,9 @@ impl Follower {
 
     async fn read(&mut self, mut response: TimedResponse) {
         let mut text = Vec::new();
-        while let Ok(Some(piece)) = response.chunk().await {
+        while text.len() <= LONGEST_LINE
+            && let Ok(Some(piece)) = response.chunk().await
+        {
             text.extend(piece);
             for line in complete_lines(&mut text).lines() {
                 self.note(line);

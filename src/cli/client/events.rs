@@ -11,7 +11,7 @@ use crate::cli::output::{self, Reader};
 use crate::printable::printable;
 
 /// Longer than any line of ours, so that another program on the socket cannot fill our memory.
-const LONGEST_LINE: usize = 1 << 20;
+pub const LONGEST_LINE: usize = 1 << 20;
 
 /// Prints events as they come, until the stream ends or nobody reads them any more.
 pub async fn print(response: &mut TimedResponse) -> Result<(), CommandError> {
