@@ -48,7 +48,7 @@ impl Reader {
         Self { gone }
     }
 
-    /// What comes of this; `None` if the reader is gone first.
+    /// The result of a step; `None` if the reader is gone before it is done.
     pub async fn unless_gone<T>(&self, step: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;

@@ -43,7 +43,7 @@ pub struct Remark {
 const OLD_KEYS: [&str; 7] = ["services", "backends", "tasks", "preStart", "preStop", "postStop", "etcd"];
 /// Keys that only version 3 and we have.
 const NEW_KEYS: [&str; 6] = ["jobs", "watches", "control", "env", "groups", "shutdownSignals"];
-/// What only version 3 and we have within `telemetry`; version 2 had `sensors`.
+/// The key of `telemetry` that version 2 did not have: there it was `sensors`.
 const NEW_METRICS: &str = "metrics";
 
 const STRAY: &str = "expected template actions within strings, in place of values, or `if`, `range` and `with` \

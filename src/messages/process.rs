@@ -208,6 +208,18 @@ pub struct Orphan {
 }
 
 impl Orphan {
+    /// One of which nothing is known.
+    pub const fn unknown(pid: Pid) -> Self {
+        Self {
+            pid,
+            group: None,
+            program: String::new(),
+            job: None,
+            has_environment: false,
+            is_becoming: false,
+        }
+    }
+
     /// Whether a job left it behind: its environment names the job, or, if it has none that tells, it runs the job's program.
     pub fn belongs_to(&self, job: &str, program: &str) -> bool {
         match &self.job {

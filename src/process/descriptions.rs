@@ -69,8 +69,7 @@ fn start(pid: Pid, describe: fn(Pid) -> Orphan) -> Option<UnderWay> {
 
 /// An orphan that no job takes for its own: with variables, none of which names a job.
 fn nobodys(pid: Pid) -> Orphan {
-    let program = String::new();
-    Orphan { pid, group: group::of(pid), program, job: None, has_environment: true, is_becoming: false }
+    Orphan { group: group::of(pid), has_environment: true, ..Orphan::unknown(pid) }
 }
 
 #[cfg(test)]

@@ -334,14 +334,7 @@ impl Kernel for Fake {
     }
 
     fn describe_orphan(&self, pid: Pid) -> Orphan {
-        Orphan {
-            pid,
-            group: None,
-            program: String::new(),
-            job: None,
-            has_environment: false,
-            is_becoming: false,
-        }
+        Orphan::unknown(pid)
     }
 
     fn signal_all_children(&self, _: Signal) -> bool {

@@ -25,13 +25,13 @@ pub trait Socket: AsyncRead + AsyncWrite + AsFd + Debug + Unpin {
 impl Socket for UnixStream {
     fn poll_hang_up(&self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            // After an error the next write tells.
+            // After an error, the next write will fail, too.
             let Poll::Ready(Ok(())) = self.poll_read_ready(cx) else { return Poll::Pending };
             if is_hung_up(self) {
                 return Poll::Ready(());
             }
             let look = || if has_more(self) { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) };
-            // What waits to be read hides what comes after it. Then, too, the next write tells.
+            // While bytes wait to be read, the kernel does not report a later end again. The next write will notice it.
             if self.try_io(Interest::READABLE, look).is_ok() {
                 return Poll::Pending;
             }

@@ -11,7 +11,7 @@ use crate::config::diagnostic::Problem;
 use crate::config::document::{Key, Kind, Node};
 use crate::config::suggest;
 
-/// What other programs call our keys, where a comparison of letters does not tell.
+/// Names that other programs give to our keys, and ours; they are too different to be found by their letters.
 const OTHER_WORDS: [(&str, &str); 1] = [("environment", "env")];
 
 /// Entries of an object: the fields of a struct, or any keys. Keys that a struct does not have are reported and

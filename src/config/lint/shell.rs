@@ -27,7 +27,7 @@ pub(in crate::config) fn lonely_script(words: &[String]) -> Option<&str> {
     }
 }
 
-/// What follows the `-c` among the options of a shell; they end at the first word that is none.
+/// The words after the option `-c` of a shell; `None` if it has no such option. The first word that is no option ends them.
 fn after_command_option(mut words: &[String]) -> Option<&[String]> {
     while let [word, rest @ ..] = words {
         if is_command_option(word) {

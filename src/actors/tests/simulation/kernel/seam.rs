@@ -153,15 +153,8 @@ impl Kernel for SimulatedKernel {
                 is_becoming,
             }
         };
-        let gone = || Orphan {
-            pid,
-            group: None,
-            program: String::new(),
-            job: None,
-            has_environment: false,
-            is_becoming: false,
-        };
-        self.look(|all| all.iter().find(|process| process.pid == pid).map(describe)).unwrap_or_else(gone)
+        self.look(|all| all.iter().find(|process| process.pid == pid).map(describe))
+            .unwrap_or_else(|| Orphan::unknown(pid))
     }
 
     fn signal_all_children(&self, signal: Signal) -> bool {
