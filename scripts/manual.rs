@@ -22,7 +22,7 @@ fn main() -> io::Result<()> {
 /// Every file, by its name.
 pub fn files() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
     Ok(vec![
-        ("containerpilot.bash", completion(Shell::Bash)),
+        ("containerpilot.bash", with_one_dash(&completion(Shell::Bash))),
         ("_containerpilot", completion(Shell::Zsh)),
         ("containerpilot.fish", completion(Shell::Fish)),
         ("containerpilot.1", page()?),
@@ -33,6 +33,16 @@ fn completion(shell: Shell) -> Vec<u8> {
     let mut text = Vec::new();
     generate(shell, &mut definition(), "containerpilot", &mut text);
     text
+}
+
+/// Clap's script for bash knows flags with two dashes only. We take one dash, too, so it gets a second one before it is matched.
+fn with_one_dash(script: &[u8]) -> Vec<u8> {
+    let beginning = "    prev=\"$3\"\n";
+    let more = r#"    # One dash means the same as two.
+    [[ "${cur}" == -[a-z]* ]] && cur="-${cur}"
+    [[ "${prev}" == -[a-z][a-z]* ]] && prev="-${prev}"
+"#;
+    String::from_utf8_lossy(script).replacen(beginning, &format!("{beginning}{more}"), 1).into_bytes()
 }
 
 /// One page for the program and all of its commands.

@@ -94,7 +94,10 @@ fn print_help_or_error(error: &clap::Error) -> ExitCode {
     }
     match output::print(&text) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+        Err(error) => {
+            output::print_error(&format!("containerpilot: {}\n", CommandError::from(error)));
+            ExitCode::FAILURE
+        }
     }
 }
 

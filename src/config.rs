@@ -15,6 +15,7 @@ mod load;
 pub mod locator;
 pub mod merge;
 pub mod migrate;
+pub mod pid_variable;
 pub mod raw;
 pub mod schedule;
 mod schema;

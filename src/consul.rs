@@ -9,6 +9,7 @@ pub mod blocking;
 mod calls;
 mod connect;
 mod error;
+mod self_signed;
 mod stream;
 mod tls;
 

@@ -17,7 +17,7 @@ use crate::config::spec::{GroupSpec, JobKind, JobSpec, Spec, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
-use crate::messages::status::{JobStatus, Overview};
+use crate::messages::status::{JobStatus, NEVER_RAN, Overview};
 
 pub use critical::Step;
 
@@ -314,7 +314,7 @@ fn job_state(job: &JobStatus) -> (String, Tone) {
         ) => Tone::Neutral,
     };
     let words = match (job.phase, job.health) {
-        (Phase::Complete, _) if !job.has_run => "never ran".to_owned(),
+        (Phase::Complete, _) if job.has_never_run() => NEVER_RAN.to_owned(),
         (Phase::Complete, _) if failed => "failed".to_owned(),
         (_, Health::Healthy | Health::Unhealthy) => format!("{}, {}", job.state(), job.health),
         (_, _) => job.state().to_owned(),

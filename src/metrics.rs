@@ -23,6 +23,7 @@ use operation::Operation;
 use process::ProcessUse;
 use user::UserMetrics;
 
+use crate::config::series;
 use crate::config::spec::MetricSpec;
 use crate::messages::status::Overview;
 
@@ -66,7 +67,7 @@ impl Metrics {
     pub fn reconfigure(&mut self, specs: &[MetricSpec]) -> Vec<(String, &'static str)> {
         let (mut usable, mut taken) = (Vec::new(), Vec::new());
         for spec in specs {
-            match built_in::taker(&spec.full_name, spec.kind) {
+            match series::own_taker(&spec.full_name, spec.kind) {
                 Some(built_in) => taken.push((spec.full_name.clone(), built_in)),
                 None => usable.push(spec),
             }

@@ -35,10 +35,13 @@ use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
 use crate::process::{Environ, Kernel, Launcher};
+use crate::reason::reason;
 use crate::recording::Recording;
 
 /// How long the last withdrawals may take once everything else is over.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
+/// The descriptors of so many pipes are more than actix needs.
+const PIPES_AT_START: usize = 6;
 /// The parts that the program is assembled from.
 pub struct Setup {
     /// The first configuration.
@@ -59,6 +62,7 @@ pub struct Setup {
 
 /// Supervises until everything is over; returns the status to exit with.
 pub fn run(setup: Setup) -> io::Result<u8> {
+    check_descriptors()?;
     System::new().block_on(async {
         let listeners = Listeners::bind(&setup.spec, setup.needs_control, setup.log.logger())?;
         let program = assemble(setup, Some(listeners))?;
@@ -70,6 +74,14 @@ pub fn run(setup: Setup) -> io::Result<u8> {
         // A job that was killed did not wait until it was deregistered. A healthy Consul does that in a moment.
         let _ = tokio::time::timeout(FAREWELL_LIMIT, program.consul.send(WithdrawAll)).await;
         status.map_err(|_| io::Error::other("the supervisor ended unexpectedly"))
+    })
+}
+
+/// An error if only a few files may be open: actix panics if it cannot open those that it needs.
+fn check_descriptors() -> io::Result<()> {
+    let pipes: Result<Vec<_>, _> = (0..PIPES_AT_START).map(|_| io::pipe()).collect();
+    pipes.map(drop).map_err(|error| {
+        io::Error::new(error.kind(), format!("too few files may be open: {}", reason(&error)))
     })
 }
 

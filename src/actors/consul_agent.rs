@@ -116,7 +116,7 @@ impl ConsulAgent {
     fn perform(&mut self, action: Action, ctx: &mut Context<Self>) {
         match action {
             Action::Call(registration, call, link) => self.call(registration, call, link, ctx),
-            Action::DeregisterOverFormer(id, link) => self.deregister_over_former(id, link),
+            Action::DeregisterOverFormer(id, link) => self.deregister_over_former(id, link, ctx),
             Action::CloseLink(link) => drop(self.clients.remove(&link)),
             Action::StartTimer { id, wait, is_heartbeat } => {
                 let timed = Arc::clone(&id);
@@ -153,6 +153,13 @@ impl ConsulAgent {
             Action::Count { answered } => self.recorder.metrics().consul_answered(answered),
             Action::ShowLag(lag) => self.board.write().discovery.lag = lag,
             Action::ShowTrouble(trouble) => self.board.write().discovery.trouble = trouble,
+            Action::ShowFailure(name, failure) => {
+                let failures = &mut self.board.write().discovery.failures;
+                match failure {
+                    Some(failure) => drop(failures.insert(name, failure)),
+                    None => drop(failures.remove(&name)),
+                }
+            }
             Action::Log(remark) => self.log(&remark),
         }
     }
@@ -182,11 +189,20 @@ impl ConsulAgent {
         }));
     }
 
-    fn deregister_over_former(&self, id: Arc<str>, link: u64) {
-        let Some(client) = self.clients.get(&link).cloned() else { return };
-        actix_rt::spawn(async move {
-            let _ = client.deregister(&id, WITHDRAWAL_LIMIT).await;
-        });
+    fn deregister_over_former(&self, id: Arc<str>, link: u64, ctx: &mut Context<Self>) {
+        let (client, deregistered) = (self.clients.get(&link).cloned(), Arc::clone(&id));
+        let exchange = async move {
+            let Some(client) = client else {
+                debug_assert!(false, "a link in use has a client");
+                return Err(CallError::Unreachable("there is no client".to_owned()));
+            };
+            client.deregister(&deregistered, WITHDRAWAL_LIMIT).await
+        };
+        ctx.spawn(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
+            let result = result.map_err(|error| failure(&error));
+            let call = Call::Deregister;
+            agent.advance(Input::CallEnded { id, call, link, result, random: random_share() }, ctx);
+        }));
     }
 
     fn release(&mut self, waiter: u64) {

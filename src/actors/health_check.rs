@@ -153,8 +153,7 @@ impl HealthCheck {
     fn schedule(&mut self, wait: Duration, ctx: &mut Context<Self>) {
         self.next = Some(Task::later(wait, ctx, |check: &mut Self, ctx| {
             check.next = None;
-            let log_is_flooded = check.resources.sink.is_flooded();
-            check.advance(Input::TryDue { log_is_flooded }, ctx);
+            check.advance(Input::TryDue, ctx);
         }));
     }
 

@@ -2,6 +2,8 @@
 //! actions that come back into effects. The machine decides, and is plain data: it can be written down, read back and run
 //! again.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use slog::{Logger, debug, error, info, warn};
@@ -27,6 +29,15 @@ pub trait Machine: Serialize + DeserializeOwned {
 
     /// Takes note of an input and says what is to be done.
     fn step(&mut self, now: Moment, input: Self::Input) -> Vec<Self::Action>;
+}
+
+/// A time limit that elapses so much too late finds that we did not run ourselves: the machine was asleep, the container paused,
+/// or both are very busy. So the process that it is for may not have run either, and has its time once more.
+const LATE: Duration = Duration::from_millis(100);
+
+/// Whether a time limit that was due then elapses late.
+pub fn is_late(now: Moment, due: Moment) -> bool {
+    now.since(due) >= LATE
 }
 
 /// The level of a line that a machine has written into the log.

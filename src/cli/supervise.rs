@@ -7,16 +7,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommandError, config_path, environment, locate, print_report};
+use super::{CommandError, config_path, environment, locate, output, print_report};
 use crate::actors::assembly::{self, Setup};
 use crate::actors::pilot::Load;
 use crate::actors::pilot::machine::BadConfiguration;
 use crate::config::diagnostic::Report;
-use crate::config::spec::CommandLine;
+use crate::config::spec::{CommandLine, LogOutput};
 use crate::config::{self, Loaded, System};
 use crate::logging::Log;
 use crate::process::{
-    Environ, Linux, become_subreaper, hold_signals, is_pid_one, raise_limit_of_files, reset_signals,
+    Environ, Linux, become_subreaper, beyond_signals, hold_signals, is_pid_one, raise_limit_of_files,
+    reset_signals,
 };
 use crate::reason::reason;
 use crate::recording::Recording;
@@ -52,7 +53,16 @@ pub fn run(
             "arguments are ignored: {leftover:?}; put `--` before a command to run it as the job \"main\""
         );
     }
+    let others = beyond_signals(&spec);
+    if !others.is_empty() {
+        slog::warn!(
+            log.logger(),
+            "cannot stop jobs of other users, nor kill them at their time limits: the container lacks CAP_KILL";
+            "jobs" => others.join(" ")
+        );
+    }
     let recording = record.map(|path| recording(path, &log)).transpose()?;
+    let is_logged_apart = is_logged_apart(&spec.logging.output);
     let outcome = assembly::run(Setup {
         spec,
         needs_control: config_path(path).is_ok(),
@@ -64,12 +74,24 @@ pub fn run(
     });
     if let Err(error) = &outcome {
         slog::crit!(log.logger(), "cannot supervise: {error}");
+        if is_logged_apart {
+            output::print_error(&format!("containerpilot: cannot supervise: {error}\n"));
+        }
     }
     if let Some(recording) = recording {
         recording.close(FLUSH_PATIENCE);
     }
     log.flush(FLUSH_PATIENCE);
     Ok(ExitCode::from(outcome.unwrap_or(1)))
+}
+
+/// Whether the log is out of sight of those who read our standard output and error: in a file that is no device such as
+/// /dev/stdout.
+fn is_logged_apart(output: &LogOutput) -> bool {
+    match output {
+        LogOutput::Stdout | LogOutput::Stderr => false,
+        LogOutput::File(path) => !path.starts_with("/dev"),
+    }
 }
 
 /// Begins the record that `-record` asks for.

@@ -38,9 +38,9 @@ const KINDS: [&str; 5] = ["array", "bool", "number", "object", "string"];
 
 /// ContainerPilot takes an empty string, as a template often leaves one, for an absent value. Not so
 /// for these, where it would hide a mistake or mean something else.
-const NEVER_EMPTY: [&str; 15] = [
-    "after", "command", "consul", "cwd", "envFile", "exec", "group", "http", "key", "name", "port", "prefix",
-    "restarts", "tcp", "user",
+const NEVER_EMPTY: [&str; 13] = [
+    "after", "command", "consul", "exec", "group", "http", "key", "name", "port", "prefix", "restarts",
+    "tcp", "user",
 ];
 
 /// Lists of texts whose `null` items are left out, as ContainerPilot does; elsewhere they are wrong.

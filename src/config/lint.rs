@@ -4,15 +4,16 @@
 mod daemon;
 mod groups;
 mod machine;
+mod names;
 pub(super) mod shell;
 mod start;
 mod terminal;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use super::diagnostic::{Place, Problem, Problems};
 use super::merge::Shadowed;
+use super::series;
 use super::source::FileId;
 use super::spec::{JobKind, JobSpec, Spec, StopBudget, Trigger};
 use super::validate::{JobSpans, SpecSpans, shown};
@@ -26,7 +27,7 @@ const SOME_TIME: i64 = 1_767_225_600;
 pub fn lint(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
     nothing_to_run(spec, problems);
     start::lint(spec, places, problems);
-    shared_names(spec, places, problems);
+    names::lint(spec, places, problems);
     missing_consul(spec, places, problems);
     daemon::lint(spec, places, problems);
     groups::lint(spec, places, problems);
@@ -120,25 +121,26 @@ fn nothing_to_run(spec: &Spec, problems: &mut Problems) {
     problems.add(Problem::warning("nothing-to-run", Place::File(FileId::default()), message));
 }
 
+/// Metrics that telemetry leaves out, since their names are those of ours. Only for `check`: the program says it itself, at
+/// each start and reload.
+pub fn lint_metrics(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
+    let metrics = spec.telemetry.iter().flat_map(|telemetry| &telemetry.metrics);
+    for (metric, span) in metrics.zip(&places.metrics) {
+        if let Some(own) = series::own_taker(&metric.full_name, metric.kind) {
+            let message = format!(
+                "telemetry.metrics: {} collides with our own metric {own}; yours is left out",
+                metric.full_name
+            );
+            problems.add(Problem::warning("own-metric", *span, message));
+        }
+    }
+}
+
 /// Entries that a later file replaced.
 pub fn lint_shadowed(shadowed: &[Shadowed], problems: &mut Problems) {
     for Shadowed { span, what } in shadowed {
         let message = format!("{what} has no effect: a later file replaces it");
         problems.add(Problem::warning("shadowed", *span, message));
-    }
-}
-
-fn shared_names(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
-    let jobs: HashSet<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
-    for (watch, span) in spec.watches.iter().zip(&places.watches) {
-        if jobs.contains(&*watch.name) {
-            let name = &watch.name;
-            let message = format!("a job and a watch are both named {name:?}");
-            problems.add(
-                Problem::warning("shared-name", *span, message)
-                    .note(format!("`source: {name:?}` means the job, \"watch.{name}\" the watch")),
-            );
-        }
     }
 }
 

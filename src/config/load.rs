@@ -68,6 +68,7 @@ pub fn check(
 ) -> Report {
     let (mut loader, Validated { spec, places }) = load_and_lint(main, path, env, system);
     if !loader.problems.has_errors() {
+        lint::lint_metrics(&spec, &places, &mut loader.problems);
         lint::lint_machine(&spec, &places, env, &mut loader.problems);
     }
     Report::new(loader.sources, loader.problems).for_check()

@@ -40,9 +40,10 @@ pub struct Remark {
 }
 
 /// Keys that only version 2 has.
-const OLD_KEYS: [&str; 7] = ["services", "backends", "tasks", "preStart", "preStop", "postStop", "etcd"];
+pub(super) const OLD_KEYS: [&str; 7] =
+    ["services", "backends", "tasks", "preStart", "preStop", "postStop", "etcd"];
 /// Keys that only version 3 and we have.
-const NEW_KEYS: [&str; 6] = ["jobs", "watches", "control", "env", "groups", "shutdownSignals"];
+pub(super) const NEW_KEYS: [&str; 6] = ["jobs", "watches", "control", "env", "groups", "shutdownSignals"];
 /// The key of `telemetry` that version 2 did not have: there it was `sensors`.
 const NEW_METRICS: &str = "metrics";
 

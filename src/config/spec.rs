@@ -1,6 +1,7 @@
 //! The validated configuration: what the rest of the program uses. Every value here is in range, every
 //! reference resolved, every default filled in. Plain data: no I/O, no parsing.
 
+pub mod backoff;
 mod consul;
 mod execution;
 mod group;
@@ -21,6 +22,7 @@ use crate::masking;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::Missing;
 use crate::messages::signal::Signal;
+pub use backoff::BackoffSpec;
 pub use consul::{
     AdvertiseSpec, ConsulAddress, ConsulSpec, InitialStatus, Secret, TlsSpec, WatchSpec, WatchTarget,
 };
@@ -270,21 +272,6 @@ impl StopSpec {
         let steps = [self.wait.unwrap_or_default(), self.drain, self.kill_timeout.unwrap_or_default()];
         steps.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
-}
-
-/// Delays between restarts: none, then 100 ms, then ×`factor` up to `max`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct BackoffSpec {
-    /// Shortest delay, the first included.
-    pub min: Duration,
-    /// Longest delay; zero turns backoff off.
-    pub max: Duration,
-    /// Growth from one delay to the next, at least 1.
-    pub factor: f64,
-    /// Random share added or taken away, 0 to 1.
-    pub jitter: f64,
-    /// A run of at least this long starts over.
-    pub reset_after: Duration,
 }
 
 /// One health check.

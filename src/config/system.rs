@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::fs;
 
 use super::accounts;
 use super::exec_limits::ExecLimits;
@@ -17,6 +18,8 @@ pub struct System {
     pub accounts: Accounts,
     /// The limits of its kernel for variables and arguments.
     pub exec_limits: ExecLimits,
+    /// The highest limit of open files that its kernel lets a process have, if that is known.
+    pub most_open_files: Option<u64>,
 }
 
 /// Addresses of network interfaces.
@@ -56,6 +59,7 @@ impl System {
             addresses: Addresses::Host(OnceCell::new()),
             accounts: Accounts::Host,
             exec_limits: ExecLimits::current(),
+            most_open_files: most_open_files(),
         }
     }
 
@@ -96,6 +100,10 @@ impl System {
             Accounts::Listed { groups, .. } => groups.get(text).copied(),
         }
     }
+}
+
+fn most_open_files() -> Option<u64> {
+    fs::read_to_string("/proc/sys/fs/nr_open").ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ mod when;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::diagnostic::Problems;
+use super::diagnostic::{Place, Problems};
 use super::raw::RawConfig;
 use super::source::Span;
 use super::spec::Spec;
@@ -35,7 +35,7 @@ pub(super) use jobs::PRE_START;
 use names::Names;
 pub(super) use sections::{DEFAULT_MODE, DEFAULT_SOCKET};
 pub(super) use signals::forwardable;
-pub(super) use when::{after, startup};
+pub(super) use when::{after, signal, startup};
 
 /// Where the parts of a [`Spec`] are, for the lints.
 #[derive(Debug, Default)]
@@ -46,6 +46,8 @@ pub struct SpecSpans {
     pub groups: Vec<Span>,
     /// The names of the watches, in the specification's order.
     pub watches: Vec<Span>,
+    /// The names of the metrics of telemetry, in the specification's order.
+    pub metrics: Vec<Span>,
     /// The control socket's path and mode.
     pub control: ControlSpans,
     /// The global `stopTimeout`, if it is a time.
@@ -68,8 +70,8 @@ pub struct ControlSpans {
 pub struct MentionedFile {
     /// What it is a setting of.
     pub of: String,
-    /// Where it is written.
-    pub span: Span,
+    /// Where it is written; nowhere if a variable of our environment names it.
+    pub place: Place,
     /// The file.
     pub path: std::path::PathBuf,
 }

@@ -18,6 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::self_signed::is_of_authority;
 use crate::dial;
 
 /// A connection.
@@ -100,18 +101,18 @@ fn server_name_of(host: &str) -> io::Result<ServerName<'static>> {
     })
 }
 
-/// Adds the remedy to the error for an unknown issuer, which is usually a private certificate authority.
+/// Adds the remedy to the errors for an unknown issuer, which is usually a private certificate authority, and for a self-signed
+/// certificate that is not trusted.
 fn with_remedy(error: io::Error) -> io::Error {
-    let is_unknown = error.get_ref().and_then(|cause| cause.downcast_ref()).is_some_and(|cause| {
-        matches!(cause, rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))
-    });
-    if !is_unknown {
+    let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref()) else { return error };
+    let message = if matches!(cause, rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) {
+        "its certificate is signed by nobody we trust; `tls.cafile` names a file with those to trust"
+    } else if is_of_authority(cause) {
+        "its certificate is self-signed or that of an authority; if it is to be trusted, `tls.cafile` names a file with it"
+    } else {
         return error;
-    }
-    io::Error::new(
-        error.kind(),
-        "its certificate is signed by nobody we trust; `tls.cafile` names a file with those to trust",
-    )
+    };
+    io::Error::new(error.kind(), message)
 }
 
 /// Calls the same method of each kind of stream.

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -14,6 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::error::SetupError;
+use super::self_signed::AcceptTrustedItself;
 use crate::config::spec::TlsSpec;
 use crate::reason::reason;
 
@@ -32,7 +34,7 @@ pub fn client_config(spec: &TlsSpec) -> Result<ClientConfig, SetupError> {
         .with_safe_default_protocol_versions()
         .map_err(|error| SetupError::Tls(error.to_string()))?;
     let builder = if spec.verify {
-        builder.with_root_certificates(roots(spec)?)
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier(spec, provider)?))
     } else {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
     };
@@ -44,10 +46,24 @@ pub fn client_config(spec: &TlsSpec) -> Result<ClientConfig, SetupError> {
     }
 }
 
-fn roots(spec: &TlsSpec) -> Result<RootCertStore, SetupError> {
-    let mut roots = RootCertStore::empty();
+/// Trusts what the settings name, else what the system trusts.
+fn verifier(spec: &TlsSpec, provider: Arc<CryptoProvider>) -> Result<AcceptTrustedItself, SetupError> {
+    let (roots, trusted) = roots(spec)?;
+    let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let inner = inner.map_err(|error| SetupError::Tls(error.to_string()))?;
+    Ok(AcceptTrustedItself { trusted, inner })
+}
+
+/// The authorities, and the certificates that the settings themselves name.
+fn roots(spec: &TlsSpec) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), SetupError> {
+    let (mut roots, mut named) = (RootCertStore::empty(), Vec::new());
+    let is_named = spec.ca_file.is_some() || spec.ca_path.is_some();
     for file in trusted_files(spec)? {
-        let (taken, refused) = roots.add_parsable_certificates(certificates(&file)?);
+        let certificates = certificates(&file)?;
+        if is_named {
+            named.extend_from_slice(&certificates);
+        }
+        let (taken, refused) = roots.add_parsable_certificates(certificates);
         if spec.ca_file.as_ref() == Some(&file) && (refused > 0 || taken == 0) {
             let reason = if refused > 0 {
                 "it holds a certificate that cannot be read"
@@ -60,7 +76,7 @@ fn roots(spec: &TlsSpec) -> Result<RootCertStore, SetupError> {
     if roots.is_empty() {
         return Err(SetupError::NoTrustedCertificate(trusted_places(spec)));
     }
-    Ok(roots)
+    Ok((roots, named))
 }
 
 fn trusted_files(spec: &TlsSpec) -> Result<Vec<PathBuf>, SetupError> {

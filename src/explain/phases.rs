@@ -1,9 +1,10 @@
 //! One job in sentences: what it does, and why, by itself. What it waits for is told by the story around it.
 
+mod delayed;
 mod ends;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::Scene;
 use super::words::{awaited, clock, ending, happened, list, probe, span, times, until};
@@ -12,6 +13,7 @@ use crate::config::spec::{JobSpec, ReadyBy, Trigger};
 use crate::messages::account::{Exceeded, FailingCheck};
 use crate::messages::health::{Health, Verdict};
 use crate::messages::job::{Missing, Phase};
+use crate::messages::process::LONG_START;
 use crate::messages::status::JobStatus;
 
 /// The explanation of one job.
@@ -100,6 +102,9 @@ impl Subject<'_> {
         let (name, account) = (self.name, &self.job.account);
         let told = match &account.missing {
             Missing::Nothing => self.between_runs(),
+            Missing::AnyOf(keys) if account.has_had_event() => {
+                Told::new(format!("{name} waits for {} again.", awaited(keys, "or")))
+            }
             Missing::AnyOf(keys) => Told::new(format!("{name} waits for {}.", awaited(keys, "or"))),
             Missing::AllOf(keys) => Told::new(format!("{name} waits for {}.", awaited(keys, "and"))),
         };
@@ -112,12 +117,7 @@ impl Subject<'_> {
     fn queued(&self) -> Told {
         let place = self.spec.and_then(|spec| spec.group.as_ref());
         let group = place.map_or("", |place| &*place.group);
-        let is_awaited = |name: &&Arc<str>| {
-            let over = |job: &JobStatus| matches!(job.phase, Phase::Halted | Phase::Complete);
-            self.scene.job(name).is_some_and(|job| !job.ready && !over(job))
-        };
-        let before = place.into_iter().flat_map(|place| &place.after).filter(is_awaited);
-        let before: Vec<String> = before.map(ToString::to_string).collect();
+        let before: Vec<String> = awaited_members(self.scene, self.name).map(ToString::to_string).collect();
         let why = if before.is_empty() {
             "others of the group are stopped first".to_owned()
         } else {
@@ -146,7 +146,7 @@ impl Subject<'_> {
         };
         let rule = self.spec.and_then(|spec| match &spec.when.trigger {
             Trigger::Cron(cron) => Some(format!(" (cron \"{}\")", cron.text)),
-            Trigger::Interval(interval) => Some(format!(" (every {})", span(*interval))),
+            Trigger::Interval(interval) => Some(format!(" (every {})", period(*interval))),
             Trigger::Once(_) | Trigger::Each(_) | Trigger::All(_) | Trigger::Any(_) => None,
         });
         let text = format!(
@@ -192,12 +192,14 @@ impl Subject<'_> {
             Health::Healthy => {
                 Told::new(format!("{runs} and is healthy.")).and(self.occasion()).and(self.earlier_ends())
             }
-            Health::Maintenance => {
+            Health::Maintenance if !self.job.checks.is_empty() => {
                 let text = format!("{runs}. The container is in maintenance, so it is not checked.");
                 Told::new(text).advise("leave maintenance with `containerpilot -maintenance disable`")
             }
-            Health::Unknown if !self.is_asked => Told::new(format!("{runs}.")).and(self.earlier_ends()),
-            Health::Unknown => Told::new(format!("{runs}. It has no health check."))
+            Health::Unknown | Health::Maintenance if !self.is_asked => {
+                Told::new(format!("{runs}.")).and(self.earlier_ends())
+            }
+            Health::Unknown | Health::Maintenance => Told::new(format!("{runs}. It has no health check."))
                 .and(self.occasion())
                 .and(self.earlier_ends()),
         }
@@ -217,21 +219,26 @@ impl Subject<'_> {
 
     fn starting(&self) -> Told {
         let (name, since) = (self.name, self.since());
-        let (text, advice) = match self.job.pid {
-            Some(pid) => (
-                format!(
-                    "{name} was started at {since} as process {pid} and is not ready: it {}.",
-                    self.awaited_word()
-                ),
-                format!("see what {name} prints with `containerpilot logs {name}`"),
-            ),
-            None => (
-                format!("{name} is being started since {since}: execve(2) has not returned."),
-                "see whether the file system of its program responds".to_owned(),
-            ),
-        };
+        let Some(pid) = self.job.pid else { return self.executing() };
+        let text = format!(
+            "{name} was started at {since} as process {pid} and is not ready: it {}.",
+            self.awaited_word()
+        );
         let says = self.job.status_text.as_ref().map(|text| format!("It says: {text}."));
-        Told::new(text).and(says).and(self.earlier_ends()).advise(advice)
+        let told = Told::new(text).and(says).and(self.earlier_ends());
+        told.advise(format!("see what {name} prints with `containerpilot logs {name}`"))
+    }
+
+    /// It has no process yet. Only a start that takes long is worth a word about execve(2).
+    fn executing(&self) -> Told {
+        let (name, since) = (self.name, self.since());
+        let lasts = self.scene.now.duration_since(self.job.since).unwrap_or_default();
+        if lasts < LONG_START {
+            return Told::new(format!("{name} is being started since {since}.")).and(self.earlier_ends());
+        }
+        let text = format!("{name} is being started since {since}: execve(2) has not returned.");
+        let told = Told::new(text).and(self.earlier_ends());
+        told.advise("see whether the file system of its program responds")
     }
 
     /// How a process that is not ready would tell that it is, after "it".
@@ -342,68 +349,18 @@ impl Subject<'_> {
             }
         }
     }
+}
 
-    fn sweeping(&self) -> Told {
-        let exit = self.last_exit_or("its main process has ended");
-        let text = format!(
-            "{} has ended ({exit}); before its next run, the rest of its process group is being ended since {}.",
-            self.name,
-            self.since()
-        );
-        Told::new(text)
-    }
+/// An interval in words; one that is no whole number of seconds as the configuration has it.
+fn period(interval: Duration) -> String {
+    if interval.subsec_nanos() == 0 { span(interval) } else { GoDuration::from(interval).to_string() }
+}
 
-    fn delayed(&self) -> Told {
-        let (name, job) = (self.name, self.job);
-        let when = self.until().map_or("soon".to_owned(), |time| format!("in {time}"));
-        let exit = self.last_exit_or("has ended");
-        let early = match job.early_ends {
-            0 | 1 => String::new(),
-            ends => format!(
-                " It ended {} in a row within {} of its start, so each restart waits longer.",
-                times(u64::from(ends)),
-                span(job.settles_after)
-            ),
-        };
-        let text =
-            format!("{name} does not run: at {} it {exit}; it is restarted {when}.{early}", self.since());
-        let told = Told::new(text).and(self.ill_health()).advise(self.look_at_end());
-        Told { next_try: job.account.until, ..told }
-    }
-
-    /// What helps against the way it ended, or the command that shows more of that.
-    fn look_at_end(&self) -> String {
-        let name = self.name;
-        let words = self.job.last_exit.as_ref().map_or("", |(_, words)| words.as_str());
-        if words.contains("Operation not permitted") {
-            return format!(
-                "run the container as a user that may do this, or take this setting away from {name}"
-            );
-        }
-        if words.starts_with("cannot execute") {
-            return format!("correct `exec` of {name}, or the file that it names");
-        }
-        if words.starts_with("cannot ") {
-            return format!("correct what {name} cannot do, or the setting of {name} that asks for it");
-        }
-        if words.contains("killed for memory") {
-            return format!(
-                "give the container more memory or have {name} use less; see what it used with `containerpilot crashes {name}`"
-            );
-        }
-        format!("see how {name} ended and what it printed last with `containerpilot crashes {name}`")
-    }
-
-    /// Why it was stopped for ill health, if it was.
-    fn ill_health(&self) -> Option<String> {
-        let failing: Vec<String> = self
-            .job
-            .checks
-            .iter()
-            .filter_map(|(check, _)| Some(format!("{check}: {}", self.failure(check)?.reason)))
-            .collect();
-        let stopped = self.job.account.stop_reason.as_deref() == Some("it is unhealthy");
-        (stopped && !failing.is_empty())
-            .then(|| format!("It was stopped because it was unhealthy: {}.", failing.join("; ")))
-    }
+/// The members of its group that must be ready before a queued job starts, and are not.
+pub(super) fn awaited_members<'a>(scene: &'a Scene<'_>, name: &str) -> impl Iterator<Item = &'a Arc<str>> {
+    let place = scene.spec.jobs.iter().find(|spec| *spec.name == *name).and_then(|spec| spec.group.as_ref());
+    place.into_iter().flat_map(|place| &place.after).filter(|name| {
+        let over = |job: &JobStatus| matches!(job.phase, Phase::Halted | Phase::Complete);
+        scene.job(name).is_some_and(|job| !job.ready && !over(job))
+    })
 }

@@ -6,7 +6,7 @@ use super::words::{clock, short, until};
 use crate::messages::event::{EventKey, Source};
 use crate::messages::health::{Health, Verdict};
 use crate::messages::job::{Missing, Phase};
-use crate::messages::status::{JobStatus, Overview};
+use crate::messages::status::{JobStatus, NEVER_RAN, Overview};
 
 /// A run that is due within this time is told by how long it takes, not by its time.
 const SOON: Duration = Duration::from_secs(60);
@@ -41,6 +41,9 @@ pub fn reason(overview: &Overview, name: &str, now: SystemTime) -> Option<String
 fn waiting(job: &JobStatus, now: SystemTime) -> Option<String> {
     match &job.account.missing {
         Missing::Nothing => job.next_run.map(|time| next(time, now)),
+        Missing::AnyOf(keys) if job.account.has_had_event() => {
+            Some(format!("waits for {} again", all(keys, " or ")))
+        }
         Missing::AnyOf(keys) => Some(format!("waits for {}", all(keys, " or "))),
         Missing::AllOf(keys) => Some(format!("waits for {}", all(keys, ", "))),
     }
@@ -70,8 +73,8 @@ fn running(overview: &Overview, name: &str, job: &JobStatus) -> Option<String> {
         }
         Health::Unknown if job.is_unready_yet() => None,
         Health::Unknown if !job.checks.is_empty() => Some("no check has passed yet".to_owned()),
-        Health::Maintenance => Some("is not checked in maintenance".to_owned()),
-        Health::Unknown | Health::Healthy => job.status_text.clone(),
+        Health::Maintenance if !job.checks.is_empty() => Some("is not checked in maintenance".to_owned()),
+        Health::Maintenance | Health::Unknown | Health::Healthy => job.status_text.clone(),
     }
 }
 
@@ -100,16 +103,16 @@ fn stopping(job: &JobStatus, now: SystemTime) -> Option<String> {
 fn complete(overview: &Overview, job: &JobStatus) -> Option<String> {
     if !job.has_run {
         let culprit = culprit(overview, &job.account.missing);
-        let why = culprit.or_else(|| job.never_ran.clone());
-        return Some(why.map_or_else(|| "never ran".to_owned(), |why| format!("never ran: {why}")));
+        let why = culprit.or_else(|| job.never_ran.clone()).or_else(|| job.account.stop_reason.clone());
+        return Some(why.map_or_else(|| NEVER_RAN.to_owned(), |why| format!("{NEVER_RAN}: {why}")));
     }
     if let Some(reason) = &job.account.stop_reason {
         return Some(reason.clone());
     }
     match (&job.account.no_restart, job.account.failed) {
-        (Some(reason), _) => Some(format!("not restarted: {reason}")),
+        (Some(reason), true) => Some(format!("not restarted: {reason}")),
         (None, true) => Some("failed, and has no restart left".to_owned()),
-        (None, false) => None,
+        (_, false) => None,
     }
 }
 

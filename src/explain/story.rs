@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::phases::{Told, tell};
+use super::phases::{Told, awaited_members, tell};
 use super::words::{clock, list};
 use super::{Scene, Why};
 use crate::config::spec::{JobKind, JobSpec, WatchSpec};
@@ -12,7 +12,7 @@ use crate::messages::account::Awaited;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::job::{Missing, Phase};
-use crate::messages::status::JobStatus;
+use crate::messages::status::{DiscoveryFailure, JobStatus};
 
 /// The limit on the jobs that one story tells of: beyond it nobody reads on.
 const MOST_JOBS: usize = 12;
@@ -23,14 +23,18 @@ const DEEPEST: usize = 1000;
 /// The limit on pieces of advice.
 const MOST_ADVICE: usize = 3;
 
+/// What helps when a call to Consul failed.
+const fn remedy(failure: &DiscoveryFailure) -> &'static str {
+    if failure.is_answer { "mend what Consul complains of" } else { "see whether Consul's agent runs" }
+}
+
 /// Why a job is where it is; `None` if there is no such job.
 pub fn why(scene: &Scene<'_>, name: &str) -> Option<Why> {
     let (name, job) = scene.overview.jobs.get_key_value(name)?;
     let mut story = Story::new(scene);
     story.tell(name, job);
-    let state = if job.phase == Phase::Complete && !job.has_run { "never ran" } else { job.state() };
     Some(Why {
-        state,
+        state: job.shown_state(),
         summary: story.summary(job),
         waits_for: waits_for(scene, name, job),
         next_try: story.next_try,
@@ -92,6 +96,12 @@ impl<'a> Story<'a> {
         match &job.account.missing {
             Missing::Nothing => {}
             Missing::AnyOf(keys) | Missing::AllOf(keys) => keys.iter().for_each(|key| self.tell_awaited(key)),
+        }
+        if job.phase == Phase::Queued {
+            for before in awaited_members(self.scene, name) {
+                let key = EventKey { code: EventCode::Ready, source: Source::Job(Arc::clone(before)) };
+                self.tell_other(before, &key);
+            }
         }
         self.path.pop();
     }
@@ -263,9 +273,11 @@ impl<'a> Story<'a> {
 
     fn tell_watch(&mut self, name: &str) {
         let known = self.scene.overview.watches.get(name);
-        let trouble = self.scene.overview.discovery.trouble.as_ref();
-        let text = match (known, trouble) {
-            (_, Some(trouble)) => format!("Consul is in trouble, so nothing is known of {name}: {trouble}."),
+        let failure = self.scene.overview.discovery.failures.get(&*format!("watch.{name}"));
+        let text = match (known, failure) {
+            (_, Some(failure)) => {
+                format!("Consul is in trouble, so nothing is known of {name}: {}.", failure.reason)
+            }
             (None, None) => format!("There is no watch {name}."),
             (Some(watch), None) if !watch.known => match self.coprocess_before(name) {
                 Some(coprocess) => return self.tell_waiting_watch(name, &coprocess),
@@ -278,18 +290,17 @@ impl<'a> Story<'a> {
                 format!("Consul knows {} healthy instances of {name}.", watch.instances.len())
             }
         };
-        let advice =
-            if trouble.is_some() { "see whether Consul's agent runs" } else { "see what Consul knows of it" };
         self.sentences.push(text);
-        self.advise(advice.to_owned());
+        self.advise(failure.map_or("see what Consul knows of it", remedy).to_owned());
     }
 
     /// Whether Consul knows of a job that is advertised.
     fn tell_registration(&mut self, name: &str, job: &JobStatus) {
-        let Some(trouble) = &self.scene.overview.discovery.trouble else { return };
+        let Some(failure) = self.scene.overview.discovery.failures.get(name) else { return };
         if job.advertised.is_some() && job.phase == Phase::Running {
-            self.sentences.push(format!("Consul may not know {name}, because it is in trouble: {trouble}."));
-            self.advise("see whether Consul's agent runs".to_owned());
+            let reason = &failure.reason;
+            self.sentences.push(format!("Consul may not know {name}, because it is in trouble: {reason}."));
+            self.advise(remedy(failure).to_owned());
         }
     }
 

@@ -11,9 +11,10 @@ use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{Health, Verdict};
 use crate::messages::job::{Missing, Phase};
 use crate::messages::signal::Signal;
-use crate::messages::status::{GroupStatus, WatchStatus};
+use crate::messages::status::{DiscoveryFailure, GroupStatus, WatchStatus};
 
 mod groups;
+mod moments;
 
 /// A program with jobs, 7 s after they came where they are.
 struct World {
@@ -346,13 +347,30 @@ fn every_awaited_event_has_its_words_whatever_its_source_does() {
     }
 }
 
+fn failure(reason: &str, is_answer: bool) -> DiscoveryFailure {
+    DiscoveryFailure { reason: reason.to_owned(), is_answer }
+}
+
+#[test]
+fn a_job_that_consul_refuses_tells_its_own_reason_and_another_one_tells_nothing() {
+    let advertised = || JobStatus { advertised: Some(("::1".into(), 80)), ..job(Phase::Running) };
+    let mut world = World::new().job("app", advertised()).job("other", advertised());
+    let reason = "it answered 400: Invalid Service Meta";
+    world.overview.discovery.trouble = Some(reason.to_owned());
+    world.overview.discovery.failures.insert("app".into(), failure(reason, true));
+    let summary = world.summary("app");
+    assert!(summary.contains(reason) && summary.contains("mend what Consul complains of"), "{summary}");
+    let summary = world.summary("other");
+    assert!(!summary.contains("Consul"), "{summary}");
+}
+
 #[test]
 fn what_holds_for_the_whole_program_is_told_too() {
     let mut world =
         World::new().job("app", JobStatus { advertised: Some(("::1".into(), 80)), ..job(Phase::Running) });
     world.overview.refused_reload = Some(begin());
     world.overview.shutting_down = true;
-    world.overview.discovery.trouble = Some("it cannot be reached".to_owned());
+    world.overview.discovery.failures.insert("app".into(), failure("it cannot be reached", false));
     let summary = world.summary("app");
     for part in
         ["Consul may not know app", "The program is shutting down.", "The reload at 02:13:00 UTC was refused"]

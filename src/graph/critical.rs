@@ -72,8 +72,13 @@ pub fn is_starting(job: &JobStatus) -> bool {
 
 type Before<'a> = (&'a Arc<str>, &'a JobStatus, Option<&'static str>, Duration);
 
-/// The job whose event started the first run of another, and when that event came.
+/// The job that the first run of another had to wait for last, and when what it waited for came.
 fn before<'a>(overview: &'a Overview, job: &JobStatus) -> Option<Before<'a>> {
+    member_before(overview, job).or_else(|| cause(overview, job))
+}
+
+/// The job whose event triggered the first run of another.
+fn cause<'a>(overview: &'a Overview, job: &JobStatus) -> Option<Before<'a>> {
     let key = job.account.first_run.occasion.as_ref()?;
     let name = match &key.source {
         Source::Job(name) | Source::Check(name) => name,
@@ -83,6 +88,21 @@ fn before<'a>(overview: &'a Overview, job: &JobStatus) -> Option<Before<'a>> {
     let (name, before) = overview.jobs.get_key_value(name)?;
     let done = event_time(before, key.code).or(job.account.first_run.started).unwrap_or_default();
     Some((name, before, Some(key.code.config_name()), done))
+}
+
+/// The member of its group that a job had to let start first, if it was ready later than the event came that triggered the job.
+fn member_before<'a>(overview: &'a Overview, job: &JobStatus) -> Option<Before<'a>> {
+    let group = overview.groups.iter().find(|group| Some(&group.name) == job.group.as_ref())?;
+    let is_job = |name: &&Arc<str>| overview.jobs.get(*name).is_some_and(|other| std::ptr::eq(&**other, job));
+    let earlier = group.jobs.iter().take_while(|name| !is_job(name));
+    let started = job.account.first_run.started?;
+    let ready = |name| {
+        let (name, before) = overview.jobs.get_key_value(name)?;
+        Some((event_time(before, EventCode::Ready).filter(|time| *time <= started)?, name, before))
+    };
+    let (done, name, before) = earlier.filter_map(ready).max_by_key(|(done, ..)| *done)?;
+    let is_last = cause(overview, job).is_none_or(|(.., triggered)| triggered <= done);
+    is_last.then(|| (name, &**before, Some(EventCode::Ready.config_name()), done))
 }
 
 /// The member of a group that was the last to bring an event of the group about.

@@ -146,14 +146,19 @@ impl ChildStream {
         self.stream.watch.replace(Some(Box::new(watch)));
     }
 
-    /// Logs what was held back, and what comes after it: at DEBUG if the process succeeded, else at INFO. Does nothing
-    /// unless it was added by [`add_held`](ChildOutput::add_held).
+    /// Logs what was held back, and what comes after it: at DEBUG if the process succeeded, else at INFO. While the log is
+    /// flooded, what was held back counts as a lost record. Does nothing unless it was added by [`add_held`](ChildOutput::add_held).
     pub fn release(&self, succeeded: bool) {
         let Some(held) = self.stream.held.take() else { return };
         let level = if succeeded { LogLevel::Debug } else { lines::LEVEL };
         self.stream.lines.borrow_mut().set_level(level);
         let time = TimeText::new(SystemTime::now());
-        self.forwarder.log(&self.stream, &held.into_text(), &time);
+        let text = held.into_text();
+        if !text.is_empty() && self.forwarder.sink.is_flooded() {
+            self.forwarder.sink.count_lost();
+        } else {
+            self.forwarder.log(&self.stream, &text, &time);
+        }
         self.forwarder.finish_line(&self.stream);
         self.forwarder.stop_holding(&self.stream);
     }

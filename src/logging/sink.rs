@@ -169,6 +169,11 @@ impl LogSink {
         }
     }
 
+    /// Counts a record as lost.
+    pub fn count_lost(&self) {
+        self.shared.lock().lost += 1;
+    }
+
     /// Queues what `write` appends, even without room: for output of children that is read already. `write` must append
     /// whole records and must not log.
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {

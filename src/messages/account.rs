@@ -36,6 +36,17 @@ pub struct Account {
     pub first_run: FirstRun,
 }
 
+impl Account {
+    /// Whether it waits for the event that started its last execution to come again, as with `each`.
+    pub fn has_had_event(&self) -> bool {
+        let keys = match &self.missing {
+            Missing::Nothing => return false,
+            Missing::AnyOf(keys) | Missing::AllOf(keys) => keys,
+        };
+        self.occasion.as_ref().is_some_and(|occasion| keys.contains(occasion))
+    }
+}
+
 /// A limit of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exceeded {

@@ -122,8 +122,8 @@ pub enum JobCommand {
     Stop {
         /// The event that led to it.
         cause: Option<u64>,
-        /// Whether the whole program stops.
-        in_shutdown: bool,
+        /// What it is part of.
+        occasion: StopOccasion,
     },
     /// Send [`JobChanged`] with this number, even if nothing changed.
     Answer(u64),
@@ -154,6 +154,17 @@ pub enum JobCommand {
     Maintain(bool),
     /// The job was removed: end the actor.
     Retire,
+}
+
+/// What the stop of a job is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopOccasion {
+    /// The whole program stops.
+    Shutdown,
+    /// A reload changed or removed the job.
+    Reload,
+    /// Its group gives up.
+    Group,
 }
 
 /// An order of a group to one of its jobs.

@@ -90,6 +90,9 @@ pub struct ProcessStarted {
     pub pid: Pid,
 }
 
+/// A start that takes longer is told in the log and by `why`: execve(2) may hang, as on a file system that does not respond.
+pub const LONG_START: Duration = Duration::from_secs(5);
+
 /// Why the program of an execution never ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unstarted {

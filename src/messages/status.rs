@@ -13,6 +13,9 @@ use super::account::{Account, FailingCheck};
 use super::health::{Health, Verdict};
 use super::job::Phase;
 
+/// How people see the state of a job that is complete and never ran.
+pub const NEVER_RAN: &str = "never ran";
+
 /// One job as users see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobStatus {
@@ -105,7 +108,18 @@ impl JobStatus {
         self.starting && (self.pid.is_none() || self.tells_ready)
     }
 
-    /// The state as users see it: the phase, or `starting`. A watchdog lets its process run for a while after SIGABRT.
+    /// Whether it is complete and has done no work. `state` calls it `complete`, as programs know it; people are shown
+    /// [`NEVER_RAN`].
+    pub fn has_never_run(&self) -> bool {
+        self.phase == Phase::Complete && !self.has_run
+    }
+
+    /// The state as people see it.
+    pub fn shown_state(&self) -> &'static str {
+        if self.has_never_run() { NEVER_RAN } else { self.state() }
+    }
+
+    /// The state as programs see it: the phase, or `starting`. A watchdog lets its process run for a while after SIGABRT.
     pub fn state(&self) -> &'static str {
         if self.account.exceeded.is_some() {
             Phase::TimedOut.name()
@@ -148,6 +162,17 @@ pub struct DiscoveryStatus {
     pub lag: Duration,
     /// The reason of an outage, while there is one.
     pub trouble: Option<String>,
+    /// The jobs and watches (`watch.NAME`) whose last call failed.
+    pub failures: BTreeMap<Arc<str>, DiscoveryFailure>,
+}
+
+/// Why the last call to Consul for a job or watch failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiscoveryFailure {
+    /// The reason, in words.
+    pub reason: String,
+    /// Consul answered, with an error.
+    pub is_answer: bool,
 }
 
 /// The order of the configuration, in which jobs and watches are shown.

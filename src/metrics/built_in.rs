@@ -8,8 +8,7 @@ use std::time::Duration;
 use super::Metrics;
 use super::exposition::{Exposition, Kind};
 use super::histogram::Histogram;
-use crate::config::series;
-use crate::config::spec::MetricKind;
+use crate::config::series::CHECK_DURATION;
 use crate::messages::event::{EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::status::Overview;
@@ -26,55 +25,6 @@ pub struct BuiltIn {
     check_durations: BTreeMap<(Arc<str>, Arc<str>), Histogram>,
     consul_requests: u64,
     consul_failures: u64,
-}
-
-/// Every built-in family, those of [`super::process`] included: a user's metric cannot have such a name.
-const NAMES: [&str; 32] = [
-    "containerpilot_check_duration_seconds",
-    "containerpilot_consul_failures_total",
-    "containerpilot_consul_lag_seconds",
-    "containerpilot_consul_requests_total",
-    "containerpilot_control_http_requests",
-    "containerpilot_event_queue_depth",
-    "containerpilot_events",
-    "containerpilot_group_restarts_total",
-    "containerpilot_job_crashes_total",
-    "containerpilot_job_gave_up",
-    "containerpilot_job_health",
-    "containerpilot_job_last_exit_code",
-    "containerpilot_job_missed_runs_total",
-    "containerpilot_job_ready_seconds",
-    "containerpilot_job_restarts_total",
-    "containerpilot_job_up",
-    "containerpilot_job_watchdog_kills_total",
-    "containerpilot_log_bytes_total",
-    "containerpilot_log_stalled",
-    "containerpilot_log_stalls_total",
-    "containerpilot_maintenance",
-    "containerpilot_registrations_total",
-    "containerpilot_reloads_total",
-    "containerpilot_shutdown_budget_seconds",
-    "containerpilot_shutdown_seconds",
-    "containerpilot_watch_instances",
-    "process_cpu_seconds_total",
-    "process_max_fds",
-    "process_open_fds",
-    "process_resident_memory_bytes",
-    "process_start_time_seconds",
-    "process_virtual_memory_bytes",
-];
-
-/// The only one of them that has parts.
-const HISTOGRAM: &str = "containerpilot_check_duration_seconds";
-
-/// The built-in metric that takes one of the names of this one.
-pub fn taker(name: &str, kind: MetricKind) -> Option<&'static str> {
-    let names = series::names(name, kind);
-    NAMES.into_iter().find(|built_in| {
-        // As far as names go, a gauge is a counter.
-        let kind = if *built_in == HISTOGRAM { MetricKind::Histogram } else { MetricKind::Counter };
-        series::names(built_in, kind).iter().any(|taken| names.contains(taken))
-    })
 }
 
 impl Metrics {
@@ -130,7 +80,7 @@ impl BuiltIn {
             out.sample(&[("code", &status.to_string()), ("path", path)], *count as f64);
         }
         let help = "How long health checks took, by job and check.";
-        out.family(HISTOGRAM, help, Kind::Histogram);
+        out.family(CHECK_DURATION, help, Kind::Histogram);
         for ((job, check), histogram) in &self.check_durations {
             histogram.expose(out, &[("name", job), ("check", check)]);
         }

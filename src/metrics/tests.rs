@@ -118,7 +118,7 @@ fn no_user_metric_can_have_a_name_that_we_expose() {
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     assert!(names.len() > 15, "{text}");
     for name in names {
-        assert_eq!(built_in::taker(name, MetricKind::Gauge), Some(name));
+        assert_eq!(series::own_taker(name, MetricKind::Gauge), Some(name));
     }
 }
 
@@ -133,9 +133,9 @@ fn no_user_metric_can_have_a_series_of_ours() {
         ("containerpilot_reloads", MetricKind::Gauge, "containerpilot_reloads_total"),
         ("containerpilot_job_up_total", MetricKind::Counter, "containerpilot_job_up"),
     ] {
-        assert_eq!(built_in::taker(name, kind), Some(own));
+        assert_eq!(series::own_taker(name, kind), Some(own));
     }
-    assert_eq!(built_in::taker("containerpilot_job_up_total", MetricKind::Gauge), None);
+    assert_eq!(series::own_taker("containerpilot_job_up_total", MetricKind::Gauge), None);
 }
 
 #[test]

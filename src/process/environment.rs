@@ -8,6 +8,7 @@ use std::process;
 
 use super::variables::{EnvironmentBlock, Layered, Variable, Variables};
 use crate::config::exec_limits;
+use crate::config::pid_variable::pid_variable;
 use crate::config::spec::{Environment, VariableFile};
 use crate::messages::event::EventKey;
 
@@ -154,22 +155,9 @@ fn address_name(job: &str) -> OsString {
     format!("CONTAINERPILOT_{name}_IP").into()
 }
 
-/// `CONTAINERPILOT_<JOB>_PID`, named as ContainerPilot does: a job may be named after its program, so only the last
-/// part of a path counts, without its extension, and a run of other characters is one `_`.
+/// `CONTAINERPILOT_<JOB>_PID`.
 pub(super) fn process_name(job: &str) -> OsString {
-    let base = job.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let stem = base.rsplit_once('.').map_or(base, |(stem, _)| stem);
-    // Of a hidden file nothing would be left.
-    let stem = if stem.is_empty() { base } else { stem };
-    let mut name = String::new();
-    for letter in stem.chars() {
-        if letter.is_ascii_alphanumeric() {
-            name.push(letter.to_ascii_uppercase());
-        } else if !name.ends_with('_') {
-            name.push('_');
-        }
-    }
-    format!("CONTAINERPILOT_{name}_PID").into()
+    pid_variable(job).into()
 }
 
 #[cfg(test)]

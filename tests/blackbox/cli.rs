@@ -254,6 +254,44 @@ fn a_bad_configuration_starts_nothing() {
 }
 
 #[test]
+fn a_start_that_fails_says_so_on_stderr_though_the_log_is_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let _in_use = UnixListener::bind(&socket).unwrap();
+    let log = directory.path().join("log");
+    let config = |output: &str| {
+        let text = format!(
+            "{{ control: {{ socket: {socket:?} }}, logging: {{ output: {output:?} }}, jobs: [{{ exec: 'true' }}] }}"
+        );
+        written(&directory, &text)
+    };
+    let failed = outcome(program().arg("-config").arg(config(log.to_str().unwrap())));
+    let words = "cannot supervise: ";
+    assert_eq!(failed.status, 1);
+    assert!(failed.stderr.starts_with(&format!("containerpilot: {words}")), "{}", failed.stderr);
+    assert_eq!(failed.stderr.lines().count(), 1, "{}", failed.stderr);
+    assert!(fs::read_to_string(&log).unwrap().contains(words));
+    // A log that is read beside stderr, or is stderr, says it once.
+    for output in ["stdout", "stderr", "/dev/stderr"] {
+        let failed = outcome(program().arg("-config").arg(config(output)));
+        let all = failed.stdout + &failed.stderr;
+        assert_eq!((failed.status, all.matches(words).count()), (1, 1), "{output}: {all}");
+    }
+}
+
+#[test]
+fn help_that_cannot_be_printed_says_why() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for flag in ["-help", "-version"] {
+        let child = program().arg(flag).stdout(full()).stderr(Stdio::piped()).spawn().unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{flag}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.starts_with("containerpilot: cannot write the output: "), "{flag}: {text}");
+    }
+}
+
+#[test]
 fn a_log_that_cannot_be_opened_is_named_once() {
     let directory = tempfile::tempdir().unwrap();
     let link = directory.path().join("log");

@@ -1,5 +1,6 @@
 //! Service discovery and the control plane: maintenance, reload, status and metrics, with a real Consul.
 
+use std::thread;
 use std::time::Duration;
 
 use crate::support::consul::Consul;
@@ -88,6 +89,32 @@ fn a_reload_moves_everything_to_another_consul() {
     pilot.wait_for_event("watch.db healthy");
     assert_eq!(pilot.stop(), Exit::Code(0));
     new.wait_for_absence("app");
+}
+
+#[test]
+fn a_reload_that_changes_only_the_way_to_consul_leaves_every_service_registered() {
+    let consul = Consul::start();
+    let proxy = Proxy::new(consul.port());
+    let names: Vec<String> = (0..10).map(|number| format!("app-{number}")).collect();
+    // The next heartbeat, which would mend everything, comes after the test's deadline.
+    let job = |name: &String| job(name).replace(r#"heartbeat: "1s""#, r#"ttl: "300s", heartbeat: "120s""#);
+    let jobs: Vec<String> = names.iter().map(job).collect();
+    let pilot = Pilot::start(&format!(r#"{{ consul: "{}", jobs: [{}] }}"#, proxy.address(), jobs.join(",")));
+    names.iter().for_each(|name| consul.wait_for_status(name, "passing"));
+    // What is sent over the former way arrives after what is sent at the same time over the other.
+    let delay = Duration::from_millis(300);
+    proxy.set(Fault::Late(delay));
+    pilot.edit(&proxy.address(), &format!("localhost:{}", consul.port()));
+    pilot.tell(&["-reload"]);
+    let registrations = || {
+        let is_one = |message: &str| message.starts_with("Register(") && message.ends_with("done");
+        pilot.log().with_records(|records| records.iter().filter(|record| is_one(&record.message)).count())
+    };
+    pilot.eventually("all are registered again", || registrations() >= 2 * names.len());
+    // Longer than the proxy holds anything up, so that whatever was sent has arrived.
+    thread::sleep(2 * delay);
+    names.iter().for_each(|name| consul.wait_for_status(name, "passing"));
+    assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
 #[test]

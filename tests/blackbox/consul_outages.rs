@@ -82,6 +82,51 @@ fn every_fault_is_survived_told_once_and_recovered_from() {
 }
 
 #[test]
+fn an_outage_is_told_beside_a_watch_that_is_answered_with_the_same_error_for_good() {
+    let consul = Consul::start();
+    let proxy = Proxy::new(consul.port());
+    let watch = r#"{ name: "far", dc: "nowhere", interval: "1s" },"#;
+    let pilot =
+        Pilot::start(&config(&proxy.address()).replacen("watches: [", &format!("watches: [{watch}"), 1));
+    fs::write(pilot.path("well"), "").unwrap();
+    consul.wait_for_status("app", "passing");
+    pilot.eventually("the watch has failed while app was served", || count(&pilot, "Consul failed") >= 8);
+    let before = troubles(&pilot);
+    proxy.set(Fault::Status500);
+    pilot.eventually("the outage is told", || troubles(&pilot) > before);
+    proxy.set(Fault::None);
+    pilot.wait_for_message("Consul is back");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn what_consul_refuses_of_each_job_is_told_and_explained() {
+    let consul = Consul::start();
+    let job = |name: &str, more: &str| {
+        format!(
+            r#"{{ name: "{name}", exec: "sleep 1000", port: 80, {more}, health: {{ exec: "true", interval: "1s" }} }}"#
+        )
+    };
+    let config = format!(
+        r#"{{ consul: "{}", jobs: [{}, {}, {}] }}"#,
+        consul.address(),
+        job("a", r#"interfaces: "static:::""#),
+        job("b", r#"interfaces: "static:0.0.0.0""#),
+        job("c", r#"interfaces: "static:10.1.2.3""#),
+    );
+    let pilot = Pilot::start(&config);
+    consul.wait_for_status("c", "passing");
+    pilot.eventually("both are told", || troubles(&pilot) == 2);
+    let (a, b, c) = (pilot.tell(&["why", "a"]), pilot.tell(&["why", "b"]), pilot.tell(&["why", "c"]));
+    for told in [a, b] {
+        assert!(told.contains("Invalid service address"), "{told}");
+        assert!(told.contains("mend what Consul complains of"), "{told}");
+    }
+    assert!(!c.contains("Consul"), "{c}");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
 fn shutdown_waits_at_most_two_seconds_for_a_consul_in_trouble() {
     let consul = Consul::start();
     thread::scope(|scope| {
@@ -107,24 +152,43 @@ fn shutdown_waits_at_most_two_seconds_for_a_consul_in_trouble() {
     });
 }
 
-#[test]
-fn many_jobs_in_a_chain_wait_for_a_hanging_consul_only_once() {
-    let consul = Consul::start();
-    let proxy = Proxy::new(consul.port());
+/// Jobs that wait for the one before to be healthy; each says so when it gets SIGTERM.
+fn chain(consul: &str, length: usize) -> String {
     let job = |number: usize| {
         let when = match number {
             0 => String::new(),
             _ => format!(r#"when: {{ source: "job-{}", once: "healthy" }},"#, number - 1),
         };
         format!(
-            r#"{{ name: "job-{number}", exec: "sleep 1000", port: 80, interfaces: "static:10.1.2.3", {when}
+            r#"{{ name: "job-{number}", port: 80, interfaces: "static:10.1.2.3", {when}
+                exec: ["sh", "-c", "trap 'echo ended; exit' TERM; sleep 1000 & wait"],
                 health: {{ exec: "true", interval: "50ms", timeout: "10s", heartbeat: "5s" }} }}"#
         )
     };
-    let jobs: Vec<String> = (0..4).map(job).collect();
-    let config =
-        format!(r#"{{ consul: "{}", stopTimeout: "20s", jobs: [{}] }}"#, proxy.address(), jobs.join(","));
-    let pilot = Pilot::start(&config);
+    let jobs: Vec<String> = (0..length).map(job).collect();
+    format!(r#"{{ consul: "{consul}", stopTimeout: "20s", jobs: [{}] }}"#, jobs.join(","))
+}
+
+#[test]
+fn many_jobs_in_a_chain_wait_for_a_slow_consul_two_seconds_in_all_and_each_gets_its_stop_signal() {
+    let consul = Consul::start();
+    let proxy = Proxy::new(consul.port());
+    let pilot = Pilot::start(&chain(&proxy.address(), 8));
+    consul.wait_for_status("job-7", "passing");
+    proxy.set(Fault::Slow(Duration::from_millis(1200)));
+    let began = Instant::now();
+    assert_eq!(pilot.stop(), Exit::Code(0));
+    let took = began.elapsed();
+    assert_eq!(count(&pilot, "ended"), 8);
+    // 1.2 seconds for each of the eight jobs would be almost ten.
+    assert!(took < Duration::from_secs(7), "stopped in {took:?}");
+}
+
+#[test]
+fn many_jobs_in_a_chain_wait_for_a_hanging_consul_only_once() {
+    let consul = Consul::start();
+    let proxy = Proxy::new(consul.port());
+    let pilot = Pilot::start(&chain(&proxy.address(), 4));
     consul.wait_for_status("job-3", "passing");
     proxy.set(Fault::Hang);
     let began = Instant::now();

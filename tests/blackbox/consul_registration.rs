@@ -146,6 +146,21 @@ fn an_initial_status_registers_at_once() {
 }
 
 #[test]
+fn an_initial_status_registers_at_once_after_maintenance_too() {
+    let consul = Consul::start();
+    let pilot =
+        Pilot::start(&app(&consul.address(), r#"initial_status: "warning", when: { source: "SIGUSR2" }"#));
+    for _ in 0..2 {
+        consul.wait_for_status("app", "warning");
+        assert_eq!(pilot.ask("PUT", "/v3/maintenance/enable", "").status, 200);
+        consul.wait_for_absence("app");
+        assert_eq!(pilot.ask("PUT", "/v3/maintenance/disable", "").status, 200);
+    }
+    consul.wait_for_status("app", "warning");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
 fn a_job_whose_process_died_is_critical_until_the_next_one_passes() {
     let consul = Consul::start();
     let config = app(&consul.address(), r#"restarts: "unlimited""#)

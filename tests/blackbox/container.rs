@@ -125,6 +125,30 @@ fn a_pause_of_the_container_is_followed_by_no_burst_of_runs_and_checks() {
 }
 
 #[test]
+fn a_pause_of_the_container_is_no_reason_to_kill_what_could_not_run_either() {
+    let config = r#"{ jobs: [
+        { name: "task", exec: ["sh", "-c", "sleep 1; echo began; sleep 1; echo done"], timeout: "4s" },
+        { name: "app", exec: "sleep 1000", onUnhealthy: "restart", restarts: "unlimited",
+          health: { exec: ["sh", "-c", "echo x >> {dir}/checks; sleep 1"], interval: "2s", failures: 1 } },
+        { name: "told", exec: ["sh", "-c", "sleep 2; echo READY; exec sleep 1000"],
+          ready: { log: "READY", timeout: "4s" } },
+    ] }"#;
+    let Some(container) = Container::start(&[], config) else { return };
+    container.wait_for_line("task", "began");
+    container.pause();
+    container.let_pass(Duration::from_secs(5));
+    container.docker(&["unpause"]);
+    container.wait_for_line("task", "done");
+    container.wait_for_event("told ready");
+    let checks = container.lines("checks").len();
+    container.wait_for_lines("checks", checks + 2);
+    container.wait_for_event("app healthy");
+    assert!(!container.events_of("app").contains(&"unhealthy".to_owned()), "it was ill only of the pause");
+    assert!(!container.events_of("task").contains(&"exitFailed".to_owned()));
+    assert_eq!(container.stop().0, Exit::Code(0));
+}
+
+#[test]
 fn docker_exec_reaches_the_program_through_its_own_client() {
     let config = r#"{ jobs: [
         { name: "app", exec: "sleep 1000" },

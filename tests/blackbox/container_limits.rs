@@ -70,6 +70,20 @@ fn without_capabilities_and_new_privileges_jobs_run_are_stopped_and_reaped() {
 }
 
 #[test]
+fn without_the_capability_to_signal_jobs_of_other_users_it_warns() {
+    let options = ["--cap-drop", "ALL", "--cap-add", "SETUID", "--cap-add", "SETGID"];
+    let config = r#"{ jobs: [
+        { name: "own", exec: "sleep 1000" },
+        { name: "other", exec: "sleep 2", user: "nobody" },
+    ] }"#;
+    let Some(container) = Container::start(&options, config) else { return };
+    let warned = container.wait_for_message("cannot stop jobs of other users");
+    assert!(warned.message.contains("CAP_KILL"), "{}", warned.message);
+    container.wait_for_event("other exitSuccess");
+    assert_eq!(container.stop().0, Exit::Code(0));
+}
+
+#[test]
 fn at_the_limit_of_processes_starts_lookups_and_reloads_fail_by_name_and_work_again_later() {
     let config = r#"{ telemetry: { port: 9090, interfaces: ["lo"] }, jobs: [
         { name: "hog", when: { source: "SIGUSR2" },

@@ -1,6 +1,9 @@
 //! Health checks over HTTP, HTTPS and TCP: whom they trust, what they say when they fail, and that they fork nothing.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
 
 use crate::support;
 use crate::support::needs::{has_ipv6, has_programs};
@@ -64,6 +67,43 @@ fn an_https_check_passes_when_the_certificate_is_for_the_host_and_signed_by_some
     for (name, _) in &checks {
         pilot.wait_for_event(&format!("{name} healthy"));
     }
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn a_self_signed_certificate_is_accepted_if_it_is_trusted_itself() {
+    let certificates = Certificates::new();
+    let place = certificates.place();
+    certificates.self_signed("server", "DNS:localhost,IP:127.0.0.1");
+    certificates.self_signed("other", "DNS:localhost,IP:127.0.0.1");
+    let port = serve(&certificates, "server", "127.0.0.1:0", None);
+    let check = |trusted: &str| {
+        let tls = format!(r#"tls: {{ cafile: "{place}/{trusted}.pem" }}"#);
+        format!(r#"http: {{ url: "https://127.0.0.1:{port}/", contains: "well", {tls} }}"#)
+    };
+    let pilot = Pilot::start(&config(&[("itself", check("server")), ("stranger", check("other"))]));
+    pilot.wait_for_event("itself healthy");
+    let record = pilot.wait_for_message("is Failing");
+    assert!(record.message.contains("self-signed") && record.message.contains("`tls.cafile`"), "{record:?}");
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
+#[test]
+fn a_check_lets_a_server_send_its_whole_answer_although_the_status_was_enough() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serves = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n").unwrap();
+        (0..20).all(|_| {
+            thread::sleep(Duration::from_millis(10));
+            stream.write_all(&[b'x'; 100]).is_ok()
+        })
+    });
+    let pilot = Pilot::start(&config(&[("app", format!(r#"http: "http://127.0.0.1:{port}""#))]));
+    pilot.wait_for_event("app healthy");
+    assert!(serves.join().unwrap(), "the connection ended while the server sent");
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 

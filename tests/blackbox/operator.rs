@@ -295,6 +295,26 @@ fn an_order_that_takes_long_says_how_far_it_is_and_goes_on() {
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
+#[test]
+fn a_stop_or_restart_that_another_order_overtakes_says_so_at_once() {
+    let slow = "{ name: 'slow', exec: ['sh', '-c', 'trap \"sleep 1; exit 0\" TERM; echo up; while :; do sleep 0.1; done'] }";
+    let pilot = Pilot::start(&format!("{{ jobs: [{slow}, {SERVER}] }}"));
+    for (runs, order, other, status, expected) in [
+        (1, "stop", "start", 0, "slow: stopped, and started again since\n"),
+        (2, "restart", "stop", 1, "containerpilot: slow: was stopped by hand meanwhile\n"),
+    ] {
+        // The shell may also tell that its sleep was terminated.
+        let starts = || pilot.lines_of("slow").iter().filter(|line| *line == "up").count();
+        pilot.eventually("it is up", || starts() == runs);
+        let mut client = beside(&pilot, &[order, "slow", "-wait", "10s"], order);
+        pilot.eventually("it is told to stop", || state(&pilot, "slow") == "terminating");
+        pilot.tell(&[other, "slow", "-no-wait"]);
+        assert_eq!(client.wait().unwrap().code(), Some(status), "{}", pilot.text(order));
+        assert_eq!(pilot.text(order), expected);
+    }
+    assert_eq!(pilot.stop(), Exit::Code(0));
+}
+
 /// Whether a process has a handler for SIGINT (bit 1 of SigCgt in proc(5)).
 fn catches_interrupts(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

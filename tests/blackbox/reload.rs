@@ -288,8 +288,8 @@ fn a_place_that_cannot_be_bound_refuses_the_whole_reload() {
     let taken = taken.local_addr().unwrap().port().to_string();
     let good = pilot.text("containerpilot.json5");
     for (old, new, words) in [
-        ("/old", "/missing/new", "cannot create the control socket"),
-        ("/old", "/containerpilot.json5", "not a socket"),
+        ("/old", "/missing/new", "does not exist"),
+        ("/old", "/containerpilot.json5", "expected the path of a socket"),
         (port.to_string().as_str(), taken.as_str(), "cannot serve telemetry on 127.0.0.1:"),
     ] {
         pilot.edit(old, new);

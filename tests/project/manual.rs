@@ -4,6 +4,8 @@
 #[path = "../../scripts/manual.rs"]
 mod generator;
 
+use std::process::Command;
+
 use containerpilot::cli::args::definition;
 
 /// Every command, and every flag by its long name.
@@ -31,6 +33,34 @@ fn completions_and_the_manual_page_name_every_flag_and_command() {
         for word in &words {
             assert!(text.contains(word.as_str()), "{name} does not name {word}\n{text}");
         }
+    }
+}
+
+/// What bash offers for the last of these words.
+fn offered_by_bash(words: &str) -> String {
+    let (_, script) = generator::files().unwrap().remove(0);
+    let script = String::from_utf8(script).unwrap();
+    let question = format!(
+        "{script}\nCOMP_WORDS=({words})\nCOMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
+         _containerpilot containerpilot \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"\n\
+         echo \"${{COMPREPLY[*]}}\""
+    );
+    let output = Command::new("bash").args(["-c", &question]).output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+#[test]
+fn bash_completes_flags_with_one_dash_as_those_with_two() {
+    for (words, expected) in [
+        ("containerpilot -rel", "--reload"),
+        ("containerpilot --rel", "--reload"),
+        ("containerpilot graph -fo", "--format"),
+        ("containerpilot graph -format ''", "text dot mermaid svg json"),
+        ("containerpilot graph --format m", "mermaid"),
+        ("containerpilot sta", "status start"),
+    ] {
+        assert_eq!(offered_by_bash(words), expected, "{words}");
     }
 }
 

@@ -32,6 +32,8 @@ pub enum Fault {
     Flood,
     /// Every answer comes this much later.
     Slow(Duration),
+    /// Every request arrives this much later.
+    Late(Duration),
     /// The header that blocking queries need is lost.
     NoIndex,
     /// Every question is answered at once with nothing, under the same index.
@@ -163,7 +165,7 @@ fn accept(shared: &Arc<Shared>, listener: TcpListener, port: u16) {
 fn serve(shared: &Arc<Shared>, mut client: TcpStream) {
     if let Some((fault, turn)) = shared.now() {
         let answer = match fault {
-            Fault::None | Fault::Slow(_) | Fault::NoIndex | Fault::CutAfter(_) => None,
+            Fault::None | Fault::Slow(_) | Fault::Late(_) | Fault::NoIndex | Fault::CutAfter(_) => None,
             Fault::SameIndex => Some(http("200 OK", "[]")),
             Fault::Hang | Fault::Refused | Fault::Reset => Some(String::new()),
             Fault::Garbage => Some("220 this is another protocol\r\n\r\n".to_owned()),
@@ -212,8 +214,10 @@ fn pass_on(shared: &Arc<Shared>, client: &TcpStream, turn: u64, fault: Fault) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", shared.upstream)) else { return };
     let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let other = Arc::clone(shared);
-    let upwards = thread::spawn(move || pump(&other, (from, to), turn, Fault::None, true));
-    pump(shared, (server, client.try_clone().unwrap()), turn, fault, false);
+    let upwards_fault = if matches!(fault, Fault::Late(_)) { fault } else { Fault::None };
+    let downwards_fault = if matches!(fault, Fault::Late(_)) { Fault::None } else { fault };
+    let upwards = thread::spawn(move || pump(&other, (from, to), turn, upwards_fault, true));
+    pump(shared, (server, client.try_clone().unwrap()), turn, downwards_fault, false);
     let _ = upwards.join();
 }
 
@@ -246,7 +250,7 @@ fn pump(
             Some((Fault::Hang, _)) => continue,
             Some(_) | None => break,
         }
-        if let (Fault::Slow(delay), true) = (fault, count > 0) {
+        if let (Fault::Slow(delay) | Fault::Late(delay), true) = (fault, count > 0) {
             thread::sleep(delay);
         }
         let mut bytes = buffer.get(..count).unwrap_or_default().to_vec();

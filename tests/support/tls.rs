@@ -41,6 +41,13 @@ impl Certificates {
         self.openssl(&format!("req -x509 {KEY} -keyout {name}.key -out {name}.pem -subj /CN={name} -days 2"));
     }
 
+    /// Makes a certificate that is signed by itself, as most people do: it is that of an authority, too.
+    pub fn self_signed(&self, name: &str, names: &str) {
+        self.openssl(&format!(
+            "req -x509 {KEY} -keyout {name}.key -out {name}.pem -subj /CN={name} -addext subjectAltName={names} -days 2"
+        ));
+    }
+
     /// Makes a certificate for these names and addresses, such as `DNS:a,IP:::1`.
     pub fn signed(&self, name: &str, authority: &str, names: &str) {
         self.openssl(&format!("req {KEY} -keyout {name}.key -out {name}.csr -subj /CN={name}"));

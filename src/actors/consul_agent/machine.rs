@@ -14,24 +14,25 @@ use crate::actors::machine::{Kind, Machine};
 use crate::config::spec::ConsulAddress;
 use crate::messages::discovery::{Query, QueryFailure, QueryReply, Registration, RemoveWatch, ServiceStatus};
 use crate::messages::moment::Moment;
+use crate::messages::status::DiscoveryFailure;
 
 pub mod feed;
 pub mod outage;
+pub mod patience;
 pub mod queries;
 pub mod query_way;
 pub mod reconcile;
 pub mod retry;
 pub mod services;
+mod telling;
 #[cfg(test)]
 mod tests;
 
 use outage::{Outage, Trouble};
+use patience::Patience;
 use queries::Caller;
 use reconcile::Call;
 use services::Service;
-
-/// After this long without any reply, Consul was really away, and not just slow.
-const OUTAGE_AFTER: Duration = Duration::from_secs(1);
 
 /// Everything that the agent knows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,6 +47,8 @@ pub struct State {
     /// A withdrawal did not succeed within its time limit, and no call has succeeded since. Nobody waits for the next
     /// withdrawals, so that many of them do not add up their limits.
     is_withdrawal_hopeless: bool,
+    /// How long the shutdown still waits for withdrawals; `None` before it.
+    patience: Option<Patience>,
     /// Our own service, which is registered from startup to shutdown.
     own_service: Option<Arc<Registration>>,
     /// Between startup and shutdown.
@@ -166,7 +169,8 @@ pub enum Input {
 pub enum Action {
     /// Make this call over that link, and report [`Input::CallEnded`].
     Call(Arc<Registration>, Call, u64),
-    /// Deregister a service over a former link. Nobody waits for the result: if it fails, the TTL lapses.
+    /// Deregister a service over a former link, for at most [`services::WITHDRAWAL_LIMIT`], and report [`Input::CallEnded`]. The
+    /// result is of no matter: if it fails, the TTL lapses.
     DeregisterOverFormer(Arc<str>, u64),
     /// No call uses this link any more.
     CloseLink(u64),
@@ -209,6 +213,8 @@ pub enum Action {
     ShowLag(Duration),
     /// Show what is wrong with Consul, if anything is.
     ShowTrouble(Option<String>),
+    /// Show why the last call for this job or watch failed; `None`: it did not.
+    ShowFailure(Arc<str>, Option<DiscoveryFailure>),
     /// Write this into the log.
     Log(Remark),
 }
@@ -242,6 +248,7 @@ impl State {
             waiters: BTreeMap::new(),
             maintenance: false,
             is_withdrawal_hopeless: false,
+            patience: None,
             own_service: own_service.map(Arc::new),
             is_serving: false,
             callers: BTreeMap::new(),
@@ -274,55 +281,13 @@ impl State {
         self.serve(now, is_serving, actions);
     }
 
-    /// Consul did what a service or watch asked for.
-    fn served(&mut self, now: Moment, caller: &str, actions: &mut Vec<Action>) {
-        self.is_withdrawal_hopeless = false;
-        actions.push(Action::Count { answered: true });
-        let began = self.outage.served(caller);
-        actions.extend(began.map(|began| Action::Log(Remark::Recovered(now.since(began)))));
-        self.show_trouble(actions);
-        // A busy Consul that is late now and then must not make everybody come back at once.
-        let is_outage = |since: Option<Moment>| since.is_some_and(|since| now.since(since) >= OUTAGE_AFTER);
-        if is_outage(self.unreachable_since.take()) {
-            self.interrupt_queries(actions);
-        }
-        if is_outage(self.failing_since.take()) {
-            self.end_pauses(actions);
-            self.retry_failed_services(actions);
-        }
-    }
-
-    fn failed(&mut self, now: Moment, caller: &Arc<str>, failure: &CallFailure, actions: &mut Vec<Action>) {
-        actions.push(Action::Count { answered: false });
-        actions.push(Action::Log(Remark::Failed(Arc::clone(caller), failure.reason.clone())));
-        if failure.trouble == Trouble::Unreachable {
-            self.unreachable_since.get_or_insert(now);
-        }
-        self.failing_since.get_or_insert(now);
-        let is_news = self.outage.failed(now, Arc::clone(caller), failure.trouble, failure.reason.clone());
-        let began = self.outage.reachable_again();
-        actions.extend(began.map(|began| Action::Log(Remark::Recovered(now.since(began)))));
-        if is_news {
-            actions.push(Action::Log(Remark::InTrouble(Arc::clone(caller), failure.reason.clone())));
-        }
-        self.show_trouble(actions);
-    }
-
-    fn show_trouble(&mut self, actions: &mut Vec<Action>) {
-        if self.shown.as_deref() != self.outage.reason() {
-            self.shown = self.outage.reason().map(str::to_owned);
-            actions.push(Action::ShowTrouble(self.shown.clone()));
-        }
-    }
-
     fn reconnected(&mut self, link: Link, actions: &mut Vec<Action>) {
         let former = std::mem::replace(&mut self.link, link);
         self.is_withdrawal_hopeless = false;
         if former.address.is_some() {
             let is_elsewhere = former.address != self.link.address;
             if is_elsewhere {
-                self.outage = Outage::default();
-                self.show_trouble(actions);
+                self.forget_outage(actions);
                 self.unreachable_since = None;
                 self.failing_since = None;
             }
@@ -354,7 +319,10 @@ impl Machine for State {
                 self.call_ended(now, &id, (call, link), result, random, list);
             }
             Input::StartedUp => self.serve(now, true, list),
-            Input::ShuttingDown => self.serve(now, false, list),
+            Input::ShuttingDown => {
+                self.patience.get_or_insert_default();
+                self.serve(now, false, list);
+            }
             Input::MaintenanceChanged(maintenance) => {
                 self.maintenance = maintenance;
                 self.reconcile_all(list);
@@ -367,6 +335,9 @@ impl Machine for State {
             }
             Input::PauseElapsed { caller, number } => self.pause_elapsed(&caller, number, list),
             Input::WatchRemoved(watch) => self.remove_watch(&watch, list),
+        }
+        if let Some(patience) = &mut self.patience {
+            patience.note(now, !self.waiters.is_empty());
         }
         actions
     }

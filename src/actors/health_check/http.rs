@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use awc::http::StatusCode;
 use base64::Engine as _;
@@ -33,6 +34,10 @@ const ENCODED: &AsciiSet = &CONTROLS
 const BODY_HEADERS: [&str; 2] = ["content-length", "transfer-encoding"];
 /// This much of a body is searched for the text of `contains`.
 const LONGEST_BODY: usize = 4 << 20;
+/// When the verdict is known, this much of the rest is read, for this long: a server whose connection ends while it still sends
+/// logs an error at each try.
+const LONGEST_REST: usize = 64 << 10;
+const REST_LIMIT: Duration = Duration::from_secs(1);
 
 /// The TLS settings of all http checks, read when a check first needs them.
 #[derive(Clone, Default)]
@@ -65,10 +70,26 @@ pub async fn attempt(http: &Http, probe: &HttpProbe) -> Result<(), String> {
         }
     })?;
     let verdict = judge(&mut response, probe).await;
-    if url.is_encrypted {
-        response.close().await;
-    }
+    actix_rt::spawn(finish(response)); // nobody waits for it
     verdict
+}
+
+/// Lets the server send the rest of its response, within limits, and closes the connection.
+async fn finish<S>(mut response: Response<S>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let finished = async move {
+        let mut read = 0;
+        while let Ok(Some(piece)) = response.chunk().await {
+            read += piece.len();
+            if read > LONGEST_REST {
+                break;
+            }
+        }
+        response.close().await;
+    };
+    let _ = tokio::time::timeout(REST_LIMIT, finished).await; // too slow: it is dropped, and closed by that
 }
 
 async fn exchange(url: &Url<'_>, tls: Option<Tls>, probe: &HttpProbe) -> Result<Response<Stream>, String> {
@@ -261,6 +282,35 @@ mod tests {
         let body = "x".repeat(LONGEST_BODY + (1 << 20));
         let reason = "the first 4194304 bytes of the answer do not contain the text";
         assert_eq!(found(&body, 1 << 20, "none").await, Err(reason.to_owned()));
+    }
+
+    /// Can a server that sends this body after the verdict is known send it all? And how long was the connection open?
+    async fn finished(announced: usize, body: &[u8]) -> (bool, Duration) {
+        let (stream, mut server) = tokio::io::duplex(1024);
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {announced}\r\n\r\n");
+        let serves = async {
+            server.write_all(head.as_bytes()).await.unwrap();
+            let is_sent = server.write_all(body).await.is_ok();
+            let mut ignored = tokio::io::sink();
+            let _ = tokio::io::copy(&mut server, &mut ignored).await;
+            is_sent
+        };
+        let asks = async {
+            let probe = probe("http://db", "GET", &[]);
+            let mut response = send(stream, &request(&Url::split(&probe.url), &probe)).await.unwrap();
+            assert_eq!(judge(&mut response, &probe).await, Ok(()));
+            finish(response).await;
+        };
+        let began = tokio::time::Instant::now();
+        let ((), is_sent) = tokio::join!(asks, serves);
+        (is_sent, began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_can_send_the_rest_of_its_answer_within_limits() {
+        assert_eq!(finished(60_000, &[b'x'; 60_000]).await, (true, Duration::ZERO));
+        assert_eq!(finished(1 << 20, &[b'x'; 1 << 20]).await, (false, Duration::ZERO));
+        assert_eq!(finished(60_000, b"x").await, (true, REST_LIMIT));
     }
 
     #[test]

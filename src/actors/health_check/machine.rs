@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actors::machine::{Kind, Machine, Severity};
+use crate::actors::machine::{Kind, Machine, Severity, is_late};
 use crate::config::spec::{CheckSpec, CommandLine, HttpProbe, Probe};
 use crate::messages::health::CheckChanged;
 use crate::messages::moment::Moment;
@@ -74,6 +74,10 @@ struct Attempt {
     began: Moment,
     /// The process that carries it out; `None` for a connection or a request of our own.
     process: Option<ExecutionId>,
+    /// When its process has to have ended.
+    due: Moment,
+    /// Its time was over too late, and it has it once more.
+    is_spared: bool,
 }
 
 /// Something that happened to a check.
@@ -88,10 +92,7 @@ pub enum Input {
     /// Some job waits for the outcomes of tries, or none does.
     OutcomesAwaited(bool),
     /// The time of the next try has come.
-    TryDue {
-        /// The log has no room for the output of another process.
-        log_is_flooded: bool,
-    },
+    TryDue,
     /// The process of the try was requested.
     Launched(ExecutionId),
     /// A connection or request of our own is over.
@@ -188,7 +189,7 @@ impl State {
             Input::Started(round) => self.begin(now, *round),
             Input::Paused => self.pause(),
             Input::Retired => self.retire(),
-            Input::TryDue { .. }
+            Input::TryDue
             | Input::Launched(_)
             | Input::Probed(_)
             | Input::ProcessEnded { .. }
@@ -200,7 +201,7 @@ impl State {
 
     fn waiting(&mut self, now: Moment, input: &Input) -> Vec<Action> {
         match input {
-            Input::TryDue { log_is_flooded } => self.try_once(now, *log_is_flooded),
+            Input::TryDue => self.try_once(now),
             Input::Started(round) => self.begin(now, *round),
             Input::Paused => self.pause(),
             Input::Retired => self.retire(),
@@ -216,7 +217,8 @@ impl State {
     fn trying(&mut self, now: Moment, attempt: Attempt, input: Input) -> Vec<Action> {
         match input {
             Input::Launched(execution) => {
-                self.phase = Phase::Trying(Attempt { process: Some(execution), ..attempt });
+                let due = now.plus(self.spec.timeout);
+                self.phase = Phase::Trying(Attempt { process: Some(execution), due, ..attempt });
                 vec![Action::StartTimeout(self.spec.timeout)]
             }
             Input::Probed(outcome) => {
@@ -246,7 +248,7 @@ impl State {
             Input::Paused => self.pause(),
             Input::Retired => self.retire(),
             // The next try is scheduled at the end of this one. A group is gone only after its process has ended.
-            Input::TryDue { .. } | Input::GroupGone(_) | Input::OutcomesAwaited(_) => Vec::new(),
+            Input::TryDue | Input::GroupGone(_) | Input::OutcomesAwaited(_) => Vec::new(),
         }
     }
 
@@ -262,7 +264,7 @@ impl State {
             Input::Retired => self.retire(),
             Input::GroupGone(_)
             | Input::ProcessEnded { .. }
-            | Input::TryDue { .. }
+            | Input::TryDue
             | Input::Launched(_)
             | Input::Probed(_)
             | Input::TimeoutElapsed
@@ -309,13 +311,9 @@ impl State {
         actions
     }
 
-    fn try_once(&mut self, now: Moment, log_is_flooded: bool) -> Vec<Action> {
+    fn try_once(&mut self, now: Moment) -> Vec<Action> {
         let timeout = self.spec.timeout;
         let action = match &self.spec.probe {
-            // Its output would find no room in the log.
-            Probe::Exec(_) if log_is_flooded && !self.spec.raw_output => {
-                return self.schedule_after(now, now).into_iter().collect();
-            }
             Probe::Exec(command) => Action::Launch(Arc::clone(command)),
             Probe::Tcp(address) => Action::Connect(Arc::clone(address), timeout),
             Probe::Http(probe) => Action::Request(Arc::clone(probe), timeout),
@@ -325,13 +323,18 @@ impl State {
                 return self.conclude(now, now, Ok(()));
             }
         };
-        self.phase = Phase::Trying(Attempt { began: now, process: None });
+        self.phase = Phase::Trying(Attempt { began: now, process: None, due: now, is_spared: false });
         vec![action]
     }
 
     /// It has failed now, however long its process takes to end: one that hangs in the kernel does so for ever.
     fn time_out(&mut self, now: Moment, attempt: Attempt) -> Vec<Action> {
         let Some(execution) = attempt.process else { return Vec::new() };
+        if is_late(now, attempt.due) && !attempt.is_spared {
+            let due = now.plus(self.spec.timeout);
+            self.phase = Phase::Trying(Attempt { due, is_spared: true, ..attempt });
+            return vec![Action::StartTimeout(self.spec.timeout)];
+        }
         self.phase = Phase::Ending(attempt);
         let mut actions = vec![Action::Kill(execution)];
         actions.extend(self.conclude(now, attempt.began, Err(TIMED_OUT)));

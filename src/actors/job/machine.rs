@@ -20,7 +20,6 @@ use crate::messages::signal::Signal;
 
 mod account;
 mod advertisement;
-mod backoff;
 mod calendar;
 mod commands;
 mod crash_reason;
@@ -45,12 +44,12 @@ use advertisement::Advertisement;
 use calendar::Calendar;
 use executions::Execution;
 use health::Checks;
-use lifecycle::Timer;
 use notify::ExecutionFacts;
 use readiness::Readiness;
 use reasons::{Kill, StopReason};
 use restarts::Window;
 use schedule::Schedule;
+use timers::Countdown;
 use trigger::Listener;
 
 /// Everything that a job knows.
@@ -79,8 +78,8 @@ pub struct State {
     deadlines: Vec<Deadline>,
     /// The process is to start as soon as the log has room for its output.
     awaits_log: bool,
-    /// The timer of the phase, and how long it lasts.
-    timer: Option<(Timer, Duration)>,
+    /// The timer of the phase.
+    timer: Option<Countdown>,
     schedule: Option<Schedule>,
     /// Where its cron schedule is, from startup on.
     calendar: Option<Box<Calendar>>,

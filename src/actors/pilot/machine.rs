@@ -140,7 +140,7 @@ pub enum Purpose {
     },
 }
 
-/// The timers of a shutdown; none is ever cancelled.
+/// The timers of a reload or shutdown; none is ever cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timer {
     /// Most of the time to stop is over.
@@ -149,6 +149,8 @@ pub enum Timer {
     StopBudget,
     /// The time is over that killed processes have to disappear.
     Patience,
+    /// The time is over that jobs have which a reload ends, and which run when others stop. The number tells of which reload.
+    HooksOfReload(u64),
 }
 
 /// Something to be done.
@@ -408,6 +410,7 @@ impl State {
             Timer::LastCall => self.last_call(now),
             Timer::StopBudget => self.stop_budget_elapsed(),
             Timer::Patience => self.patience_elapsed(now),
+            Timer::HooksOfReload(since) => self.hooks_elapsed(now, since),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use actix_rt::task::JoinHandle;
+use nix::sys::resource::{Resource, getrlimit};
 use tokio::time::Instant;
 
 use super::connection::{Connection, ConnectionState, ConnectionTracker, Serve};
@@ -15,6 +16,8 @@ use super::socket::{Socket, limit_buffers};
 
 /// The limit on the connections of one listener.
 const MOST_CONNECTIONS: usize = 128;
+/// And on their share of the descriptors that we may have: jobs need some, too.
+const SHARE_OF_DESCRIPTORS: u64 = 8;
 /// How often it is looked whether one of them is done while a new client waits.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -46,7 +49,7 @@ impl Connections {
     fn is_full(&self) -> bool {
         let mut list = self.0.borrow_mut();
         list.retain(|client| !client.task.is_finished());
-        list.len() >= MOST_CONNECTIONS
+        list.len() >= most_connections(getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft))
     }
 
     /// The connection to close for a new one: the one that has been idle for longest, else the one whose client has not read for
@@ -93,6 +96,12 @@ impl Connections {
     }
 }
 
+/// The limit on the connections of one listener, where so many descriptors may be open.
+fn most_connections(descriptors: u64) -> usize {
+    let share = usize::try_from(descriptors / SHARE_OF_DESCRIPTORS).unwrap_or(usize::MAX);
+    share.clamp(1, MOST_CONNECTIONS)
+}
+
 #[cfg(test)]
 mod tests {
     use std::{future, io};
@@ -123,6 +132,12 @@ mod tests {
         let is_open =
             matches!(theirs.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
         (is_open, theirs)
+    }
+
+    #[test]
+    fn where_few_files_may_be_open_there_are_fewer_connections() {
+        let limits = [1, 40, 128, 1000, 1024, u64::MAX].map(most_connections);
+        assert_eq!(limits, [1, 5, 16, 125, 128, 128]);
     }
 
     #[actix::test]

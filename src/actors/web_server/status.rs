@@ -81,6 +81,7 @@ pub fn job(name: &str, job: &JobStatus, reason: Option<&str>) -> Value {
         "group": job.group.as_deref(),
         "essential": job.essential,
         "required": job.required,
+        "hasRun": job.has_run,
         "neverRan": job.never_ran,
         "nextRun": job.next_run.map(time),
         "nextTry": next_try(job).map(time),

@@ -180,11 +180,31 @@ fn jobs(status: &Value) -> BTreeMap<String, Value> {
 fn progress(order: JobOrder, before: Option<&Value>, now: Option<&Value>) -> Progress {
     let Some(now) = now else { return Progress::Done("is not configured any more".to_owned()) };
     let is_past = |key: &str| before.is_none_or(|before| before[key] != now[key]);
+    // Another order was given after this one, and this one's end was too short to be seen.
+    if let Some(progress) = overtaken(order, now, is_past("runs"), is_past("since")) {
+        return progress;
+    }
     match order {
         JobOrder::Stop => stopping(now),
         JobOrder::Start => starting("started", now, is_past("runs"), true),
         JobOrder::Restart => starting("restarted", now, is_past("runs"), is_past("since")),
         JobOrder::Signal(_) => Progress::Done("was signalled".to_owned()),
+    }
+}
+
+/// How an order ended that another one has overtaken; `None` if none has.
+fn overtaken(order: JobOrder, now: &Value, has_run: bool, has_moved: bool) -> Option<Progress> {
+    match (order, now["state"].as_str().unwrap_or_default()) {
+        (JobOrder::Stop, "starting" | "running") if has_moved => {
+            Some(Progress::Done("stopped, and started again since".to_owned()))
+        }
+        (JobOrder::Stop, "waiting" | "delayed") if has_run => {
+            Some(Progress::Done("stopped, and started again since".to_owned()))
+        }
+        (JobOrder::Start | JobOrder::Restart, "halted") if has_moved && !has_run => {
+            Some(Progress::Failed("was stopped by hand meanwhile".to_owned()))
+        }
+        (JobOrder::Stop | JobOrder::Start | JobOrder::Restart | JobOrder::Signal(_), _) => None,
     }
 }
 
@@ -276,6 +296,23 @@ mod tests {
             progress(JobOrder::Stop, Some(&before), None),
             Progress::Done("is not configured any more".to_owned())
         );
+    }
+
+    #[test]
+    fn an_order_that_another_one_overtakes_ends_at_once() {
+        let before = job("running", 1, None);
+        for (order, now, expected) in [
+            (JobOrder::Stop, job("running", 2, Some(0)), "stopped, and started again since"),
+            (JobOrder::Stop, job("starting", 2, Some(0)), "stopped, and started again since"),
+            (JobOrder::Stop, job("delayed", 2, Some(1)), "stopped, and started again since"),
+            (JobOrder::Stop, job("terminating", 2, None), "… is terminating"),
+            (JobOrder::Restart, job("halted", 1, Some(0)), "! was stopped by hand meanwhile"),
+            (JobOrder::Restart, job("halted", 2, Some(0)), "restarted, and exited with status 0"),
+        ] {
+            assert_eq!(told(order, &before, &now), expected, "{order} {now}");
+        }
+        let halted = job("halted", 1, Some(0));
+        assert_eq!(told(JobOrder::Restart, &halted, &halted), "… is halted", "it is about to be started");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::messages::status::NEVER_RAN;
 use crate::printable::printable;
 
 /// A column is not made narrower than this.
@@ -16,7 +17,8 @@ const GAP: usize = 2;
 
 /// The whole status, in lines of at most `width` characters; `None`: as long as they are.
 pub fn render(status: &Value, width: Option<usize>) -> String {
-    let mut text = summary(status);
+    let line = width.unwrap_or(usize::MAX);
+    let mut text: String = summary(status).lines().map(|text| format!("{}\n", cut(text, line))).collect();
     text.push('\n');
     let head = ["JOB", "STATE", "HEALTH", "PID", "RESTARTS", "LAST EXIT", "SINCE", "REASON"];
     let jobs = rows(&status["jobs"], job);
@@ -62,7 +64,7 @@ fn job(job: &Value) -> Vec<String> {
     let health = if failing.is_empty() { health } else { format!("{health} ({failing})") };
     let since = second(&job["since"]);
     // A complete job has done its work; one that never ran has not.
-    let state = if job["neverRan"].is_null() { word(&job["state"]) } else { "never ran".to_owned() };
+    let state = if has_never_run(job) { NEVER_RAN.to_owned() } else { word(&job["state"]) };
     let last_exit = job.pointer("/lastExit/reason").map_or("-".to_owned(), word);
     let reason = job["reason"].as_str().map(printable).unwrap_or_default();
     vec![
@@ -75,6 +77,11 @@ fn job(job: &Value) -> Vec<String> {
         since,
         reason,
     ]
+}
+
+/// A containerpilot before this one does not tell `hasRun`.
+fn has_never_run(job: &Value) -> bool {
+    job["state"] == "complete" && job["hasRun"] == false || job["neverRan"].is_string()
 }
 
 /// A time without the fraction of its second.
@@ -129,7 +136,8 @@ fn span(time: Duration) -> String {
     }
 }
 
-/// Columns as wide as their widest word, two spaces apart; words of users are cut if a line would be too long.
+/// Columns as wide as their widest word, two spaces apart. If a line would be too long, words of users are cut; if that is
+/// not enough, the line itself.
 pub fn table(head: &[&str], rows: Vec<Vec<String>>, width: Option<usize>) -> String {
     let titles = head.iter().map(|word| (*word).to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
@@ -139,12 +147,13 @@ pub fn table(head: &[&str], rows: Vec<Vec<String>>, width: Option<usize>) -> Str
         (width, !NEVER_CUT.contains(title))
     };
     let columns: Vec<(usize, bool)> = head.iter().enumerate().map(column).collect();
-    let widths = fitting(&columns, width.unwrap_or(usize::MAX));
+    let line = width.unwrap_or(usize::MAX);
+    let widths = fitting(&columns, line);
     let mut text = String::new();
     for row in &rows {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(word, width)| format!("{:<width$}", cut(word, *width))).collect();
-        text.push_str(cells.join(&" ".repeat(GAP)).trim_end());
+        text.push_str(&cut(cells.join(&" ".repeat(GAP)).trim_end(), line));
         text.push('\n');
     }
     text
@@ -233,8 +242,11 @@ old    gave up    2         db app
         let status = json!({
             "version": "1", "uptime": 1.0, "consul": {"trouble": "it cannot be reached: Connection refused"},
             "jobs": [{"name": "app", "state": "complete", "health": "unknown", "pid": null, "restarts": 0, "checks": [],
-                      "lastExit": null, "neverRan": "\"migrate exitSuccess\" can no longer come",
-                      "reason": "never ran: migrate failed", "since": "2026-11-15T02:43:00.1Z"}],
+                      "lastExit": null, "neverRan": "\"migrate exitSuccess\" can no longer come", "hasRun": false,
+                      "reason": "never ran: migrate failed", "since": "2026-11-15T02:43:00.1Z"},
+                     {"name": "web", "state": "complete", "health": "unknown", "pid": null, "restarts": 0, "checks": [],
+                      "lastExit": null, "neverRan": null, "hasRun": false,
+                      "reason": "never ran: the program shuts down", "since": "2026-11-15T02:43:00.1Z"}],
         });
         assert_eq!(
             render(&status, None),
@@ -244,6 +256,7 @@ Consul is in trouble: it cannot be reached: Connection refused
 
 JOB  STATE      HEALTH   PID  RESTARTS  LAST EXIT  SINCE                 REASON
 app  never ran  unknown  -    0         -          2026-11-15T02:43:00Z  never ran: migrate failed
+web  never ran  unknown  -    0         -          2026-11-15T02:43:00Z  never ran: the program shuts down
 "
         );
     }
@@ -262,6 +275,26 @@ app  never ran  unknown  -    0         -          2026-11-15T02:43:00Z  never r
         assert_eq!(fitting(&[(100, true), (20, false)], 50), [28, 20]);
         assert_eq!(fitting(&[(9, true), (9, true)], 1), [8, 8], "not narrower than can be read");
         assert_eq!(fitting(&[], 1), [0; 0]);
+    }
+
+    #[test]
+    fn no_line_of_the_status_is_longer_than_the_terminal_is_wide() {
+        let job = |name: &str| {
+            json!({"name": name, "state": "terminating", "health": "unhealthy", "pid": 4_194_303, "restarts": 12,
+                   "checks": [{"name": "http", "status": "failing"}], "since": "2026-11-15T02:43:00.1Z",
+                   "lastExit": {"reason": "killed by SIGKILL after killTimeout"}, "reason": "it is stopped by hand"})
+        };
+        let status = json!({
+            "version": "1", "uptime": 1.0, "jobs": [job("application"), job("b")],
+            "consul": {"trouble": "it cannot be reached: Connection refused by the agent at 127.0.0.1:8500"},
+            "groups": [{"name": "g".repeat(30), "jobs": ["application", "b"], "restarts": 2}],
+            "watches": [{"name": "w".repeat(30), "known": false}],
+        });
+        for width in [1, 20, 60, 80] {
+            let text = render(&status, Some(width));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+            assert_eq!(text.lines().count(), render(&status, None).lines().count(), "{width}: {text}");
+        }
     }
 
     #[test]

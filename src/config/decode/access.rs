@@ -9,10 +9,15 @@ use serde::de::{
 use super::{DecodeError, NodeDecoder, Path, Result, UNKNOWN_KEY};
 use crate::config::diagnostic::Problem;
 use crate::config::document::{Key, Kind, Node};
+use crate::config::migrate::{NEW_KEYS, OLD_KEYS};
 use crate::config::suggest;
 
 /// Names that other programs give to our keys, and ours; they are too different to be found by their letters.
 const OTHER_WORDS: [(&str, &str); 1] = [("environment", "env")];
+
+/// The help for a file that has keys of ContainerPilot 2.
+const MIGRATE: &str =
+    "this looks like a configuration of ContainerPilot 2: run `containerpilot migrate FILE`";
 
 /// Entries of an object: the fields of a struct, or any keys. Keys that a struct does not have are reported and
 /// skipped; those in another case are taken with a warning, as ContainerPilot takes them.
@@ -85,6 +90,9 @@ impl<'a> EntryAccess<'a> {
 
     fn report_unknown(&self, key: &Key, fields: &[&str]) {
         let place = self.place();
+        if self.is_of_version_2(key) {
+            return self.report_old(key);
+        }
         let other_word = OTHER_WORDS.iter().find(|(other, ours)| key.name == *other && fields.contains(ours));
         let nearest = || suggest::nearest(&key.name, fields.iter().copied());
         let help = match other_word.map(|(_, ours)| *ours).or_else(nearest) {
@@ -93,6 +101,21 @@ impl<'a> EntryAccess<'a> {
         };
         let message = format!("unknown key `{}` in {place}", key.name);
         self.report(Problem::error(UNKNOWN_KEY, key.span, message).help(help));
+    }
+
+    /// Whether the file has this key of ContainerPilot 2, and none that only version 3 has.
+    fn is_of_version_2(&self, key: &Key) -> bool {
+        matches!(self.object.path, Path::Root)
+            && OLD_KEYS.contains(&&*key.name)
+            && !self.entries.iter().any(|(other, _)| NEW_KEYS.contains(&&*other.name))
+    }
+
+    /// Reports a key of ContainerPilot 2. Only the first of them says what to do.
+    fn report_old(&self, key: &Key) {
+        let first = self.entries.iter().find(|(other, _)| OLD_KEYS.contains(&&*other.name));
+        let help = first.filter(|(first, _)| first.span == key.span).map(|_| MIGRATE.to_owned());
+        let message = format!("unknown key `{}` in {}", key.name, self.place());
+        self.report(Problem::error(UNKNOWN_KEY, key.span, message).maybe_help(help));
     }
 }
 

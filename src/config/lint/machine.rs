@@ -35,7 +35,7 @@ pub fn lint(spec: &Spec, places: &SpecSpans, env: &BTreeMap<String, String>, pro
     control_socket(&spec.control, &places.control, problems);
     for file in places.files.iter().filter(|file| !file.path.exists()) {
         let message = format!("{}: {:?} does not exist on this machine", file.of, file.path);
-        problems.add(Problem::warning("file-not-found", file.span, message));
+        problems.add(Problem::warning("file-not-found", file.place, message));
     }
 }
 

@@ -108,25 +108,28 @@ pub(super) fn never_start(spec: &Spec) -> Vec<(usize, Reason)> {
     let graph = Graph::new(&spec.jobs, &spec.groups);
     let can_start = graph.can_start();
     let stuck = |index: usize| !can_start.get(index).copied().unwrap_or(true);
-    let mut cycles: HashSet<Vec<usize>> = HashSet::new();
+    let mut cycles = Cycles::default();
     let mut found = Vec::new();
     for (index, job) in spec.jobs.iter().enumerate() {
-        if !stuck(index) || job.exec.is_none() {
+        if !stuck(index) || job.exec.is_none() || cycles.members.contains(&index) {
             continue;
         }
-        match graph.reason(index, &can_start) {
-            Some(Reason::Cycle(jobs)) => {
-                let mut members = jobs.clone();
-                members.sort_unstable();
-                if cycles.insert(members) {
-                    found.push((index, Reason::Cycle(jobs)));
-                }
-            }
-            Some(reason) => found.push((index, reason)),
-            None => {}
-        }
+        let reason = match graph.cycle(index, &can_start, &mut cycles) {
+            Some(jobs) => Some(Reason::Cycle(jobs)),
+            None => graph.first_obstacle(index, &can_start),
+        };
+        found.extend(reason.map(|reason| (index, reason)));
     }
     found
+}
+
+/// The cycles that were found so far. Each job is looked at once, however many lead to it.
+#[derive(Default)]
+struct Cycles {
+    /// The jobs of those that were found.
+    members: HashSet<usize>,
+    /// The jobs that are in none.
+    outside: HashSet<usize>,
 }
 
 /// Jobs, and who waits for whom.
@@ -301,34 +304,44 @@ impl<'a> Graph<'a> {
         }
     }
 
-    fn reason(&self, index: usize, can_start: &[bool]) -> Option<Reason> {
-        let reason = self.first_obstacle(index, can_start)?;
-        Some(self.cycle(index, can_start).map_or(reason, Reason::Cycle))
-    }
-
     fn first_obstacle(&self, index: usize, can_start: &[bool]) -> Option<Reason> {
         self.keys(index).iter().find_map(|key| self.obstacle(index, key, can_start))
     }
 
     /// The way from a job back to itself, always along the first obstacle.
-    fn cycle(&self, index: usize, can_start: &[bool]) -> Option<Vec<usize>> {
-        let mut way = vec![index];
-        let mut seen: HashSet<usize> = HashSet::from([index]);
-        let mut current = index;
-        loop {
-            let (Reason::WaitsFor(next, _) | Reason::WaitsForMember(_, next, _)) =
-                self.first_obstacle(current, can_start)?
-            else {
-                return None;
-            };
-            if next == index {
-                return Some(way);
+    fn cycle(&self, index: usize, can_start: &[bool], cycles: &mut Cycles) -> Option<Vec<usize>> {
+        let mut way = Vec::new();
+        let mut place: HashMap<usize, usize> = HashMap::new();
+        let mut next = Some(index);
+        let mut start_of_cycle = None;
+        while let Some(current) = next {
+            start_of_cycle = place.get(&current).copied();
+            let is_known = cycles.members.contains(&current) || cycles.outside.contains(&current);
+            if start_of_cycle.is_some() || is_known {
+                break;
             }
-            if !seen.insert(next) {
-                return None;
-            }
-            way.push(next);
-            current = next;
+            place.insert(current, way.len());
+            way.push(current);
+            next = self.waits_for(current, can_start);
+        }
+        if start_of_cycle == Some(0) {
+            cycles.members.extend(&way);
+            return Some(way);
+        }
+        // A cycle further on is reported at its own first job.
+        cycles.outside.extend(way.iter().take(start_of_cycle.unwrap_or(way.len())));
+        None
+    }
+
+    /// The job that is the first obstacle of a job.
+    fn waits_for(&self, job: usize, can_start: &[bool]) -> Option<usize> {
+        match self.first_obstacle(job, can_start)? {
+            Reason::WaitsFor(next, _) | Reason::WaitsForMember(_, next, _) => Some(next),
+            Reason::NoHealthCheck(..)
+            | Reason::NoProcess(..)
+            | Reason::NoHealthCheckInGroup(..)
+            | Reason::NeverGivesUp(_)
+            | Reason::Cycle(_) => None,
         }
     }
 }

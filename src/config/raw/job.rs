@@ -43,8 +43,9 @@ pub struct RawJob {
     pub stop_timeout: Opt<Time>,
     /// The signal that asks it to stop. Default SIGTERM.
     pub stop_signal: Opt<Scalar>,
-    /// Signals to containerpilot that are passed on to its main process, and then do nothing else: any but SIGTERM, SIGINT,
-    /// SIGCHLD, SIGKILL, SIGSTOP, SIGPIPE, SIGTTIN, SIGTTOU and those that tell of a fault.
+    /// Signals to containerpilot that are passed on to its main process: any but SIGTERM, SIGINT, SIGCHLD, SIGKILL, SIGSTOP,
+    /// SIGPIPE, SIGTTIN, SIGTTOU and those that tell of a fault. They then do nothing else, except starting the jobs that wait
+    /// for the source "SIGHUP" or "SIGUSR2".
     pub forward: Opt<OneOrMany<Scalar>>,
     /// Gives it our terminal, as a shell would: its input and output, Ctrl-C, Ctrl-Z and the size. One job at most. Default
     /// false.
@@ -63,7 +64,8 @@ pub struct RawJob {
     pub port: Opt<Port>,
     /// Tags in Consul.
     pub tags: Opt<OneOrMany<Scalar>>,
-    /// Metadata in Consul.
+    /// Metadata in Consul, which takes at most 64 entries, keys of up to 128 letters, digits, `_` and `-`, and values of
+    /// up to 512 bytes.
     pub meta: Opt<Dictionary<Scalar>>,
     /// Which address to advertise, first match wins: `eth0`, `eth0:inet6`, `eth0[1]`, a network such as
     /// `10.0.0.0/16`, `inet`, `inet6` or `static:192.0.2.1`. Default ["eth0:inet", "inet"].
@@ -343,7 +345,7 @@ pub struct RawHttpRequest {
     pub status: Opt<Whole<100, 599>>,
     /// Request headers.
     pub headers: Opt<Dictionary<Scalar>>,
-    /// Text that the body must contain.
+    /// Text that the body must contain. Not with HEAD, whose response has none.
     pub contains: Opt<String>,
     /// TLS settings, used with "https"; without them, what the system trusts is trusted.
     pub tls: Opt<RawTls>,

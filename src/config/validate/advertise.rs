@@ -7,9 +7,18 @@ use super::context::{Context, is_set, key, time, value};
 use super::health::Health;
 use crate::config::diagnostic::Problem;
 use crate::config::interfaces::{self, Selector};
-use crate::config::raw::{OneOrMany, Opt, RawJob, Scalar};
+use crate::config::raw::{Dictionary, OneOrMany, Opt, RawJob, Scalar};
 use crate::config::source::Span;
 use crate::config::spec::AdvertiseSpec;
+
+/// How many entries Consul takes of the `meta` of a service.
+const MOST_META: usize = 64;
+
+/// How many bytes Consul takes of a key in `meta`.
+const LONGEST_META_KEY: usize = 128;
+
+/// How many bytes Consul takes of a value in `meta`.
+const LONGEST_META_VALUE: usize = 512;
 
 /// The registration of a job that has a port; a job without one must not ask for any.
 pub(super) fn validate(context: &mut Context<'_>, job: &RawJob, health: &Health) -> Option<AdvertiseSpec> {
@@ -46,18 +55,56 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob, health: &Health)
         }
     };
     let consul = value(&job.consul);
-    let meta = value(&job.meta).into_iter().flat_map(|map| &map.0);
     Some(AdvertiseSpec {
         port: port.value?.0,
         address,
         tags: strings(&job.tags),
-        meta: meta.filter_map(|(key, value)| Some((key.clone(), value.value.as_ref()?.0.clone()))).collect(),
+        meta: meta(context, &job.meta),
         initial_status: value(&job.initial_status).copied(),
         heartbeat: health.heartbeat.unwrap_or(Duration::from_secs(5)),
         ttl: health.ttl.unwrap_or(Duration::from_secs(15)),
         enable_tag_override: consul.is_some_and(|consul| is_set(&consul.enable_tag_override)),
         deregister_critical_after: consul.and_then(|consul| time(&consul.deregister_critical_service_after)),
     })
+}
+
+/// The metadata of the service. Reports what Consul would refuse, and the whole registration with it.
+fn meta(context: &mut Context<'_>, field: &Opt<Dictionary<Scalar>>) -> Vec<(String, String)> {
+    let Some(field) = field else { return Vec::new() };
+    let entries = field.value.as_ref().map_or(&[][..], |map| &map.0);
+    if entries.len() > MOST_META {
+        let message =
+            format!(".meta: Consul takes at most {MOST_META} entries of a service, found {}", entries.len());
+        context.error("bad-meta", field.span, message);
+    }
+    let mut meta = Vec::new();
+    for (key, entry) in entries {
+        if let Some(why) = refused_key(key) {
+            context.error("bad-meta", entry.key, format!(".meta: Consul refuses the key {key:?}: {why}"));
+        }
+        let Some(Scalar(text)) = &entry.value else { continue };
+        if text.len() > LONGEST_META_VALUE {
+            let message = format!(
+                ".meta.{key}: Consul takes at most {LONGEST_META_VALUE} bytes of a value, found {}",
+                text.len()
+            );
+            context.error("bad-meta", entry.span, message);
+        }
+        meta.push((key.clone(), text.clone()));
+    }
+    meta
+}
+
+/// Why Consul refuses a key of `meta`, if so.
+fn refused_key(key: &str) -> Option<&'static str> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if key.is_empty() || key.len() > LONGEST_META_KEY || !key.bytes().all(is_allowed) {
+        Some("a key has 1 to 128 letters without accents, digits, `_` and `-`")
+    } else if key.starts_with("consul-") {
+        Some("keys that start with `consul-` are reserved for Consul itself")
+    } else {
+        None
+    }
 }
 
 /// What `interfaces` ask for; `None` after a problem was reported.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::address::{host_and_port, strip_prefix_ignoring_case};
 use super::context::{Context, value};
 use super::tls;
-use crate::config::diagnostic::Place;
+use crate::config::diagnostic::{Place, Problem};
 use crate::config::raw::{Opt, RawConsul, RawConsulSettings, RawScheme, RawTls};
 use crate::config::spec::{ConsulAddress, ConsulSpec, Secret};
 
@@ -82,6 +82,7 @@ fn parse(
     scheme: Option<RawScheme>,
 ) -> Option<ConsulAddress> {
     let (written, rest) = split_scheme(text);
+    let lacks_host = rest.starts_with(':');
     let address = match (written, scheme) {
         (Some("unix"), _) if rest.starts_with('/') => return Some(ConsulAddress::Unix(PathBuf::from(rest))),
         (Some("unix"), _) => Err("expected an absolute path after `unix://`".to_owned()),
@@ -100,7 +101,20 @@ fn parse(
         );
         context.error("bad-address", place, message);
     };
-    address.map_err(wrong).ok()
+    let address = address.map_err(wrong).ok()?;
+    if lacks_host {
+        warn_of_missing_host(context, place, path, text);
+    }
+    Some(address)
+}
+
+/// Warns of an address that has only a port: Consul's own client looks for it at localhost then.
+fn warn_of_missing_host(context: &mut Context<'_>, place: Place, path: &str, text: &str) {
+    let message = format!("{path}: no host is given in {text:?}, so Consul is expected at localhost");
+    context.add(
+        Problem::warning("missing-host", place, message)
+            .help("write the host too, or give a default for the variable that it comes from"),
+    );
 }
 
 fn split_scheme(text: &str) -> (Option<&str>, &str) {
@@ -115,6 +129,8 @@ fn split_scheme(text: &str) -> (Option<&str>, &str) {
 
 /// Without a port, that of the protocol: an address that leaves it out usually is a proxy's.
 fn tcp(text: &str, tls: bool) -> Result<ConsulAddress, String> {
-    let (host, port) = host_and_port(text.strip_suffix('/').unwrap_or(text))?;
+    let text = text.strip_suffix('/').unwrap_or(text);
+    let with_host = if text.starts_with(':') { format!("localhost{text}") } else { text.to_owned() };
+    let (host, port) = host_and_port(&with_host)?;
     Ok(ConsulAddress::Tcp { tls, host, port: port.unwrap_or(if tls { 443 } else { 80 }) })
 }

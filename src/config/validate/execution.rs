@@ -43,11 +43,13 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ExecutionSpec
         cwd: job.cwd.as_ref().and_then(|field| directory(context, field)),
         user: job.user.as_ref().and_then(|field| {
             let user = context.user(&field.value.as_ref()?.0);
-            known(context, "user", field, user)
+            let user = known(context, "user", field, user)?;
+            can_be_set(context, "user", field, user.uid).then_some(user)
         }),
         group: job.group.as_ref().and_then(|field| {
             let group = context.system.group(&field.value.as_ref()?.0);
-            known(context, "group", field, group)
+            let group = known(context, "group", field, group)?;
+            can_be_set(context, "group", field, group).then_some(group)
         }),
         umask: value(&job.umask).map(|mode| mode.0 & 0o777),
         nice: value(&job.nice).and_then(|nice| i32::try_from(nice.0).ok()),
@@ -80,7 +82,7 @@ fn readable(context: &mut Context<'_>, path: &str, span: Span, text: &str) -> Op
         return context.refuse("relative-path", span, message);
     }
     let of = format!("{}{path}", context.path);
-    context.places.files.push(MentionedFile { of, span, path: file.clone() });
+    context.places.files.push(MentionedFile { of, place: span.into(), path: file.clone() });
     Some(file)
 }
 
@@ -207,6 +209,16 @@ fn known<T>(context: &mut Context<'_>, what: &str, field: &Field<Scalar>, found:
     found
 }
 
+/// Refuses the number that setresuid(2) and setresgid(2) take for "no change": -1, as an unsigned number.
+fn can_be_set(context: &mut Context<'_>, what: &str, field: &Field<Scalar>, number: u32) -> bool {
+    const NO_CHANGE: u32 = u32::MAX;
+    if number == NO_CHANGE {
+        let message = format!(".{what}: {number} stands for no {what} at all: the kernel takes it for -1");
+        context.error("out-of-range", field.span, message);
+    }
+    number != NO_CHANGE
+}
+
 fn rlimits(context: &mut Context<'_>, job: &RawJob) -> Vec<ResourceLimit> {
     let mut limits: Vec<ResourceLimit> = Vec::new();
     for (name, field) in value(&job.rlimits).into_iter().flat_map(|map| &map.0) {
@@ -253,5 +265,21 @@ fn limit(context: &mut Context<'_>, field: &Field<RawRlimit>, resource: Resource
         let message = format!(": the soft limit {} is above the hard limit {}", shown(soft), shown(hard));
         return context.refuse("bad-rlimit", field.span, message);
     }
+    if resource == Resource::Nofile {
+        warn_of_too_many_files(context, field, hard);
+    }
     Some(ResourceLimit { resource, soft, hard })
+}
+
+/// The kernel gives nobody, not even root, a higher limit of open files than its own. Another machine may have another one.
+fn warn_of_too_many_files(context: &mut Context<'_>, field: &Field<RawRlimit>, hard: Option<u64>) {
+    let Some(most) = context.system.most_open_files else { return };
+    if hard.is_none_or(|hard| hard > most) {
+        let message =
+            format!(": the process cannot be started: the kernel of this machine allows {most} at most");
+        context.add(
+            Problem::warning("high-rlimit", field.span, message)
+                .help("lower the limit, or raise /proc/sys/fs/nr_open"),
+        );
+    }
 }

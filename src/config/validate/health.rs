@@ -119,6 +119,11 @@ fn http(context: &mut Context<'_>, field: &Field<RawHttp>) -> Option<HttpProbe> 
         }
     };
     let method = raw.method.as_ref().map_or(Some("GET".to_owned()), |field| method(context, field));
+    if let Some(contains) = raw.contains.as_ref().filter(|_| method.as_deref() == Some("HEAD")) {
+        let message = ".contains: the response to a HEAD request has no body";
+        let problem = Problem::error("check-conflict", contains.key, message);
+        context.add(problem.help("leave `method` out, or `contains`"));
+    }
     let headers = headers(context, raw);
     let no_tls = RawTls::default();
     let tls = value(&raw.tls).unwrap_or(&no_tls);

@@ -1,6 +1,8 @@
 //! Logging, control socket, telemetry and the budget of a shutdown.
 
 use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,32 +57,59 @@ fn log_output(context: &mut Context<'_>, field: &Field<String>) -> Option<LogOut
     }
     let path = Path::new(text);
     if context.no_nul("logging.output", field.span, text) {
-        // The log is opened before any job runs that could make the directory.
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if path.is_dir() {
             let message = format!("logging.output: expected a file, found the directory {text:?}");
             context.error("wrong-value", field.span, message);
-        } else if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
-            let reason = if directory.exists() { "is not a directory" } else { "does not exist" };
-            let message = format!("logging.output: {directory:?} {reason}");
-            context.error("missing-directory", field.span, message);
+        } else {
+            refuse_missing_directory(context, "logging.output", field.span, path);
         }
     }
     Some(LogOutput::File(PathBuf::from(text)))
+}
+
+/// Refuses a file in a directory that does not exist. The log and the control socket are opened before any job runs that
+/// could make the directory.
+fn refuse_missing_directory(context: &mut Context<'_>, name: &str, span: Span, file: &Path) {
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+        let reason = if directory.exists() { "is not a directory" } else { "does not exist" };
+        context.error("missing-directory", span, format!("{name}: {directory:?} {reason}"));
+    }
 }
 
 pub(super) fn control(context: &mut Context<'_>, field: &Opt<RawControl>) -> ControlSpec {
     let raw = value(field).cloned().unwrap_or_default();
     context.places.control = ControlSpans { socket: span(&raw.socket), mode: span(&raw.mode) };
     let socket = value(&raw.socket).map_or(DEFAULT_SOCKET, String::as_str);
-    if let Some(place) = span(&raw.socket).filter(|_| socket.len() > LONGEST_SOCKET_PATH) {
+    if let (Some(place), Some(socket)) = (span(&raw.socket), value(&raw.socket)) {
+        control_socket(context, place, socket);
+    }
+    ControlSpec { socket: socket.into(), mode: value(&raw.mode).map_or(DEFAULT_MODE, |mode| mode.0 & 0o777) }
+}
+
+/// Refuses a path where the program could not make its control socket.
+fn control_socket(context: &mut Context<'_>, span: Span, socket: &str) {
+    if socket.len() > LONGEST_SOCKET_PATH {
         let message = format!(
             "control.socket: expected a path of at most {LONGEST_SOCKET_PATH} bytes, found {}",
             socket.len()
         );
-        context.error("out-of-range", place, message);
+        return context.error("out-of-range", span, message);
     }
-    ControlSpec { socket: socket.into(), mode: value(&raw.mode).map_or(DEFAULT_MODE, |mode| mode.0 & 0o777) }
+    if !context.no_nul("control.socket", span, socket) {
+        return;
+    }
+    // As when it is made: a socket or a symbolic link is replaced, anything else is left alone.
+    match fs::symlink_metadata(socket) {
+        Ok(found) if !found.file_type().is_socket() && !found.is_symlink() => {
+            let what = if found.is_dir() { "directory" } else { "file" };
+            let message =
+                format!("control.socket: expected the path of a socket, found the {what} {socket:?}");
+            context.error("wrong-value", span, message);
+        }
+        Ok(_) => {}
+        Err(_) => refuse_missing_directory(context, "control.socket", span, Path::new(socket)),
+    }
 }
 
 /// The budget of a shutdown; unless one is given, every job has the time that it asks for.
@@ -178,6 +207,7 @@ fn apart(context: &mut Context<'_>, metrics: Vec<(&Field<RawMetric>, MetricSpec)
             context.add(problem.related(*its_place, "the other metric"));
             break;
         }
+        context.places.metrics.push(place);
         apart.push(spec);
     }
     apart

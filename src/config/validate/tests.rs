@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use crate::config::diagnostic::Report;
@@ -86,6 +88,100 @@ fn a_setting_may_be_exactly_at_its_limit() {
     ] {
         assert_eq!(problems(&format!("{{{}}}", text.replace('N', right))), [""; 0]);
         assert_only(&problems(&format!("{{{}}}", text.replace('N', wrong))), expected);
+    }
+}
+
+#[test]
+fn metadata_is_what_consul_takes() {
+    let problems = |meta: &str| {
+        problems(&format!(
+            "{{consul: 'a:1', jobs: [{{name: 'a', exec: 'a', port: 80, health: {{}}, meta: {{{meta}}}}}]}}"
+        ))
+    };
+    let entries = |count: usize| (0..count).map(|entry| format!("k{entry}: '', ")).collect::<String>();
+    let key = |length: usize| format!("{}: 'v'", "k".repeat(length));
+    let value = |length: usize| format!("key: '{}'", "é".repeat(length));
+    for right in [entries(64), key(128), value(256), "'a-b_C9': 'any {}'".to_owned()] {
+        assert_eq!(problems(&right), [""; 0], "{right}");
+    }
+    let refused_key = |key: &str| format!(".meta: Consul refuses the key \"{key}");
+    for (wrong, expected) in [
+        (entries(65), ".meta: Consul takes at most 64 entries of a service, found 65".to_owned()),
+        (key(129), refused_key("kkk")),
+        (value(257), ".meta.key: Consul takes at most 512 bytes of a value, found 514".to_owned()),
+        ("'a b': ''".to_owned(), refused_key("a b\"")),
+        ("'': 'v'".to_owned(), refused_key("\"")),
+        ("'é': 'v'".to_owned(), refused_key("é\"")),
+        ("'consul-a': 'v'".to_owned(), refused_key("consul-a\"")),
+    ] {
+        assert_only(&problems(&wrong), &expected);
+    }
+}
+
+#[test]
+fn the_control_socket_is_where_the_program_can_make_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name).display().to_string();
+    let problems = |socket: &str| {
+        problems(&format!("{{jobs: [{{name: 'a', exec: 'a'}}], control: {{socket: '{socket}'}}}}"))
+    };
+    fs::write(place("file"), "").unwrap();
+    let _listener = UnixListener::bind(place("socket")).unwrap();
+    symlink(place("file"), place("link")).unwrap();
+    for right in ["new", "socket", "link"] {
+        assert_eq!(problems(&place(right)), [""; 0], "{right}");
+    }
+    assert_eq!(problems("in-the-working-directory.socket"), [""; 0]);
+    for (wrong, expected) in [
+        ("none/socket", "none\" does not exist"),
+        ("file/socket", "file\" is not a directory"),
+        ("file", "control.socket: expected the path of a socket, found the file"),
+        ("", "control.socket: expected the path of a socket, found the directory"),
+    ] {
+        assert_only(&problems(&place(wrong)), expected);
+    }
+    assert_only(&problems("/a\\u0000b"), "control.socket: a NUL character");
+}
+
+#[test]
+fn no_process_runs_as_the_user_or_group_minus_one() {
+    for what in ["user", "group"] {
+        assert_eq!(problems_of_job(&format!("{what}: 4294967294")), [""; 0]);
+        let expected = format!(".{what}: 4294967295 stands for no {what} at all");
+        assert_only(&problems_of_job(&format!("{what}: 4294967295")), &expected);
+        assert_only(&problems_of_job(&format!("{what}: '4294967295'")), &expected);
+    }
+}
+
+#[test]
+fn more_open_files_than_the_kernel_allows_are_warned_of() {
+    let warnings = |limit: &str, most_open_files: Option<u64>| {
+        let system = System { most_open_files, ..System::default() };
+        let text = format!("{{jobs: [{{name: 'a', exec: 'a', rlimits: {{nofile: {limit}}}}}]}}");
+        let loaded = load_text("test.json5", &text, &BTreeMap::new(), &system).unwrap();
+        loaded.warnings.lines().map(|(_, line)| line).collect::<Vec<_>>()
+    };
+    let expected =
+        ".rlimits.nofile: the process cannot be started: the kernel of this machine allows 1000 at most";
+    for high in ["1001", "'unlimited'", "{soft: 1, hard: 1001}"] {
+        assert_only(&warnings(high, Some(1000)), expected);
+        assert_eq!(warnings(high, None), [""; 0], "{high}");
+    }
+    assert_eq!(warnings("1000", Some(1000)), [""; 0]);
+}
+
+#[test]
+fn a_response_without_a_body_contains_nothing() {
+    let problems =
+        |settings: &str| problems_of_job(&format!("health: {{http: {{url: 'http://a/', {settings}}}}}"));
+    assert_only(
+        &problems("method: 'head', contains: 'ok'"),
+        ".http.contains: the response to a HEAD request has no body",
+    );
+    for right in
+        ["method: 'HEAD'", "contains: 'ok'", "method: 'GET', contains: 'ok'", "method: 'HEAD', contains: ''"]
+    {
+        assert_eq!(problems(right), [""; 0], "{right}");
     }
 }
 

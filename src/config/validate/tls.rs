@@ -35,12 +35,14 @@ fn variable(context: &Context<'_>, is_consul: bool, name: &str) -> Option<String
 
 fn file(context: &mut Context<'_>, field: &Opt<String>, is_consul: bool, name: &str) -> Option<PathBuf> {
     if let Some(path) = variable(context, is_consul, name) {
-        return Some(path.into());
+        let (of, path) = (format!("environment variable {name}"), PathBuf::from(path));
+        context.places.files.push(MentionedFile { of, place: Place::Nowhere, path: path.clone() });
+        return Some(path);
     }
     let field = field.as_ref()?;
     let path = PathBuf::from(field.value.as_ref()?);
     let of = context.path.clone();
-    context.places.files.push(MentionedFile { of, span: field.span, path: path.clone() });
+    context.places.files.push(MentionedFile { of, place: field.span.into(), path: path.clone() });
     Some(path)
 }
 

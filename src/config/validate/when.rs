@@ -17,7 +17,8 @@ use crate::config::spec::{Trigger, When};
 use crate::config::suggest;
 use crate::messages::event::{EventCode, EventKey, Source};
 pub(super) use events::ready;
-use events::{event, is_other_signal, signal, signal_key, source};
+pub(in crate::config) use events::signal;
+use events::{event, is_other_signal, misspelt_signal, signal_key, source};
 
 /// The start of the program.
 pub(in crate::config) fn startup() -> EventKey {
@@ -226,11 +227,11 @@ fn signal_only(context: &mut Context<'_>, span: Span, rule: &RawWhenRule) -> Opt
     None
 }
 
-/// Judges a source that stands without an event; whether it is a signal that never arrives as one.
+/// Judges a source that stands without an event; whether it is a signal that never arrives as one, or is misspelt.
 fn is_lonely_signal(context: &mut Context<'_>, field: &Opt<String>) -> bool {
     let Some((field, text)) = field.as_ref().zip(value(field)) else { return false };
     let _: Option<Source> = source(context, field.span, text);
-    is_other_signal(context, text)
+    is_other_signal(context, text) || misspelt_signal(context, text).is_some()
 }
 
 /// Whose events a `when` names.

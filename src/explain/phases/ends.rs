@@ -8,6 +8,9 @@ use crate::explain::words::{awaited, list};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::job::{Missing, Phase};
 
+/// When a job that has failed is to be started by hand.
+const START_AFTER_REPAIR: &str = "when that is repaired, run";
+
 impl Subject<'_> {
     pub(super) fn holding(&self) -> Told {
         let others = self.hooks();
@@ -67,7 +70,7 @@ impl Subject<'_> {
         let name = self.name;
         let exit = self.last_exit().map(|exit| format!("Its last run {exit}."));
         let text = format!("{name} was stopped by hand at {} and stays so.", self.since());
-        Told::new(text).and(exit).advise(format!("start it again with `containerpilot start {name}`"))
+        self.advise_start(Told::new(text).and(exit), "start it again with")
     }
 
     pub(super) fn complete(&self) -> Told {
@@ -75,7 +78,14 @@ impl Subject<'_> {
         let exit = self.last_exit_or("has ended");
         if let Some(reason) = &account.stop_reason {
             let text = format!("{name} is over since {since}, because {reason}. Its last run {exit}.");
-            return Told::new(text).and(self.ill_health());
+            let told = Told::new(text).and(self.ill_health());
+            let has_failed =
+                ["it is unhealthy", "its group gave up"].iter().any(|why| reason.starts_with(why));
+            return if has_failed {
+                self.advise_start(told.advise(self.look_at_end()), START_AFTER_REPAIR)
+            } else {
+                told
+            };
         }
         if !account.failed {
             return Told::new(format!(
@@ -84,8 +94,15 @@ impl Subject<'_> {
         }
         let why = account.no_restart.clone().unwrap_or_else(|| self.restart_limit());
         let text = format!("{name} has failed: at {since} it {exit}. It is not restarted: {why}.");
-        let told = Told::new(text).advise(self.look_at_end());
-        told.advise(format!("when that is repaired, run `containerpilot start {name}`"))
+        self.advise_start(Told::new(text).advise(self.look_at_end()), START_AFTER_REPAIR)
+    }
+
+    /// Advises to start the job, unless the program shuts down: it starts none then.
+    fn advise_start(&self, told: Told, when: &str) -> Told {
+        if self.scene.overview.shutting_down {
+            return told;
+        }
+        told.advise(format!("{when} `containerpilot start {}`", self.name))
     }
 
     pub(super) fn restart_limit(&self) -> String {
@@ -119,7 +136,7 @@ impl Subject<'_> {
             }
         };
         let text = format!("{name} never ran and gave up at {}{why}.", self.since());
-        Told::new(text).advise(format!("then run `containerpilot start {name}`"))
+        self.advise_start(Told::new(text), "then run")
     }
 }
 

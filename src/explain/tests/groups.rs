@@ -70,7 +70,8 @@ fn a_watch_tells_what_consul_knows() {
     let world = |watch: Option<WatchStatus>, trouble: Option<&str>| {
         let mut world = World::new().job("app", waits(Missing::AnyOf(vec![key.clone()])));
         world.overview.watches.extend(watch.map(|watch| ("db".into(), watch)));
-        world.overview.discovery.trouble = trouble.map(str::to_owned);
+        let failure = trouble.map(|reason| failure(reason, false));
+        world.overview.discovery.failures.extend(failure.map(|failure| ("watch.db".into(), failure)));
         world.summary("app")
     };
     let known = |known| Some(WatchStatus { known, instances: vec![] });

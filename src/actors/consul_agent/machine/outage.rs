@@ -1,14 +1,15 @@
-//! Decides when trouble with Consul is logged: once when it begins, once when it is over.
+//! Decides when trouble with Consul is logged: once when it begins, once when it is over, and once for each that is refused
+//! while others are served.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::messages::moment::Moment;
 
-/// The kind of trouble; each is logged once per outage.
+/// The kind of trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Trouble {
     /// No reply, or none in time.
@@ -19,11 +20,20 @@ pub enum Trouble {
     Answered(u16),
 }
 
-/// The services and watches in trouble, and the kinds of trouble that were logged, with the time at which each began.
+/// The status of an answer to a request that Consul cannot take: it is about that request, whatever others are answered.
+const BAD_REQUEST: Trouble = Trouble::Answered(400);
+/// A refusal is logged at this failure while others are served: after an outage, the first one may be a late answer.
+const REFUSALS_UNTIL_TOLD: u32 = 2;
+
+/// The services and watches in trouble. While one of them fails that is not refused for a reason of its own, there is an
+/// outage, which may be everybody's: each kind of trouble is logged once for all. A refusal is logged for each of those that are refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Outage {
     failing: BTreeMap<Arc<str>, Failing>,
-    logged: BTreeMap<Trouble, Moment>,
+    /// The kinds of trouble that were logged in the present outage.
+    told: BTreeSet<Trouble>,
+    /// The time of the first failure of those that were in the outage and are served again.
+    recovered_since: Option<Moment>,
     /// A call has succeeded since somebody else came into trouble or had no reply.
     is_serving: bool,
 }
@@ -35,54 +45,87 @@ struct Failing {
     since: Moment,
     trouble: Trouble,
     reason: String,
-    /// One of these failures was [`Trouble::Unreachable`].
-    was_unreachable: bool,
-    /// Its last call failed while those of others succeeded, for a reason of its own: it may not read its key, for instance.
-    is_refused: bool,
+    /// The kinds of trouble that were logged for it. One that is now refused and now without a reply is not news each time.
+    told: BTreeSet<Trouble>,
+    /// How many of its last calls were refused for a reason of its own: it may not read its key, for instance.
+    refusals: u32,
+}
+
+impl Failing {
+    const fn is_refused(&self) -> bool {
+        self.refusals > 0
+    }
+
+    /// Is this failure to be logged, if the outage has told these kinds?
+    fn is_news(&self, told: &BTreeSet<Trouble>) -> bool {
+        let is_news_of_all = if self.is_refused() {
+            self.refusals >= REFUSALS_UNTIL_TOLD || self.trouble == BAD_REQUEST
+        } else {
+            !told.contains(&self.trouble)
+        };
+        is_news_of_all && !self.told.contains(&self.trouble)
+    }
 }
 
 impl Outage {
-    /// Notes that a call failed for a service or watch; true if this kind of trouble is to be logged.
+    /// Notes that a call failed for a service or watch; true if that is to be logged.
     pub fn failed(&mut self, now: Moment, caller: Arc<str>, trouble: Trouble, reason: String) -> bool {
-        let former = self.failing.get(&caller);
-        let since = former.map_or(now, |former| former.since);
-        let was_unreachable = former.is_some_and(|former| former.was_unreachable);
-        let is_unreachable = trouble == Trouble::Unreachable;
-        self.is_serving &= former.is_some() && !is_unreachable;
-        let is_refused = self.is_serving;
-        // One that is now refused and now without a reply, while others are served, would be news each time.
-        let is_told = self.logged.contains_key(&trouble) || (is_unreachable && was_unreachable);
-        let was_unreachable = was_unreachable || is_unreachable;
-        self.failing.insert(caller, Failing { since, trouble, reason, was_unreachable, is_refused });
-        if !is_told {
-            self.logged.insert(trouble, now);
+        let former = self.failing.remove(&caller);
+        if trouble != BAD_REQUEST {
+            self.is_serving &= former.is_some() && trouble != Trouble::Unreachable;
         }
-        !is_told
+        let is_refused = self.is_serving || trouble == BAD_REQUEST;
+        let (since, told, refusals) =
+            former.map_or((now, BTreeSet::new(), 0), |former| (former.since, former.told, former.refusals));
+        let refusals = if is_refused { refusals.saturating_add(1) } else { 0 };
+        let mut failing = Failing { since, trouble, reason, told, refusals };
+        let is_news = failing.is_news(&self.told);
+        if is_news {
+            failing.told.insert(trouble);
+            if !is_refused {
+                self.told.insert(trouble);
+            }
+        }
+        self.failing.insert(caller, failing);
+        is_news
     }
 
     /// Notes that a call succeeded for a service or watch. If the outage is over by that, this is when it began.
     pub fn served(&mut self, caller: &str) -> Option<Moment> {
-        self.failing.remove(caller);
         self.is_serving = true;
-        if !self.failing.is_empty() {
-            return self.reachable_again();
+        let failing = self.failing.remove(caller)?;
+        let is_last_refusal = self.failing.is_empty() && !failing.told.is_empty();
+        if !failing.is_refused() || is_last_refusal {
+            let earlier = self.recovered_since.filter(|recovered| *recovered < failing.since);
+            self.recovered_since = earlier.or(Some(failing.since));
         }
-        std::mem::take(&mut self.logged).into_values().min()
+        self.over()
     }
 
-    /// If Consul was unreachable, and only those are still in trouble that it refuses, this is when that began.
-    pub fn reachable_again(&mut self) -> Option<Moment> {
-        let is_over = self.failing.values().all(|failing| failing.is_refused);
-        if is_over { self.logged.remove(&Trouble::Unreachable) } else { None }
+    /// If only those are still in trouble that are refused, the outage is over. This is when it began for those that it is over for.
+    pub fn over(&mut self) -> Option<Moment> {
+        if !self.failing.values().all(Failing::is_refused) {
+            return None;
+        }
+        self.told.clear();
+        self.recovered_since.take()
     }
 
     /// Forgets a watch that was removed; true if it was the last one in trouble.
     pub fn removed(&mut self, caller: &str) -> bool {
-        let is_last = self.failing.remove(caller).is_some() && self.failing.is_empty();
-        if is_last {
-            self.logged.clear();
-        }
-        is_last
+        let was_failing = self.failing.remove(caller).is_some();
+        self.over();
+        was_failing && self.failing.is_empty()
+    }
+
+    /// The last failure of a service or watch in trouble, and its reason.
+    pub fn failure(&self, caller: &str) -> Option<(Trouble, &str)> {
+        self.failing.get(caller).map(|failing| (failing.trouble, &*failing.reason))
+    }
+
+    /// The services and watches in trouble.
+    pub fn callers(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.failing.keys()
     }
 
     /// The reason of the trouble, if there is any. That Consul is unreachable is more than what somebody is refused.
@@ -172,8 +215,8 @@ mod tests {
         assert!(failed(&mut outage, 1, "far", Trouble::Answered(500)));
         assert!(failed(&mut outage, 2, "far", Trouble::Unreachable));
         assert_eq!(outage.served("near"), None);
-        failed(&mut outage, 3, "far", Trouble::Answered(500));
-        assert_eq!(outage.reachable_again(), Some(at(2)));
+        assert!(!failed(&mut outage, 3, "far", Trouble::Answered(500)));
+        assert_eq!(outage.over(), None, "nobody was served that was not before");
         for second in 4..9 {
             assert!(!failed(&mut outage, second, "far", Trouble::Unreachable));
             assert!(!failed(&mut outage, second, "far", Trouble::Answered(500)));
@@ -190,8 +233,63 @@ mod tests {
         failed(&mut outage, 2, "b", Trouble::Unreachable);
         failed(&mut outage, 3, "b", Trouble::Answered(500));
         failed(&mut outage, 3, "a", Trouble::Answered(500));
-        assert_eq!((outage.reachable_again(), outage.served("b")), (None, None));
+        assert_eq!((outage.over(), outage.served("b")), (None, None));
         assert_eq!(outage.served("a"), Some(at(1)));
+    }
+
+    #[test]
+    fn an_outage_is_told_though_one_was_refused_with_the_same_status_before() {
+        let mut outage = Outage::default();
+        assert!(failed(&mut outage, 1, "refused", Trouble::Answered(500)));
+        outage.served("a");
+        assert!(!failed(&mut outage, 2, "refused", Trouble::Answered(500)));
+        assert_eq!(outage.over(), None);
+        assert!(failed(&mut outage, 10, "a", Trouble::Answered(500)));
+        assert!(!failed(&mut outage, 11, "b", Trouble::Answered(500)), "the same outage");
+        assert!(!failed(&mut outage, 11, "refused", Trouble::Answered(500)));
+        assert_eq!(
+            (outage.served("b"), outage.served("a")),
+            (None, None),
+            "the refused one may be in it, too"
+        );
+        assert!(!failed(&mut outage, 15, "refused", Trouble::Answered(500)));
+        assert_eq!(outage.over(), Some(at(10)));
+        assert_eq!(outage.served("refused"), Some(at(1)));
+    }
+
+    #[test]
+    fn each_that_is_refused_while_others_are_served_is_told_once() {
+        let mut outage = Outage::default();
+        assert!(failed(&mut outage, 1, "a", Trouble::Answered(403)));
+        assert!(!failed(&mut outage, 1, "b", Trouble::Answered(403)), "it may be an outage");
+        let mut told = Vec::new();
+        for second in 2..9 {
+            outage.served("c");
+            told.extend(["a", "b"].map(|caller| failed(&mut outage, second, caller, Trouble::Answered(403))));
+            assert_eq!(outage.over(), None);
+        }
+        assert_eq!(told.iter().filter(|told| **told).count(), 1, "that of b: {told:?}");
+    }
+
+    #[test]
+    fn a_late_failure_after_an_outage_is_not_told() {
+        let mut outage = Outage::default();
+        assert!(failed(&mut outage, 1, "a", Trouble::Answered(500)));
+        assert!(!failed(&mut outage, 1, "b", Trouble::Answered(500)));
+        assert_eq!(outage.served("a"), None);
+        assert!(!failed(&mut outage, 3, "b", Trouble::Answered(500)));
+        assert_eq!((outage.over(), outage.served("b")), (Some(at(1)), None));
+    }
+
+    #[test]
+    fn a_request_that_consul_cannot_take_is_told_for_each_service() {
+        let mut outage = Outage::default();
+        assert!(failed(&mut outage, 1, "a", Trouble::Answered(400)));
+        assert!(failed(&mut outage, 1, "b", Trouble::Answered(400)));
+        assert!(!failed(&mut outage, 2, "a", Trouble::Answered(400)));
+        assert_eq!(outage.failure("b"), Some((Trouble::Answered(400), "b Answered(400)")));
+        assert_eq!((outage.served("a"), outage.failure("a")), (None, None));
+        assert_eq!(outage.served("b"), Some(at(1)));
     }
 
     #[test]

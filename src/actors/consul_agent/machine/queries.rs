@@ -159,10 +159,14 @@ impl State {
         if self.callers.get(name).is_some_and(|caller| caller.generation != watch.generation) {
             return; // It is replaced by another watch of that name already.
         }
+        let was_failing = self.outage.failure(name).is_some();
         if self.outage.removed(name) {
             actions.push(Action::Log(Remark::NoTroubleLeft));
         }
         self.show_trouble(actions);
+        if was_failing {
+            self.show_failure(name, actions);
+        }
         if let Some(caller) = self.callers.remove(name) {
             actions.push(Action::DropQuery(caller.number));
         }

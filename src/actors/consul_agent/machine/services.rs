@@ -11,6 +11,7 @@ use crate::messages::discovery::{Registration, ServiceStatus};
 use crate::messages::moment::Moment;
 
 /// After this time a job that waits for its withdrawal is told to go on: before its own limit of 2 s, so that we answer first.
+/// All withdrawals of a shutdown have this time together.
 pub const WITHDRAWAL_LIMIT: Duration = Duration::from_millis(1900);
 /// After this many failures in a row, nobody waits for a withdrawal any more.
 const WITHDRAWAL_TRIES: u32 = 2;
@@ -25,7 +26,10 @@ pub struct Service {
     wanted: Option<ServiceStatus>,
     /// The registration as Consul knows it.
     known: Known,
-    /// The link of the call that is under way, if one is.
+    /// Consul deregistered it because it was critical for as long as its configuration says. It stays absent until it has
+    /// another status.
+    is_expelled: bool,
+    /// The link of the call that is under way, if one is; a former one while it is deregistered over that.
     in_flight: Option<Link>,
     /// Failures in a row.
     failures: u32,
@@ -46,6 +50,7 @@ impl Service {
             revision: 0,
             wanted: Some(status),
             known: Known::Absent,
+            is_expelled: false,
             in_flight: None,
             failures: 0,
             has_timer: false,
@@ -55,10 +60,16 @@ impl Service {
         }
     }
 
+    /// The name of its job.
+    pub(super) fn name(&self) -> &str {
+        &self.registration.name
+    }
+
     fn want(&mut self, now: Moment, wanted: Option<ServiceStatus>) {
         if self.wanted != wanted {
             self.wanted = wanted;
             self.unsettled_since = Some(now);
+            self.is_expelled = false;
         }
     }
 
@@ -69,7 +80,7 @@ impl Service {
 
     fn next_call(&self, is_hidden: bool, is_heartbeat: bool) -> Option<Call> {
         let wanted = match self.wanted {
-            Some(status) if !is_hidden => Wanted::Present(self.revision, status),
+            Some(status) if !is_hidden && !self.is_expelled => Wanted::Present(self.revision, status),
             Some(_) | None => Wanted::Absent,
         };
         reconcile(wanted, self.known, is_heartbeat)
@@ -81,6 +92,16 @@ impl Service {
             Known::Registered(_) | Known::Uncertain => None,
             Known::Absent | Known::Present(..) => self.unsettled_since.take().map(|since| now.since(since)),
         }
+    }
+}
+
+/// Whether a Consul that does not know a service has probably deregistered it itself, since it was critical for too long.
+fn has_expelled(call: Call, registration: &Registration) -> bool {
+    match call {
+        Call::Update(_, ServiceStatus::Critical) => registration.deregister_critical_after.is_some(),
+        Call::Update(_, ServiceStatus::Passing | ServiceStatus::Warning)
+        | Call::Register(..)
+        | Call::Deregister => false,
     }
 }
 
@@ -130,6 +151,7 @@ impl State {
         let Some(service) = self.services.get_mut(id) else {
             return actions.extend(waiter.map(Action::Release));
         };
+        let limit = self.patience.map_or(WITHDRAWAL_LIMIT, |patience| patience.left(now));
         service.want(now, None);
         if let Some(waiter) = waiter {
             let awaited = self.waiters.entry(waiter).or_default();
@@ -138,11 +160,11 @@ impl State {
                 self.withdrawals = self.withdrawals.saturating_add(1);
                 service.withdrawal = self.withdrawals;
                 let number = service.withdrawal;
-                actions.push(Action::StartWithdrawalLimit(Arc::clone(id), number, WITHDRAWAL_LIMIT));
+                actions.push(Action::StartWithdrawalLimit(Arc::clone(id), number, limit));
             }
             service.waiting.push(waiter);
         }
-        if self.is_withdrawal_hopeless {
+        if self.is_withdrawal_hopeless || limit.is_zero() {
             self.stop_waiting(id, actions);
         }
         self.reconcile(id, false, actions);
@@ -245,9 +267,11 @@ impl State {
         let Some(service) = self.services.get_mut(id) else { return };
         let Some(used) = service.in_flight.take() else { return };
         if link != self.link.number {
-            // The call had its effect on the former Consul.
-            if used.address != self.link.address {
-                actions.push(Action::DeregisterOverFormer(Arc::clone(id), link));
+            let is_elsewhere = used.address != self.link.address;
+            if is_elsewhere && call != Call::Deregister {
+                // The call had its effect on the former Consul.
+                service.in_flight = Some(used);
+                return actions.push(Action::DeregisterOverFormer(Arc::clone(id), link));
             }
             self.reconcile(id, false, actions);
             return self.close_unused(link, actions);
@@ -269,6 +293,8 @@ impl State {
             Err(failure) if failure.is_unknown && has_forgotten(call, service.failures) => {
                 service.known = after(call, Outcome::Forgotten);
                 service.failures = u32::from(matches!(call, Call::Update(..)));
+                service.is_expelled = service.wanted == Some(ServiceStatus::Critical)
+                    && has_expelled(call, &service.registration);
                 actions.push(Action::Log(Remark::Forgotten(Arc::clone(id))));
                 self.served(now, id, actions);
                 self.reconcile(id, false, actions);
@@ -293,13 +319,17 @@ impl State {
         actions.push(Action::StartTimer { id: Arc::clone(id), wait, is_heartbeat: false });
     }
 
-    /// Registers everything anew: with another Consul, after it is deregistered from the former one, or with the same
-    /// one, which keeps the token of each registration.
+    /// Registers everything anew: with another Consul, or with the same one, which keeps the token of each registration. What is
+    /// at another address may be the same agent: a service is deregistered there first, so that this undoes nothing.
     pub(super) fn leave(&mut self, former: &Link, is_elsewhere: bool, actions: &mut Vec<Action>) {
         for (id, service) in self.services.iter_mut().filter(|(_, service)| service.may_be_known()) {
             service.failures = 0;
             service.known = if is_elsewhere { Known::Absent } else { Known::Uncertain };
             if is_elsewhere && service.in_flight.is_none() {
+                if std::mem::take(&mut service.has_timer) {
+                    actions.push(Action::CancelTimer(Arc::clone(id)));
+                }
+                service.in_flight = Some(former.clone());
                 actions.push(Action::DeregisterOverFormer(Arc::clone(id), former.number));
             }
         }

@@ -33,7 +33,7 @@ fn wait(milliseconds: u64) -> Action {
     Action::Schedule(Duration::from_millis(milliseconds))
 }
 
-const DUE: Input = Input::TryDue { log_is_flooded: false };
+const DUE: Input = Input::TryDue;
 
 fn ended(execution: ExecutionId, code: u8, leftover: bool) -> Input {
     Input::ProcessEnded { execution, status: ExitStatus::Code(code), unstarted: None, leftover }
@@ -97,7 +97,6 @@ fn every_input() -> Vec<Input> {
         Input::Paused,
         Input::Retired,
         DUE,
-        Input::TryDue { log_is_flooded: true },
         Input::Probed(ProbeOutcome::Passed),
         Input::Probed(ProbeOutcome::Failed("refused".to_owned())),
         Input::Probed(ProbeOutcome::TimedOut),
@@ -158,16 +157,6 @@ fn a_check_of_the_process_alone_passes_once_and_is_not_tried_again() {
     assert_eq!(verdicts(&actions), [(7, Verdict::Passing)]);
     assert!(!actions.iter().any(|action| matches!(action, Action::Schedule(_))));
     assert_eq!(state.phase, Phase::Idle);
-}
-
-#[test]
-fn no_process_is_started_while_the_log_is_flooded_unless_it_writes_past_the_log() {
-    let flooded = Input::TryDue { log_is_flooded: true };
-    assert_eq!(waiting(exec()).step(ms(1050), flooded.clone()), [wait(500)]);
-    let mut raw = waiting(exec());
-    raw.spec.raw_output = true;
-    assert!(matches!(raw.step(ms(1050), flooded.clone()).as_slice(), [Action::Launch(_)]));
-    assert!(matches!(waiting(tcp()).step(ms(1050), flooded).as_slice(), [Action::Connect(..)]));
 }
 
 #[test]
@@ -359,4 +348,16 @@ fn a_check_that_is_written_down_and_read_back_goes_on_the_same() {
 #[test]
 fn a_check_is_known_by_its_name() {
     assert_eq!(state(tcp()).name(), "check");
+}
+
+#[test]
+fn a_try_whose_time_is_over_too_late_has_it_once_more() {
+    let late = ms(1050).plus(TIMEOUT).plus(Duration::from_millis(100));
+    let mut state = trying(exec());
+    assert_eq!(state.step(late, Input::TimeoutElapsed), [Action::StartTimeout(TIMEOUT)], "as after a pause");
+    assert_eq!(verdicts(&state.step(late, ended(EXECUTION, 0, false))), [(7, Verdict::Passing)]);
+    let mut state = trying(exec());
+    state.step(late, Input::TimeoutElapsed);
+    let actions = state.step(late.plus(TIMEOUT).plus(TIMEOUT), Input::TimeoutElapsed);
+    assert!(actions.contains(&Action::Kill(EXECUTION)), "once: {actions:?}");
 }

@@ -30,8 +30,8 @@ enum ConsulEntry {
     Withdrawn,
 }
 
-/// The entry after a change of the job's health.
-fn follow(entry: ConsulEntry, health: Health) -> ConsulEntry {
+/// The entry after a change of the job's health. `initial` is the status before anything is known of it, if it is to have one.
+fn follow(entry: ConsulEntry, health: Health, initial: Option<ServiceStatus>) -> ConsulEntry {
     match (entry, health) {
         (ConsulEntry::Withdrawn, _) => ConsulEntry::Withdrawn,
         (ConsulEntry::Unlisted | ConsulEntry::Provisional(_) | ConsulEntry::Listed(_), Health::Healthy) => {
@@ -41,7 +41,11 @@ fn follow(entry: ConsulEntry, health: Health) -> ConsulEntry {
             ConsulEntry::Unlisted | ConsulEntry::Provisional(_) | ConsulEntry::Listed(_),
             Health::Maintenance,
         )
-        | (ConsulEntry::Unlisted, Health::Unknown | Health::Unhealthy) => ConsulEntry::Unlisted,
+        | (ConsulEntry::Unlisted, Health::Unhealthy) => ConsulEntry::Unlisted,
+        // The end of maintenance.
+        (ConsulEntry::Unlisted, Health::Unknown) => {
+            initial.map_or(ConsulEntry::Unlisted, ConsulEntry::Provisional)
+        }
         (ConsulEntry::Provisional(status), Health::Unknown) => ConsulEntry::Provisional(status),
         // A process that has just been started again serves nobody yet.
         (ConsulEntry::Listed(_), Health::Unknown)
@@ -125,7 +129,7 @@ impl State {
             return;
         }
         if let Some(advertisement) = &mut self.advertisement {
-            list.extend(advertisement.change(follow(advertisement.entry, health)));
+            list.extend(advertisement.change(follow(advertisement.entry, health, advertisement.initial)));
         }
     }
 }
@@ -153,16 +157,19 @@ mod tests {
 
     #[test]
     fn every_entry_follows_every_health() {
-        let table = [
-            (Unlisted, [Unlisted, Listed(Passing), Unlisted, Unlisted]),
+        let begins = (Unlisted, [Unlisted, Listed(Passing), Unlisted, Unlisted]);
+        let begins_with_warning = (Unlisted, [Provisional(Warning), Listed(Passing), Unlisted, Unlisted]);
+        let others = [
             (Provisional(Warning), [Provisional(Warning), Listed(Passing), Listed(Critical), Unlisted]),
             (Listed(Passing), [Listed(Critical), Listed(Passing), Listed(Critical), Unlisted]),
             (Listed(Critical), [Listed(Critical), Listed(Passing), Listed(Critical), Unlisted]),
             (ConsulEntry::Withdrawn, [ConsulEntry::Withdrawn; 4]),
         ];
-        for (entry, expected) in table {
-            let healths = [Health::Unknown, Health::Healthy, Health::Unhealthy, Health::Maintenance];
-            assert_eq!(healths.map(|health| follow(entry, health)), expected, "{entry:?}");
+        for (initial, begins) in [(None, begins), (Some(Warning), begins_with_warning)] {
+            for (entry, expected) in [begins].into_iter().chain(others) {
+                let healths = [Health::Unknown, Health::Healthy, Health::Unhealthy, Health::Maintenance];
+                assert_eq!(healths.map(|health| follow(entry, health, initial)), expected, "{entry:?}");
+            }
         }
     }
 }

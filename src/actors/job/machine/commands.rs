@@ -6,16 +6,20 @@ use super::schedule::Schedule;
 use super::{Action, Actions, State};
 use crate::actors::machine::Severity;
 use crate::messages::health::CheckCommand;
-use crate::messages::job::{GroupOrder, JobCommand, Missing, Phase};
+use crate::messages::job::{GroupOrder, JobCommand, Missing, Phase, StopOccasion};
 use crate::messages::moment::Moment;
 
 impl State {
     pub(super) fn command(&mut self, now: Moment, command: JobCommand, list: &mut Actions) {
         match command {
-            JobCommand::Stop { cause, in_shutdown } => {
-                self.in_shutdown |= in_shutdown;
+            JobCommand::Stop { cause, occasion } => {
+                self.in_shutdown |= occasion == StopOccasion::Shutdown;
                 self.cause = cause.or(self.cause);
-                self.stop_reason = Some(if in_shutdown { StopReason::Shutdown } else { StopReason::Reload });
+                self.stop_reason = Some(match occasion {
+                    StopOccasion::Shutdown => StopReason::Shutdown,
+                    StopOccasion::Reload => StopReason::Reload,
+                    StopOccasion::Group => StopReason::GroupGaveUp,
+                });
                 self.advance(Input::StopRequested, list);
             }
             JobCommand::Answer(number) => list.push(Action::Report(self.changed(Some(number)))),

@@ -24,6 +24,8 @@ impl State {
         }
         Some(match ended.status {
             ExitStatus::Code(_) | ExitStatus::Signal { .. } if ended.for_memory => CrashReason::Memory,
+            // A user asked for this signal.
+            ExitStatus::Signal { signal, .. } if self.signalled == Some(signal) => return None,
             ExitStatus::Signal { .. } => CrashReason::Signal,
             ExitStatus::Code(_) => CrashReason::Status,
         })

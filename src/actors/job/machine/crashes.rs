@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::lifecycle::Timer;
 use super::reasons::{Kill, StopReason};
-use super::{Action, Actions, State, timers};
+use super::timers::{self, Countdown};
+use super::{Action, Actions, State};
 use crate::config::spec::Limit;
 use crate::messages::crashes::Failure;
 use crate::messages::job::Phase;
@@ -42,7 +43,7 @@ impl State {
 
     /// Whether it was told to stop and did, in whatever way. What had to be killed for that has failed.
     fn ended_as_asked(&self, ended: &ProcessEnded, phase: Phase) -> bool {
-        let is_asked = phase.is_stopping() && self.stop_reason != Some(StopReason::Unhealthy);
+        let is_asked = phase.is_stopping() && !self.stop_reason.is_some_and(StopReason::is_ill_health);
         let was_asked_to_stop = matches!(phase, Phase::Terminating | Phase::Ending);
         let is_violent = ended.for_memory
             || matches!(ended.status, ExitStatus::Signal { core_dumped: true, .. })
@@ -85,7 +86,9 @@ impl State {
             Phase::Running => (format!("restarted{}", self.count()), true),
             Phase::Delayed => {
                 let delay = match &self.timer {
-                    Some((Timer::Delay(_), delay)) => format!(" in {}", timers::text(*delay)),
+                    Some(Countdown { timer: Timer::Delay(_), limit, .. }) => {
+                        format!(" in {}", timers::text(*limit))
+                    }
                     Some(_) | None => String::new(),
                 };
                 (format!("restarts{delay}{}", self.count()), true)

@@ -11,6 +11,7 @@ use super::reasons::Kill;
 use super::{Action, Actions, State, reasons};
 use crate::actors::machine::Severity;
 use crate::config::spec::Trigger;
+use crate::messages::event::EventCode;
 use crate::messages::job::Phase;
 use crate::messages::moment::Moment;
 use crate::messages::process::{ExecutionId, Pid, ProcessEnded, ProcessStarted, Unstarted};
@@ -49,8 +50,14 @@ impl State {
         (self.readiness, self.told) = (Readiness::No, ExecutionFacts::default());
         self.signalled = None;
         (self.is_last_run, self.no_restart) = (false, None);
-        self.awaits_log = !self.spec.raw_output;
+        self.awaits_log = !self.spec.raw_output && !self.follows_an_end();
         list.push(if self.awaits_log { Action::CheckLog } else { self.launch() });
+    }
+
+    /// Whether it runs because others stop: they wait for it, and a shutdown does not last for ever.
+    fn follows_an_end(&self) -> bool {
+        let code = self.occasion.as_ref().map(|key| key.code);
+        matches!(code, Some(EventCode::Stopping | EventCode::Stopped | EventCode::Shutdown))
     }
 
     pub(super) fn log_checked(&mut self, is_flooded: bool, list: &mut Actions) {

@@ -20,6 +20,8 @@ pub(super) struct ExecutionFacts {
     pub launched: Option<Moment>,
     /// When it has to be ready.
     pub ready_until: Option<Moment>,
+    /// It was not ready in time, as we were late ourselves, and has its time once more.
+    pub is_ready_spared: bool,
     /// It has asked for time until then before it is killed.
     pub stop_until: Option<Moment>,
     /// It is about to end.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::reasons::Kill;
 use super::timers::text;
 use super::{Action, Actions, Deadline, State, lifecycle};
-use crate::actors::machine::Severity;
+use crate::actors::machine::{Severity, is_late};
 use crate::config::spec::ReadyBy;
 use crate::messages::event::EventCode;
 use crate::messages::health::Health;
@@ -119,8 +119,13 @@ impl State {
     }
 
     fn ready_elapsed(&mut self, list: &mut Actions) {
-        if let Some(rest) = self.told.ready_until.and_then(|until| self.time_until(until)) {
+        let Some(until) = self.told.ready_until else { return };
+        if let Some(rest) = self.time_until(until) {
             return self.set_deadline(Deadline::Ready, rest, list);
+        }
+        if is_late(self.now, until) && !self.told.is_ready_spared {
+            self.told.is_ready_spared = true;
+            return self.begin_time_to_become_ready(list);
         }
         let limit = text(self.spec.ready.timeout.unwrap_or_default());
         self.log(Severity::Warning, format!("was not ready within {limit}: it is killed"), list);

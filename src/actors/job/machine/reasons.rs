@@ -22,11 +22,20 @@ pub enum StopReason {
     Restarted,
     /// It became unhealthy.
     Unhealthy,
+    /// It became unhealthy, and has no restart left.
+    UnhealthyForGood,
     /// Its group restarts it, because another of the group ended.
     Group,
+    /// Its group has given up and stops all its jobs.
+    GroupGaveUp,
 }
 
 impl StopReason {
+    /// Whether it was stopped because it became unhealthy.
+    pub const fn is_ill_health(self) -> bool {
+        matches!(self, Self::Unhealthy | Self::UnhealthyForGood)
+    }
+
     /// The reason in words.
     pub const fn text(self) -> &'static str {
         match self {
@@ -36,7 +45,9 @@ impl StopReason {
             Self::Halted => "it is stopped by hand",
             Self::Restarted => "it is restarted by hand",
             Self::Unhealthy => "it is unhealthy",
+            Self::UnhealthyForGood => "it is unhealthy, and has no restart left",
             Self::Group => "its group is restarted",
+            Self::GroupGaveUp => "its group gave up: it had used up its restarts",
         }
     }
 }

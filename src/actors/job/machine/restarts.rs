@@ -84,7 +84,7 @@ impl State {
 
     /// Takes note of the end of a run.
     pub(super) fn judge(&mut self, ended: &ProcessEnded) -> Judgement {
-        let is_stopped_for_health = self.stop_reason == Some(StopReason::Unhealthy);
+        let is_stopped_for_health = self.stop_reason.is_some_and(StopReason::is_ill_health);
         let has_failed = is_stopped_for_health || self.was_ended_for_time() || ended.unstarted.is_some();
         let judgement = judge(&self.spec, ended.status, has_failed);
         self.last_outcome = Some(judgement.status);
@@ -138,6 +138,7 @@ impl State {
         self.stop_reason = Some(StopReason::Unhealthy);
         self.advance(lifecycle::Input::IllHealth, list);
         if self.life.afterwards != lifecycle::Afterwards::Restart {
+            self.stop_reason = Some(StopReason::UnhealthyForGood);
             self.log(Severity::Warning, "is stopped because it is unhealthy, and has no restart left", list);
         }
     }

@@ -21,6 +21,7 @@ use super::*;
 use crate::config::spec::{AdvertiseSpec, CheckSpec, CommandLine, Limit, Probe, Trigger};
 use crate::messages::event::Source;
 use crate::messages::health::Verdict;
+use crate::messages::job::StopOccasion;
 use crate::messages::process::{ExitStatus, Pid};
 
 /// A machine with the least of an engine: it answers what must be answered at once.
@@ -196,7 +197,7 @@ fn db_stopping() -> EventKey {
     EventKey { code: EventCode::Stopping, source: Source::Job("db".into()) }
 }
 
-const STOP: JobCommand = JobCommand::Stop { cause: None, in_shutdown: false };
+const STOP: JobCommand = JobCommand::Stop { cause: None, occasion: StopOccasion::Reload };
 
 /// The events that were published, with their details.
 fn published(actions: &[Action]) -> Vec<(EventCode, Detail)> {

@@ -2,20 +2,36 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::lifecycle::{Input, Timer};
-use super::{Action, Actions, State, backoff};
-use crate::actors::machine::Severity;
+use super::{Action, Actions, State};
+use crate::actors::machine::{Severity, is_late};
+use crate::config::spec::backoff;
+use crate::messages::moment::Moment;
 
 /// How long Consul may take to forget a job that stops.
 const DEREGISTRATION_LIMIT: Duration = Duration::from_secs(2);
 /// How long a step of a stop may take outside a shutdown, unless configured.
 const STEP_LIMIT: Duration = Duration::from_secs(5);
 
+/// A timer that is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Countdown {
+    pub timer: Timer,
+    /// How long it lasts.
+    pub limit: Duration,
+    due: Moment,
+    /// It elapsed too late once, and was set anew.
+    is_spared: bool,
+}
+
 impl State {
     pub(super) fn start_timer(&mut self, timer: Timer, list: &mut Actions) {
         self.cancel_timer(list);
         let Some(limit) = self.limit(timer) else { return };
-        self.timer = Some((timer, limit));
+        let due = self.now.plus(limit);
+        self.timer = Some(Countdown { timer, limit, due, is_spared: false });
         list.push(match timer {
             Timer::Delay(_) => Action::DrawJitter,
             Timer::RunTimeout | Timer::Hold | Timer::Deregistration | Timer::Drain | Timer::KillTimeout => {
@@ -39,9 +55,9 @@ impl State {
 
     /// Starts the delay before a restart, spread by chance.
     pub(super) fn start_delay(&mut self, random: f64, list: &mut Actions) {
-        if let Some((Timer::Delay(_), delay)) = &mut self.timer {
-            *delay = backoff::jittered(&self.spec.backoff, *delay, random);
-            let delay = *delay;
+        if let Some(Countdown { timer: Timer::Delay(_), limit, .. }) = &mut self.timer {
+            *limit = backoff::jittered(&self.spec.backoff, *limit, random);
+            let delay = *limit;
             self.log(Severity::Info, format!("restarts in {}", text(delay)), list);
             list.push(Action::StartTimer(delay));
         }
@@ -52,12 +68,18 @@ impl State {
     }
 
     pub(super) fn timer_elapsed(&mut self, list: &mut Actions) {
-        let Some((timer, limit)) = self.timer.take() else { return };
+        let Some(countdown) = self.timer.take() else { return };
+        let Countdown { timer, limit, due, is_spared } = countdown;
         if let (Timer::KillTimeout, Some(rest)) =
             (timer, self.told.stop_until.and_then(|until| self.time_until(until)))
         {
-            self.timer = Some((timer, limit));
+            self.timer = Some(Countdown { due: self.now.plus(rest), ..countdown });
             return list.push(Action::StartTimer(rest));
+        }
+        let kills = matches!(timer, Timer::RunTimeout | Timer::KillTimeout);
+        if kills && is_late(self.now, due) && !is_spared {
+            self.timer = Some(Countdown { due: self.now.plus(limit), is_spared: true, ..countdown });
+            return list.push(Action::StartTimer(limit));
         }
         let limit = text(limit);
         let input = match timer {

@@ -6,17 +6,13 @@ use super::lifecycle::Timer;
 use super::reasons::Kill;
 use super::timers::text;
 use super::{Actions, Deadline, State};
-use crate::actors::machine::Severity;
+use crate::actors::machine::{Severity, is_late};
 use crate::messages::job::Phase;
 use crate::messages::notify::{Notification, WatchdogSign};
 use crate::messages::signal::Signal;
 
 /// How long a process has to end after SIGABRT, if nothing else is configured.
 const ABORT_LIMIT: Duration = Duration::from_secs(5);
-
-/// A watchdog that elapses so much too late finds that we did not run ourselves: the machine was asleep, the container paused, or
-/// both are very busy. So the process may not have run either.
-const LATE: Duration = Duration::from_millis(100);
 
 impl State {
     /// The longest silence, if the process is watched.
@@ -67,7 +63,7 @@ impl State {
         let end = last.plus(limit);
         match self.time_until(end) {
             Some(rest) => self.set_deadline(Deadline::Watchdog, rest, list),
-            None if self.now.since(end) >= LATE && !self.told.is_spared => {
+            None if is_late(self.now, end) && !self.told.is_spared => {
                 self.told.is_spared = true;
                 self.begin_watchdog(list);
             }

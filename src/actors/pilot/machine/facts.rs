@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Watched;
 use super::group::Group;
 use super::member::Member;
+use super::members::may_have_process;
 use crate::config::spec::{Spec, Trigger, When};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
@@ -25,10 +26,16 @@ pub fn known(
             Health::Unhealthy => add(EventCode::Unhealthy),
             Health::Unknown | Health::Maintenance => false,
         };
-        if job.ready {
+        // A job that has ended with success counts as ready, or healthy, if it ever was.
+        let is_done = job.is_complete() && job.last_status == Some(0);
+        if job.ready || is_done && job.has_been_ready {
             add(EventCode::Ready);
         }
-        match job.last_status {
+        if is_done && job.has_been_healthy {
+            add(EventCode::Healthy);
+        }
+        // While it runs again, the end of its last run is a thing of the past.
+        match job.last_status.filter(|_| !may_have_process(job.phase)) {
             Some(0) => add(EventCode::ExitSuccess),
             Some(_) => add(EventCode::ExitFailed),
             None => false,

@@ -10,7 +10,7 @@ use crate::config::duration::GoDuration;
 use crate::config::spec::{GroupSpec, Limit, OnExhausted, Strategy};
 use crate::messages::event::EventCode;
 use crate::messages::health::Health;
-use crate::messages::job::{GroupOrder, JobChanged, JobCommand, Phase};
+use crate::messages::job::{GroupOrder, JobChanged, JobCommand, Phase, StopOccasion};
 use crate::messages::moment::Moment;
 use crate::messages::status::GroupStatus;
 
@@ -217,22 +217,15 @@ impl Group {
         if is_new_end { self.ended(now, index, change) } else { vec![] }
     }
 
-    /// The same while the program ends, which stops all members: nobody is restarted, and whom an event of this end starts waits
-    /// for nobody.
+    /// The same while the program ends, which stops all members: nobody is started or restarted.
     pub fn note_at_the_end(&mut self, change: &JobChanged) -> Vec<Action> {
         let Some(index) = self.index(&change.name) else { return vec![] };
         let Some(place) = self.places.get_mut(index) else { return vec![] };
         if change.group_order < place.ordered {
             return vec![];
         }
-        let was_waiting = place.phase == Phase::Waiting;
         place.note(change);
-        let mut actions = Vec::new();
-        if was_waiting && place.phase == Phase::Queued {
-            actions.push(Action::Tell(change.name.clone(), place.proceed()));
-        }
-        actions.extend(self.news());
-        actions
+        self.news()
     }
 
     /// A member has ended by itself and is to be restarted.
@@ -480,7 +473,7 @@ impl Place {
             Order::Restart => JobCommand::Restart,
             Order::Start => JobCommand::Start,
             Order::Halt => JobCommand::Halt,
-            Order::Stop => JobCommand::Stop { cause: None, in_shutdown: false },
+            Order::Stop => JobCommand::Stop { cause: None, occasion: StopOccasion::Group },
         }
     }
 }

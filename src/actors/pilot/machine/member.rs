@@ -25,6 +25,10 @@ pub struct Member {
     pub health: Health,
     /// Whether its current execution is ready.
     pub ready: bool,
+    /// Whether any of its executions was ready.
+    pub has_been_ready: bool,
+    /// Whether it was ever healthy.
+    pub has_been_healthy: bool,
     /// The events that it still waits for.
     pub missing: Missing,
     /// How its last execution ended: 0, a status, or 128 plus the signal.
@@ -35,7 +39,7 @@ pub struct Member {
     pub needs: Vec<Arc<str>>,
     /// When it was told to stop, by the reload or shutdown under way.
     pub told: Option<Moment>,
-    /// Whether it ran, or had run, when the shutdown began.
+    /// Whether it ran, or had run, when the reload or shutdown under way began.
     pub ran_before: bool,
     /// The number of the last question where it is.
     pub asked: u64,
@@ -54,6 +58,8 @@ impl Member {
             returns: false,
             health: Health::Unknown,
             ready: false,
+            has_been_ready: false,
+            has_been_healthy: false,
             missing: spec.when.beginning().first_missing(),
             last_status: None,
             last_end: 0,
@@ -78,6 +84,8 @@ impl Member {
         self.returns = change.returns;
         self.health = change.health;
         self.ready = change.ready;
+        self.has_been_ready |= change.ready;
+        self.has_been_healthy |= change.health == Health::Healthy;
         self.missing = change.missing;
         self.last_status = change.last_status;
         self.answered = change.answers.unwrap_or(self.answered);
@@ -153,6 +161,16 @@ impl Member {
     pub fn listens_for_an_end(&self) -> bool {
         let ends = [EventCode::Shutdown, EventCode::Stopping, EventCode::Stopped];
         self.spec.when.keys().iter().any(|key| ends.contains(&key.code))
+    }
+
+    /// Whether it runs when another job stops, or when the group of that does.
+    pub fn awaits_end_of(&self, other: &Self) -> bool {
+        let is_end = |code| matches!(code, EventCode::Stopping | EventCode::Stopped);
+        self.spec.when.keys().iter().filter(|key| is_end(key.code)).any(|key| match &key.source {
+            Source::Job(name) => name == other.name(),
+            Source::Group(name) => other.is_in_group(name),
+            Source::Global | Source::Watch(_) | Source::Check(_) | Source::Signal(_) => false,
+        })
     }
 
     /// Whether it can still publish an event of this code. Only certain knowledge says no: a job that will run again,

@@ -37,6 +37,8 @@ impl State {
                 continue;
             }
             found.push(job);
+            let place = job.spec.group.iter();
+            next.extend(place.flat_map(|place| &place.after).filter_map(|name| self.members.get(name)));
             for key in named(job) {
                 match &key.source {
                     Source::Job(name) | Source::Check(name) => next.extend(self.members.get(name)),
@@ -57,7 +59,7 @@ impl State {
 }
 
 fn named(job: &Member) -> &[EventKey] {
-    job.spec.when.trigger.keys()
+    job.spec.when.keys()
 }
 
 /// Whether a job has seen an event that it waits for, or waited for.

@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::member::Member;
 use super::plan::{Plan, plan};
+use super::shutdown::LAST_CALL;
 use super::stop_order::{self, Candidate};
-use super::{Action, Purpose, Reply, Stage, State};
+use super::{Action, Purpose, Reply, Stage, State, Timer};
 use crate::actors::machine::Severity;
-use crate::config::spec::Spec;
+use crate::config::spec::{Spec, StopBudget};
 use crate::messages::control::{Refusal, Reload, ReloadSummary};
-use crate::messages::job::{JobCommand, Phase};
+use crate::messages::job::{JobCommand, Phase, StopOccasion};
 use crate::messages::moment::Moment;
 
 /// Why a configuration cannot be used.
@@ -58,6 +59,19 @@ pub struct Reloading {
     pub(super) requests: Vec<u64>,
     /// The number of the last news when it began.
     since: u64,
+    /// The time is over that jobs have which run because others stop.
+    is_late: bool,
+}
+
+/// A job that the reload ends, and that runs when others stop which it ends, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hook {
+    /// Others still have to stop.
+    Waits,
+    /// They have stopped, which it may not know yet.
+    IsCalled,
+    /// It runs.
+    Runs,
 }
 
 impl State {
@@ -132,34 +146,85 @@ impl State {
             return vec![Action::Discard];
         };
         self.members.resolve_needs();
-        self.members.list_mut().iter_mut().for_each(|job| job.told = None);
+        for job in self.members.list_mut() {
+            (job.told, job.ran_before) = (None, job.phase != Phase::Waiting);
+        }
         let plan = self.plan(&spec, asked.restart_all);
         self.members.note_news();
         let since = self.members.news();
-        self.stage = Stage::Reloading(Reloading { spec, plan, requests: asked.requests, since });
+        let is_late = self.spec.stop_timeout == StopBudget::Immediate;
+        let reloading = Reloading { spec, plan, requests: asked.requests, since, is_late };
+        let has_hooks = self.hooks(&reloading).iter().any(Option::is_some);
+        self.stage = Stage::Reloading(reloading);
+        let mut actions = self.go_on_reloading(now);
+        if let (true, StopBudget::Within(budget)) = (has_hooks, self.spec.stop_timeout) {
+            // As long as in a shutdown.
+            actions.push(Action::StartTimer(Timer::HooksOfReload(since), budget.mul_f64(LAST_CALL)));
+        }
+        actions
+    }
+
+    /// The time is over that jobs have which run because others stop; `since` tells of which reload.
+    pub(super) fn hooks_elapsed(&mut self, now: Moment, since: u64) -> Vec<Action> {
+        let Stage::Reloading(reloading) = &mut self.stage else { return vec![] };
+        if reloading.since != since {
+            return vec![];
+        }
+        reloading.is_late = true;
         self.go_on_reloading(now)
+    }
+
+    /// For each job, whether the reload has to wait for it to run because others stop.
+    fn hooks(&self, reloading: &Reloading) -> Vec<Option<Hook>> {
+        let stopping: BTreeSet<&str> = reloading.plan.stop.iter().map(|name| &**name).collect();
+        let may_be_hook =
+            |job: &Member| !reloading.is_late && job.listens_for_an_end() && stopping.contains(&**job.name());
+        let jobs = self.members.list().iter();
+        jobs.map(|job| if may_be_hook(job) { self.hook(&stopping, job) } else { None }).collect()
+    }
+
+    fn hook(&self, stopping: &BTreeSet<&str>, job: &Member) -> Option<Hook> {
+        if job.is_complete() || job.ran_before || job.told.is_some() {
+            return None;
+        }
+        let mut awaited = self.members.list().iter().filter(|other| {
+            other.name() != job.name() && stopping.contains(&**other.name()) && job.awaits_end_of(other)
+        });
+        let first = awaited.next()?;
+        if job.phase != Phase::Waiting {
+            return Some(Hook::Runs);
+        }
+        if !first.is_complete() || !awaited.all(Member::is_complete) {
+            return Some(Hook::Waits);
+        }
+        (!self.members.is_confirmed(job)).then_some(Hook::IsCalled)
     }
 
     /// Tells the next of the old jobs to stop; when all are gone, the new ones begin.
     pub(super) fn go_on_reloading(&mut self, now: Moment) -> Vec<Action> {
         let Stage::Reloading(reloading) = &self.stage else { return vec![] };
-        let stopping: BTreeSet<&Arc<str>> = reloading.plan.stop.iter().collect();
-        let candidate = |job| candidate(job, stopping.contains(Member::name(job)));
-        let candidates: Vec<Candidate<'_>> = self.members.list().iter().map(candidate).collect();
+        let stopping: BTreeSet<&str> = reloading.plan.stop.iter().map(|name| &**name).collect();
+        let jobs = self.members.list();
+        let hooks = self.hooks(reloading);
+        let candidates = jobs.iter().zip(&hooks);
+        let candidates: Vec<Candidate<'_>> =
+            candidates.map(|(job, hook)| candidate(job, stopping.contains(&**job.name()), *hook)).collect();
         if !candidates.iter().any(|candidate| candidate.remains || candidate.progresses) {
             // One that is over may have been started by hand just before, and its report of that be on its way.
             let over = self.members.list().iter().enumerate();
-            let over = over.filter(|(_, job)| job.told.is_none() && stopping.contains(job.name()));
+            let over = over.filter(|(_, job)| job.told.is_none() && stopping.contains(&**job.name()));
             let (over, since) = (over.map(|(index, _)| index).collect::<Vec<_>>(), reloading.since);
             let questions = self.members.ask_since(&over, since);
             return questions.unwrap_or_else(|| self.finish_reload(now));
         }
         let next = stop_order::next(&candidates);
-        let mut actions = Vec::new();
+        let called = hooks.iter().enumerate().filter(|(_, hook)| **hook == Some(Hook::IsCalled));
+        let called: Vec<usize> = called.map(|(index, _)| index).collect();
+        let mut actions = self.members.ask(&called).unwrap_or_default();
         for index in next {
             if let Some(job) = self.members.list_mut().get_mut(index) {
                 job.told = Some(now);
-                let stop = JobCommand::Stop { cause: None, in_shutdown: false };
+                let stop = JobCommand::Stop { cause: None, occasion: StopOccasion::Reload };
                 actions.push(Action::Tell(job.name().clone(), stop));
             }
         }
@@ -180,16 +245,16 @@ impl State {
     }
 }
 
-/// A job in a reload; `stops` says whether the reload ends it.
-fn candidate(job: &Member, stops: bool) -> Candidate<'_> {
+/// A job in a reload; `stops` says whether the reload ends it, and `hook` whether it may run before.
+fn candidate(job: &Member, stops: bool, hook: Option<Hook>) -> Candidate<'_> {
     let (lives, waits) = (stops && !job.is_complete(), job.phase == Phase::Waiting);
     Candidate {
         name: job.name(),
         needs: &job.needs,
-        remains: lives && job.told.is_none(),
-        may_run: lives && !waits,
+        remains: lives && job.told.is_none() && hook.is_none(),
+        may_run: lives && (!waits || hook.is_some()),
         waits,
-        progresses: lives && job.told.is_some(),
+        progresses: lives && (job.told.is_some() || matches!(hook, Some(Hook::IsCalled | Hook::Runs))),
     }
 }
 
@@ -217,7 +282,7 @@ mod tests {
 
     #[test]
     fn what_a_job_needs_stays_while_the_reload_ends_it_and_it_may_run() {
-        let may_run = |phase, stops| candidate(&job("app", phase), stops).may_run;
+        let may_run = |phase, stops| candidate(&job("app", phase), stops, None).may_run;
         assert!(may_run(Phase::Running, true));
         assert!(!may_run(Phase::Running, false), "the reload leaves it alone");
         assert!(!may_run(Phase::Waiting, true) && !may_run(Phase::Waiting, false));

@@ -12,12 +12,12 @@ use super::stop_order::{self, Candidate};
 use super::{Action, Stage, State, Timer};
 use crate::actors::machine::{LogLine, Severity};
 use crate::config::spec::StopBudget;
-use crate::messages::job::{JobCommand, Phase};
+use crate::messages::job::{JobCommand, Phase, StopOccasion};
 use crate::messages::moment::Moment;
 use crate::messages::signal::Signal;
 
 /// The share of the shutdown's budget after which everything left is told to stop.
-const LAST_CALL: f64 = 0.8;
+pub(super) const LAST_CALL: f64 = 0.8;
 /// How long after the budget we leave with processes that even SIGKILL does not end.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Another signal sooner than this after the first does not count: a shell may signal both us and our process group at once.
@@ -191,7 +191,7 @@ impl State {
         // A job that an earlier order has just started is killed like the others.
         let stop = match shutdown.kills {
             true => JobCommand::Kill,
-            false => JobCommand::Stop { cause: shutdown.event, in_shutdown: true },
+            false => JobCommand::Stop { cause: shutdown.event, occasion: StopOccasion::Shutdown },
         };
         let orders = orders(self.members.list(), |job| self.members.is_confirmed(job));
         let mut actions = Vec::new();
@@ -209,7 +209,7 @@ impl State {
     /// come.
     pub(super) fn last_call(&mut self, now: Moment) -> Vec<Action> {
         let Stage::ShuttingDown(shutdown) = &self.stage else { return vec![] };
-        let stop = JobCommand::Stop { cause: shutdown.event, in_shutdown: true };
+        let stop = JobCommand::Stop { cause: shutdown.event, occasion: StopOccasion::Shutdown };
         let mut actions = Vec::new();
         for job in self.members.list_mut() {
             let may_still_be_called = job.listens_for_an_end() && job.phase == Phase::Waiting;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::{Action, Child, Execution, Failure, Name, Stage, Start, StartOutcome, Starting, State};
 use crate::actors::machine::Severity;
-use crate::messages::process::{ExecutionId, ExitStatus, Pid, ProcessEnded, ProcessStarted, Unstarted};
+use crate::messages::process::{
+    ExecutionId, ExitStatus, LONG_START, Pid, ProcessEnded, ProcessStarted, Unstarted,
+};
 use crate::messages::signal::Signal;
 
 /// Starts that are handed over before the first of them is over: enough to keep the thread at work.
@@ -14,7 +16,7 @@ const AT_ONCE: usize = 8;
 /// A start that takes longer does not keep others waiting.
 pub const SLOW_AFTER: Duration = Duration::from_millis(100);
 /// A start that takes so much longer is told in the log.
-pub const TELL_AFTER: Duration = Duration::from_secs(5);
+pub const TELL_AFTER: Duration = LONG_START;
 /// The status of a shell for a command that was found and not executed.
 const NOT_EXECUTED: u8 = 126;
 

@@ -37,6 +37,8 @@ struct Inner {
     asleep: Duration,
     /// When it last woke.
     woke: Option<Instant>,
+    /// The time that it had been awake when it last slept.
+    slept_at: Option<Duration>,
     entries: Vec<Entry>,
     broken: Option<Broken>,
 }
@@ -44,7 +46,14 @@ struct Inner {
 impl Journal {
     pub fn new() -> Self {
         let (began, asleep) = (Instant::now(), Duration::ZERO);
-        Self(Rc::new(RefCell::new(Inner { began, asleep, woke: None, entries: vec![], broken: None })))
+        Self(Rc::new(RefCell::new(Inner {
+            began,
+            asleep,
+            woke: None,
+            slept_at: None,
+            entries: vec![],
+            broken: None,
+        })))
     }
 
     pub fn note(&self, text: impl Into<String>) {
@@ -74,9 +83,16 @@ impl Journal {
 
     /// The machine is about to sleep for this time.
     pub fn slept(&self, time: Duration) {
+        let at = self.awake();
         let mut inner = self.0.borrow_mut();
+        inner.slept_at = Some(at);
         inner.asleep += time;
         inner.woke = Some(Instant::now() + time);
+    }
+
+    /// How often a time limit may be given that began then: once more if it elapsed late, as after a sleep.
+    pub fn times_given(&self, since: Duration) -> u32 {
+        if self.0.borrow().slept_at.is_some_and(|at| at >= since) { 2 } else { 1 }
     }
 
     /// Whether it has just woken: what is seen now may have been decided before it slept.

@@ -289,6 +289,7 @@ impl Rules {
             // How long its run lasts for the program is not known.
             account.early_ends = 0;
             account.was_in_time = account.is_in_time();
+            account.was_due = account.is_due_now();
         }
     }
 

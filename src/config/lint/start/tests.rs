@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::spec::{CheckSpec, CommandLine, OnExhausted, Probe, Strategy};
 use EventCode::{ExitFailed, Healthy, Ready, Stopped, Unhealthy};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn job(name: &str, waits: Trigger) -> JobSpec {
     let mut job = JobSpec::new(name.into(), Some(CommandLine { program: "x".into(), args: vec![] }));
@@ -253,4 +253,20 @@ fn jobs_that_wait_for_each_other_to_be_ready_never_start() {
     clock.when.after = vec![of("b", Ready)];
     let jobs = vec![job("a", startup()), job("b", once("clock", Ready)), clock];
     assert_eq!(reasons(jobs), [(1, Reason::Cycle(vec![1, 2]))]);
+}
+
+#[test]
+fn a_large_circle_and_a_long_way_into_it_are_judged_at_once() {
+    const COUNT: usize = 10_000;
+    // The first half is the way into the circle, the second half the circle.
+    let next = |index: usize| if index + 1 == COUNT { COUNT / 2 } else { index + 1 };
+    let waits = |index: usize| once(&next(index).to_string(), EventCode::ExitSuccess);
+    let jobs = (0..COUNT).map(|index| job(&index.to_string(), waits(index))).collect();
+    let start = Instant::now();
+    let found = reasons(jobs);
+    // Walking the whole way for each of them takes minutes.
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!(found.len(), COUNT / 2 + 1);
+    assert_eq!(found[0], (0, Reason::WaitsFor(1, EventCode::ExitSuccess)));
+    assert_eq!(found[COUNT / 2], (COUNT / 2, Reason::Cycle((COUNT / 2..COUNT).collect())));
 }

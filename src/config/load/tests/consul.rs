@@ -29,6 +29,24 @@ fn consul_is_found_under_all_its_addresses() {
 }
 
 #[test]
+fn consul_without_a_host_is_at_localhost_and_warned_of() {
+    for (text, address) in [
+        ("':8500'", tcp(false, "localhost", 8500)),
+        ("'https://:8501'", tcp(true, "localhost", 8501)),
+        ("{address: ':8500'}", tcp(false, "localhost", 8500)),
+    ] {
+        let loaded = loaded(&format!("{{consul: {text}, jobs: [{{exec: 'a'}}]}}"));
+        assert_eq!(loaded.spec.consul.unwrap().address, address);
+        let warnings: Vec<String> = loaded.warnings.lines().map(|(_, line)| line).collect();
+        assert!(warnings.len() == 1 && warnings[0].contains("no host is given"), "{warnings:?}");
+    }
+    assert_eq!(consul("{}", &[("CONSUL_HTTP_ADDR", ":1")]).unwrap().address, tcp(false, "localhost", 1));
+    for wrong in [":", ":x", "https://"] {
+        assert_eq!(errors(&format!("{{consul: '{wrong}'}}")).len(), 1, "{wrong}");
+    }
+}
+
+#[test]
 fn the_environment_overrides_consul_but_not_its_address() {
     let variables = [
         ("CONSUL_HTTP_ADDR", "https://env:1"),
@@ -52,6 +70,22 @@ fn the_environment_overrides_consul_but_not_its_address() {
     assert!(!spec.tls.verify);
     assert_eq!(consul("{}", &variables).unwrap().address, tcp(true, "env", 1));
     assert_eq!(consul("{consul: {}}", &variables).unwrap().address, tcp(true, "env", 1));
+}
+
+#[test]
+fn a_missing_file_of_a_variable_is_found_like_one_of_the_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("test.json5");
+    fs::write(&path, "{consul: 'a:1', jobs: [{exec: '/bin/sh'}]}").unwrap();
+    let found = |file: &str| {
+        let report = check(None, &path, &env(&[("CONSUL_CACERT", file)]), &system());
+        report.lines().map(|(_, line)| line).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found("/no/such"),
+        ["environment variable CONSUL_CACERT: \"/no/such\" does not exist on this machine"]
+    );
+    assert_eq!(found("/dev/null"), [""; 0]);
 }
 
 #[test]

@@ -2,6 +2,64 @@
 
 use super::*;
 
+fn warnings(text: &str) -> Vec<String> {
+    loaded(text).warnings.lines().map(|(_, line)| line).collect()
+}
+
+#[test]
+fn a_signal_in_another_spelling_is_suggested_and_nothing_else_is_wrong() {
+    for (typed, meant) in [("sighup", "SIGHUP"), ("HUP", "SIGHUP"), ("SigUsr2", "SIGUSR2")] {
+        for when in [format!("{{source: '{typed}'}}"), format!("[{{source: '{typed}'}}]")] {
+            let text = format!("{{jobs: [{{name: 'a', exec: 'a', when: {when}}}]}}");
+            let report = load_text("test.json5", &text, &env(&[]), &system()).unwrap_err();
+            assert_eq!(report.problems().len(), 1, "{report}");
+            assert!(report.to_string().contains(&format!("did you mean {meant:?}?")), "{report}");
+        }
+    }
+    let named =
+        "{jobs: [{name: 'hup', exec: 'a'}, {name: 'b', exec: 'b', when: {source: 'hup', once: 'stopped'}}]}";
+    assert_eq!(errors(named), [""; 0]);
+}
+
+#[test]
+fn a_job_named_like_a_signal_or_like_the_checks_of_another_is_warned_of() {
+    for signal in ["SIGHUP", "SIGUSR2"] {
+        let found = warnings(&format!("{{jobs: [{{name: '{signal}', exec: 'a'}}]}}"));
+        assert!(found.len() == 1 && found[0].contains("is named like a signal"), "{found:?}");
+    }
+    let found = warnings("{jobs: [{name: 'check.db', exec: 'a'}, {name: 'db', exec: 'b'}]}");
+    assert!(found.len() == 1 && found[0].contains("named like the health checks of job \"db\""), "{found:?}");
+    for right in ["SIGUSR1", "sighup", "check.db"] {
+        assert_eq!(warnings(&format!("{{jobs: [{{name: '{right}', exec: 'a'}}]}}")), [""; 0], "{right}");
+    }
+}
+
+#[test]
+fn jobs_that_share_the_variable_of_their_process_ids_are_warned_of_once() {
+    let jobs = |names: &[&str]| {
+        let jobs: String = names.iter().map(|name| format!("{{name: '{name}', exec: 'a'}},")).collect();
+        warnings(&format!("{{jobs: [{jobs}]}}"))
+    };
+    let found = jobs(&["my-app", "my_app", "my.app", "my+app"]);
+    let expected = "jobs \"my-app\" and \"my_app\" share the variable CONTAINERPILOT_MY_APP_PID";
+    assert!(found.len() == 1 && found[0].contains(expected), "{found:?}");
+    assert_eq!(jobs(&["my-app", "my-app2"]), [""; 0]);
+}
+
+#[test]
+fn keys_of_containerpilot_2_point_to_migrate_once() {
+    let report = |text: &str| load_text("test.json5", text, &env(&[]), &system()).unwrap_err().to_string();
+    let old = report("{consul: 'a:1', services: [], backends: [], preStart: 'a'}");
+    let help = "this looks like a configuration of ContainerPilot 2: run `containerpilot migrate FILE`";
+    assert_eq!(old.matches(help).count(), 1, "{old}");
+    for key in ["services", "backends", "preStart"] {
+        assert!(old.contains(&format!("unknown key `{key}` in the configuration")), "{old}");
+    }
+    for text in ["{jobs: [{exec: 'a', tasks: []}], service: []}", "{jobs: [], tasks: []}"] {
+        assert!(!report(text).contains("migrate"), "{text}");
+    }
+}
+
 #[test]
 fn every_independent_error_is_reported_in_file_order() {
     let found = errors(

@@ -152,13 +152,25 @@ fn what_a_template_leaves_empty_is_no_other_setting() {
             ".prefix: expected a prefix, found \"\"",
         ),
         ("{jobs: [{name: 'a', exec: 'a', after: ''}]}", ".after"),
-        ("{jobs: [{name: 'a', exec: 'a', envFile: ''}]}", ".envFile: expected an absolute path"),
+        ("{jobs: [{name: 'a', exec: 'a', envFile: ['']}]}", ".envFile: expected an absolute path"),
+        // Without a user, the process would be run by root.
+        ("{jobs: [{name: 'a', exec: 'a', user: ''}]}", ".user: there is no user \"\""),
+        ("{jobs: [{name: 'a', exec: 'a', group: ''}]}", ".group: there is no group \"\""),
     ] {
         let found = errors(text);
         assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");
     }
     let spec = spec("{jobs: [{name: 'a', exec: 'a', env: {name: ''}}]}");
     assert_eq!(spec.jobs[0].execution.env, [("name".to_owned(), Some(String::new()))]);
+}
+
+#[test]
+fn an_empty_directory_or_file_of_variables_is_absent() {
+    let execution = |settings: &str| {
+        let spec = spec(&format!("{{jobs: [{{name: 'a', exec: 'a', {settings}}}]}}"));
+        spec.jobs[0].execution.clone()
+    };
+    assert_eq!(execution("cwd: '', envFile: ''"), execution(""));
 }
 
 #[test]

@@ -54,10 +54,14 @@ fn compile(call: &mut Call<'_>, expression: &Rc<str>) -> Result<Rc<Compiled>> {
     if let Some(compiled) = call.session.regexes.get(expression) {
         return Ok(Rc::clone(compiled));
     }
+    let fault = |call: &Call<'_>, problem: &str| {
+        call.argument_fault(0, format!("cannot compile the regular expression: {problem}"))
+    };
+    let translated = translate(expression).map_err(|problem| fault(call, problem))?;
     let mut problem = String::new();
     for size in SIZES {
         call.session.budget.spend((size + expression.len()) as u64, call.span)?;
-        match RegexBuilder::new(expression).size_limit(size).build() {
+        match RegexBuilder::new(&translated).size_limit(size).build() {
             Ok(regex) => {
                 let compiled = Rc::new(Compiled { regex, size });
                 call.session.regexes.insert(Rc::clone(expression), Rc::clone(&compiled));
@@ -66,7 +70,29 @@ fn compile(call: &mut Call<'_>, expression: &Rc<str>) -> Result<Rc<Compiled>> {
             Err(error) => problem = error.to_string(),
         }
     }
-    Err(call.argument_fault(0, format!("cannot compile the regular expression: {problem}")))
+    Err(fault(call, &problem))
+}
+
+/// Go's expression for regex-lite. To Go, `\<` and `\>` are the characters `<` and `>`, and the brace of `\b{start}` is a
+/// character, too; to regex-lite, all of these are the beginning or end of a word.
+fn translate(expression: &str) -> std::result::Result<String, &'static str> {
+    let mut translated = String::with_capacity(expression.len());
+    let mut rest = expression;
+    while let Some((before, escaped)) = rest.split_once('\\') {
+        translated.push_str(before);
+        if escaped.starts_with("b{") || escaped.starts_with("B{") {
+            return Err("a brace after `\\b` or `\\B` is not supported: write `\\{` for the character");
+        }
+        if !escaped.starts_with(['<', '>']) {
+            translated.push('\\');
+        }
+        // The character after a backslash is copied here: it may be a backslash itself.
+        let mut characters = escaped.chars();
+        translated.extend(characters.next());
+        rest = characters.as_str();
+    }
+    translated.push_str(rest);
+    Ok(translated)
 }
 
 /// Writes a replacement: `$name` takes the longest name of letters, digits and underscores, `$$` is a dollar sign.

@@ -243,6 +243,22 @@ fn regex_replace_all_replaces_every_match() {
 }
 
 #[test]
+fn an_escaped_angle_bracket_is_itself_and_no_boundary_of_a_word() {
+    check(&[
+        (r"{{ regexReplaceAll `\<` `&lt;` `a<b` }}", "a&lt;b"),
+        (r"{{ regexReplaceAll `\>+` `&gt;` `a>>b` }}", "a&gt;b"),
+        (r"{{ regexReplaceAll `[\<\>]` `_` `<a>` }}", "_a_"),
+        (r"{{ regexReplaceAll `\\<` `_` `\<a<` }}", "_a<"),
+        (r"{{ regexReplaceAll `\bb\b` `_` `a b` }}", "a _"),
+        (r"{{ regexReplaceAll `\b\{x\}` `_` `a{x}` }}", "a_"),
+    ]);
+    check_refused(&[
+        (r"{{ regexReplaceAll `\b{start}a` `` `` }}", r"a brace after `\b` or `\B` is not supported"),
+        (r"{{ regexReplaceAll `\B{2}` `` `` }}", r"a brace after `\b` or `\B` is not supported"),
+    ]);
+}
+
+#[test]
 fn loop_counts_up_and_down() {
     check(&[
         (

@@ -84,6 +84,17 @@ pub(super) fn is_other_signal(context: &Context<'_>, source: &str) -> bool {
     source.starts_with("SIG") && Signal::parse(source).is_some() && context.names.job(source).is_none()
 }
 
+/// The signal that a job can wait for whose name this is, written in another way. Jobs and watches come first.
+pub(super) fn misspelt_signal(context: &Context<'_>, source: &str) -> Option<&'static str> {
+    let names = &context.names;
+    let is_name = source.starts_with(|first: char| first.is_ascii_alphabetic());
+    if !is_name || signal(source).is_some() || names.job(source).is_some() || names.watch(source).is_some() {
+        return None;
+    }
+    let meant = Signal::parse(source)?;
+    ["SIGHUP", "SIGUSR2"].into_iter().find(|name| signal(name) == Some(meant))
+}
+
 /// The event, if its source has such events.
 fn of_source(
     context: &mut Context<'_>,
@@ -144,7 +155,10 @@ fn source_of(context: &mut Context<'_>, place: &str, span: Span, text: &str) -> 
                 let help = "the command after `--` has this name; there is none here. With a command: check -config F -- CMD";
                 help.to_owned()
             }
-            _ => names.advice(text),
+            _ => match misspelt_signal(context, text) {
+                Some(name) => format!("did you mean {name:?}?"),
+                None => names.advice(text),
+            },
         };
         (format!("{place}: nothing is named {text:?}"), help)
     };
@@ -181,7 +195,7 @@ fn code(context: &mut Context<'_>, name: &str, span: Span, text: &str) -> Option
 }
 
 /// The signals that arrive as events.
-pub(super) fn signal(source: &str) -> Option<Signal> {
+pub(in crate::config) fn signal(source: &str) -> Option<Signal> {
     match source {
         "SIGHUP" => Some(Signal::HUP),
         "SIGUSR2" => Some(Signal::USR2),

@@ -84,6 +84,26 @@ fn an_outage_is_over_when_the_refused_watch_is_refused_again_after_the_others_we
 }
 
 #[test]
+fn the_failure_of_each_watch_is_shown_until_it_is_served() {
+    let mut queries = Queries { state: agent(), number: 0 };
+    let failure = |actions: &[Action]| {
+        let failure = |action: &Action| {
+            let Action::ShowFailure(watch, failure) = action else { return None };
+            Some((watch.to_string(), failure.as_ref().map(|failure| failure.reason.clone())))
+        };
+        actions.iter().find_map(failure)
+    };
+    let failed = |watch: &str, reason: Option<&str>| Some((watch.to_owned(), reason.map(str::to_owned)));
+    let refused = queries.ask(0, KV, Err(Trouble::Answered(403)));
+    assert_eq!(failure(&refused), failed(KV, Some("Answered(403)")));
+    assert_eq!(failure(&queries.ask(1, KV, Err(Trouble::Answered(403)))), None, "nothing new");
+    let away = queries.ask(2, DB, Err(Trouble::Unreachable));
+    assert_eq!(failure(&away), failed(DB, Some("Unreachable")));
+    assert_eq!(failure(&queries.ask(3, DB, Ok(8))), failed(DB, None));
+    assert_eq!(failure(&queries.ask(4, DB, Ok(8))), None);
+}
+
+#[test]
 fn a_consul_that_answers_with_errors_before_it_serves_is_not_told_to_be_back() {
     let mut queries = Queries { state: agent(), number: 0 };
     queries.ask(10, DB, Err(Trouble::Unreachable));

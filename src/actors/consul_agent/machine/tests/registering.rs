@@ -11,6 +11,12 @@ fn timer(actions: &[Action]) -> Option<(Duration, bool)> {
     })
 }
 
+/// A service is deregistered over a former link.
+fn left(state: &mut State, now: Moment, id: &str, link: u64, result: Result<(), Trouble>) -> Vec<Action> {
+    let result = result.map_err(failure);
+    state.step(now, Input::CallEnded { id: id.into(), call: Call::Deregister, link, result, random: 1.0 })
+}
+
 fn elapsed(id: &str, is_heartbeat: bool) -> Input {
     Input::TimerElapsed { id: id.into(), is_heartbeat }
 }
@@ -77,6 +83,42 @@ fn a_service_that_consul_forgot_is_registered_again_at_once_unless_that_is_what_
     assert!(actions.iter().any(|action| matches!(action, Action::ShowTrouble(Some(_)))), "{actions:?}");
 }
 
+/// A service that is well, and that Consul deregisters when it has been critical for a minute; and the input that says how it is.
+fn registered_until_critical() -> (State, impl Fn(ServiceStatus) -> Input) {
+    let mut state = agent();
+    let after = Some(Duration::from_secs(60));
+    let app = Arc::new(Registration { deregister_critical_after: after, ..registration("a") });
+    let advertised = move |status| Input::Advertised(Arc::clone(&app), status);
+    let registering = state.step(ms(0), advertised(Passing));
+    settle(&mut state, ms(10), registering);
+    (state, advertised)
+}
+
+#[test]
+fn a_service_that_consul_deregistered_because_it_was_critical_stays_absent_until_it_passes() {
+    let (mut state, advertised) = registered_until_critical();
+    let critical = state.step(ms(100), advertised(Critical));
+    end(&mut state, ms(110), &critical, Ok(()));
+    let heartbeat = state.step(ms(90_000), elapsed("a", true));
+    let expelled = end(&mut state, ms(90_010), &heartbeat, Err(Trouble::Answered(404)));
+    assert_eq!((calls(&expelled), timer(&expelled)), (vec![], None));
+    assert_eq!(calls(&state.step(ms(95_000), advertised(Critical))), []);
+    assert_eq!(calls(&state.step(ms(99_000), advertised(Passing))), [Call::Register(0, Passing)]);
+}
+
+#[test]
+fn a_service_that_is_well_is_registered_again_though_consul_may_deregister_a_critical_one() {
+    let (mut state, advertised) = registered_until_critical();
+    let heartbeat = state.step(ms(5000), elapsed("a", true));
+    let forgotten = end(&mut state, ms(5010), &heartbeat, Err(Trouble::Answered(404)));
+    assert_eq!(calls(&forgotten), [Call::Register(0, Passing)]);
+    settle(&mut state, ms(5020), forgotten);
+    let critical = state.step(ms(6000), advertised(Critical));
+    assert_eq!(calls(&state.step(ms(6005), advertised(Passing))), []);
+    let forgotten = end(&mut state, ms(6010), &critical, Err(Trouble::Answered(404)));
+    assert_eq!(calls(&forgotten), [Call::Register(0, Passing)]);
+}
+
 #[test]
 fn a_consul_that_takes_a_registration_and_does_not_know_it_then_is_asked_again_after_a_pause_that_grows() {
     let mut state = agent();
@@ -139,6 +181,33 @@ fn after_a_withdrawal_that_took_too_long_nobody_waits_for_the_next_until_consul_
     assert!(!state.is_withdrawal_hopeless);
 }
 
+/// The time limit of the withdrawal that is waited for, if one is.
+fn limit(actions: &[Action]) -> Option<Duration> {
+    actions.iter().find_map(|action| {
+        if let Action::StartWithdrawalLimit(_, _, limit) = action { Some(*limit) } else { None }
+    })
+}
+
+#[test]
+fn all_withdrawals_of_a_shutdown_are_waited_for_no_longer_than_one_however_often_consul_serves_between() {
+    let mut state = agent();
+    for id in ["a", "b", "c"] {
+        let registering = state.step(ms(0), advertised(id, Passing));
+        settle(&mut state, ms(10), registering);
+    }
+    state.step(ms(1000), Input::ShuttingDown);
+    let withdrawn = |id: &str, waiter| Input::Withdrawn { id: id.into(), waiter: Some(waiter) };
+    let first = state.step(ms(5000), withdrawn("a", 3));
+    assert_eq!(limit(&first), Some(services::WITHDRAWAL_LIMIT));
+    assert_eq!(released(&end(&mut state, ms(6200), &first, Ok(()))), [3]);
+    let second = state.step(ms(7000), withdrawn("b", 4));
+    assert_eq!(limit(&second), Some(services::WITHDRAWAL_LIMIT - Duration::from_millis(1200)));
+    assert_eq!(released(&state.step(ms(7700), Input::WithdrawalLimitElapsed("b".into(), 2))), [4]);
+    end(&mut state, ms(8200), &second, Ok(()));
+    let third = state.step(ms(8300), withdrawn("c", 5));
+    assert_eq!((released(&third), calls(&third)), (vec![5], vec![Call::Deregister]));
+}
+
 #[test]
 fn a_waiter_for_every_withdrawal_is_released_after_the_last() {
     let mut state = registered();
@@ -196,11 +265,38 @@ fn without_a_consul_nothing_is_called_and_nobody_waits() {
 }
 
 #[test]
-fn a_change_of_consul_deregisters_every_service_there_and_registers_it_here() {
+fn a_change_of_consul_deregisters_every_service_there_and_then_registers_it_here() {
+    for result in [Ok(()), Err(Trouble::Unreachable)] {
+        let mut state = registered();
+        let actions = state.step(ms(100), Input::Reconnected(Link { number: 1, address: address(2) }));
+        assert!(actions.contains(&Action::CancelTimer("a".into())), "{actions:?}");
+        assert!(actions.contains(&Action::DeregisterOverFormer("a".into(), 0)), "{actions:?}");
+        assert_eq!(calls(&actions), [], "both addresses may be those of one agent");
+        let actions = left(&mut state, ms(200), "a", 0, result);
+        assert_eq!(call(&actions), Some(("a".into(), Call::Register(0, Passing), 1)));
+        assert_eq!(actions.last(), Some(&Action::CloseLink(0)));
+        assert_eq!(remarks(&actions), [], "the former Consul is of no interest any more");
+    }
+}
+
+#[test]
+fn a_job_that_stops_while_its_service_leaves_the_former_consul_waits_for_that() {
     let mut state = registered();
-    let actions = state.step(ms(100), Input::Reconnected(Link { number: 1, address: address(2) }));
-    assert!(actions.contains(&Action::DeregisterOverFormer("a".into(), 0)));
-    assert_eq!(call(&actions), Some(("a".into(), Call::Register(0, Passing), 1)));
+    state.step(ms(100), Input::Reconnected(Link { number: 1, address: address(2) }));
+    let withdrawn = state.step(ms(110), Input::Withdrawn { id: "a".into(), waiter: Some(3) });
+    assert_eq!((calls(&withdrawn), released(&withdrawn)), (vec![], vec![]));
+    let actions = left(&mut state, ms(200), "a", 0, Ok(()));
+    assert_eq!((calls(&actions), released(&actions)), (vec![], vec![3]));
+}
+
+#[test]
+fn a_service_that_still_leaves_the_former_consul_is_registered_with_the_one_after_the_next() {
+    let mut state = registered();
+    state.step(ms(100), Input::Reconnected(Link { number: 1, address: address(2) }));
+    let back = state.step(ms(110), Input::Reconnected(Link { number: 2, address: address(1) }));
+    assert_eq!((calls(&back), back.last()), (vec![], Some(&Action::CloseLink(1))));
+    let actions = left(&mut state, ms(200), "a", 0, Ok(()));
+    assert_eq!(call(&actions), Some(("a".into(), Call::Register(0, Passing), 2)));
     assert_eq!(actions.last(), Some(&Action::CloseLink(0)));
 }
 
@@ -219,7 +315,8 @@ fn a_call_over_a_former_link_is_undone_there_and_says_nothing_about_the_present_
     let actions = state.step(ms(10), Input::Reconnected(Link { number: 1, address: address(2) }));
     assert_eq!(actions, [], "a call still uses the link");
     let actions = end(&mut state, ms(20), &former, Ok(()));
-    assert_eq!(actions.first(), Some(&Action::DeregisterOverFormer("a".into(), 0)));
+    assert_eq!(actions, [Action::DeregisterOverFormer("a".into(), 0)]);
+    let actions = left(&mut state, ms(30), "a", 0, Ok(()));
     assert_eq!(call(&actions), Some(("a".into(), Call::Register(0, Passing), 1)));
     assert_eq!(actions.last(), Some(&Action::CloseLink(0)));
 }
@@ -271,4 +368,5 @@ fn a_configuration_without_consul_deregisters_over_the_former_link_only() {
     let actions = state.step(ms(100), Input::Reconnected(Link { number: 1, address: None }));
     assert!(actions.contains(&Action::DeregisterOverFormer("a".into(), 0)));
     assert_eq!(calls(&actions), []);
+    assert_eq!(left(&mut state, ms(110), "a", 0, Ok(())), [Action::CloseLink(0)]);
 }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::{Action, Afterwards, Cadence, Ended, Next, Policy, Process, State, Timer};
-use crate::actors::job::machine::backoff;
-use crate::config::spec::Limit;
+use crate::config::spec::{Limit, backoff};
 use crate::messages::event::EventCode;
 use crate::messages::job::Phase;
 

@@ -1,7 +1,7 @@
 //! The job's process: its start, its end, its timers and its checks.
 
 use super::*;
-use crate::config::spec::EndOfRun;
+use crate::config::spec::{EndOfRun, ReadyBy};
 use crate::messages::process::{CrashReason, Unstarted};
 
 const FLOODED: (Severity, &str) = (Severity::Debug, "waits for the log, which is not read fast enough");
@@ -75,6 +75,20 @@ fn a_crash_is_a_failure_that_nobody_asked_for() {
 }
 
 #[test]
+fn an_end_by_a_signal_that_a_user_asked_for_is_no_crash() {
+    let mut job = Job::running(restarting());
+    let killed = |signal| ExitStatus::Signal { signal, core_dumped: false };
+    let ended = |status, for_memory| ProcessEnded { status, for_memory, ..job.ended(0) };
+    let (asked, other) = (ended(killed(Signal::KILL), false), ended(killed(Signal::SEGV), false));
+    let for_memory = ended(killed(Signal::KILL), true);
+    assert_eq!(job.state.crash(&asked), Some(CrashReason::Signal), "nobody has asked yet");
+    job.told(JobCommand::Signal(Signal::KILL));
+    assert_eq!(job.state.crash(&asked), None);
+    assert_eq!(job.state.crash(&other), Some(CrashReason::Signal));
+    assert_eq!(job.state.crash(&for_memory), Some(CrashReason::Memory));
+}
+
+#[test]
 fn what_is_told_of_another_execution_is_ignored() {
     let mut job = Job::running(restarting());
     let earlier = ExecutionId(job.executions + 1);
@@ -129,19 +143,22 @@ fn a_delay_is_spread_by_chance_and_told() {
 
 #[test]
 fn in_a_shutdown_only_configured_limits_bound_the_steps_of_a_stop() {
-    let starts_timer = |spec: JobSpec, in_shutdown| {
+    let starts_timer = |spec: JobSpec, occasion| {
         let mut job = Job::running(spec);
-        let mut actions = job.told(JobCommand::Stop { cause: None, in_shutdown });
+        let mut actions = job.told(JobCommand::Stop { cause: None, occasion });
         actions.extend(job.on(Input::HoldReleased(1)));
         actions.retain(|action| matches!(action, Action::StartTimer(_)));
         actions
     };
     let five_seconds = Action::StartTimer(ms(5000));
-    assert_eq!(starts_timer(spec(), false), [five_seconds.clone(), five_seconds]);
-    assert_eq!(starts_timer(spec(), true), []);
+    assert_eq!(starts_timer(spec(), StopOccasion::Reload), [five_seconds.clone(), five_seconds]);
+    assert_eq!(starts_timer(spec(), StopOccasion::Shutdown), []);
     let mut bounded = spec();
     (bounded.stop.wait, bounded.stop.kill_timeout) = (Some(ms(10)), Some(ms(20)));
-    assert_eq!(starts_timer(bounded, true), [Action::StartTimer(ms(10)), Action::StartTimer(ms(20))]);
+    assert_eq!(
+        starts_timer(bounded, StopOccasion::Shutdown),
+        [Action::StartTimer(ms(10)), Action::StartTimer(ms(20))]
+    );
 }
 
 #[test]
@@ -240,4 +257,54 @@ fn nothing_is_checked_in_maintenance() {
     job.ends(1);
     assert_eq!(commands(&job.starts()), []);
     assert!(matches!(*commands(&job.told(JobCommand::Maintain(false))), [CheckCommand::Begin(_)]));
+}
+
+#[test]
+fn a_time_limit_that_elapses_late_is_given_once_more() {
+    let spec = || JobSpec { timeout: Some(ms(1000)), ..restarting() };
+    let mut job = Job::running(spec());
+    job.after(1100);
+    assert_eq!(job.on(Input::TimerElapsed), [Action::StartTimer(ms(1000))], "as after a pause");
+    assert_eq!(job.state.life.phase, Phase::Running);
+    job.after(1500);
+    job.on(Input::TimerElapsed);
+    assert_eq!(job.state.life.phase, Phase::TimedOut, "once");
+    let mut job = Job::running(spec());
+    job.after(1099);
+    job.on(Input::TimerElapsed);
+    assert_eq!(job.state.life.phase, Phase::TimedOut, "we are never on time to the millisecond");
+    let mut job = Job::running(spec());
+    job.told(STOP);
+    job.on(Input::HoldReleased(1));
+    assert_eq!(job.state.life.phase, Phase::Terminating);
+    job.after(9000);
+    assert_eq!(job.on(Input::TimerElapsed), [Action::StartTimer(ms(5000))]);
+    assert_eq!(job.state.life.phase, Phase::Terminating, "it could not end while the container was paused");
+}
+
+#[test]
+fn a_process_that_is_not_ready_has_its_time_once_more_if_we_are_late() {
+    let mut spec = spec();
+    (spec.ready.by, spec.ready.timeout) = (Some(ReadyBy::Log("READY".into())), Some(ms(1000)));
+    let mut job = Job::running(spec);
+    job.after(5000);
+    assert_eq!(
+        job.on(Input::DeadlineElapsed(Deadline::Ready)),
+        [Action::StartDeadline(Deadline::Ready, ms(1000))]
+    );
+    job.after(5000);
+    job.on(Input::DeadlineElapsed(Deadline::Ready));
+    assert_eq!(job.state.life.phase, Phase::TimedOut, "once");
+}
+
+#[test]
+fn a_job_that_runs_because_others_stop_does_not_wait_for_the_log() {
+    for (code, waits) in
+        [(EventCode::Stopping, false), (EventCode::Stopped, false), (EventCode::Healthy, true)]
+    {
+        let key = EventKey { code, source: Source::Job("db".into()) };
+        let mut job = Job::of(with_trigger(Trigger::Once(key.clone())));
+        job.is_flooded = true;
+        assert_eq!(is_launched(&job.happens(key)), !waits, "{code:?}");
+    }
 }

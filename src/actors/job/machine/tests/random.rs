@@ -112,7 +112,7 @@ impl Observer {
         ];
         let commands = [
             STOP,
-            JobCommand::Stop { cause: Some(3), in_shutdown: true },
+            JobCommand::Stop { cause: Some(3), occasion: StopOccasion::Shutdown },
             JobCommand::Answer(4),
             JobCommand::GiveUp { in_shutdown: false },
             JobCommand::Hurry,

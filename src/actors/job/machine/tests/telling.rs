@@ -116,7 +116,7 @@ fn each_event_is_the_cause_of_the_next() {
     job.ends(0);
     assert_eq!(job.state.cause(), Some(4), "ready, exitSuccess, stopping, stopped");
     let mut told = Job::running(spec());
-    told.feed(Input::Commanded(JobCommand::Stop { cause: None, in_shutdown: true }));
+    told.feed(Input::Commanded(JobCommand::Stop { cause: None, occasion: StopOccasion::Shutdown }));
     assert_eq!(told.state.cause(), Some(2), "ready, stopping");
 }
 
@@ -125,8 +125,12 @@ fn stopping_tells_why() {
     let why = |job: &mut Job, command| published(&job.told(command)).first().cloned();
     let expected = |text: &str| Some((EventCode::Stopping, Detail { pid: Some(7), ..Detail::reason(text) }));
     for (command, text) in [
-        (JobCommand::Stop { cause: None, in_shutdown: true }, "the program shuts down"),
+        (JobCommand::Stop { cause: None, occasion: StopOccasion::Shutdown }, "the program shuts down"),
         (STOP, "a reload changed or removed the job"),
+        (
+            JobCommand::Stop { cause: None, occasion: StopOccasion::Group },
+            "its group gave up: it had used up its restarts",
+        ),
         (JobCommand::Kill, "it is killed, together with the program"),
         (JobCommand::Halt, "it is stopped by hand"),
         (JobCommand::Restart, "it is restarted by hand"),

@@ -49,9 +49,10 @@ fn a_hold_that_comes_while_the_job_runs_is_kept_for_the_run_that_follows() {
 #[test]
 fn a_job_that_is_over_keeps_no_hold() {
     let mut job = on_each_stop_of_db();
-    job.is_flooded = true;
     job.happens_with_hold(db_stopping());
-    assert!(job.told(JobCommand::Kill).contains(&Action::ReleaseHold));
+    job.starts();
+    assert!(!job.told(JobCommand::Kill).contains(&Action::ReleaseHold));
+    assert!(job.ends(137).contains(&Action::ReleaseHold));
 }
 
 #[test]

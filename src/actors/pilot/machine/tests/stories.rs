@@ -3,6 +3,7 @@
 mod any_order;
 mod ending;
 mod groups;
+mod hooks;
 mod watches;
 
 use std::iter;
@@ -18,7 +19,7 @@ use crate::config::spec::{
 use crate::messages::control::{ControlJob, JobOrder, Refusal, Reload};
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::Health;
-use crate::messages::job::{JobChanged, JobCommand, Phase};
+use crate::messages::job::{JobChanged, JobCommand, Phase, StopOccasion};
 use crate::messages::moment::Moment;
 use crate::messages::signal::Signal;
 
@@ -123,7 +124,7 @@ fn jobs_are_told_to_stop_after_everybody_knows_of_the_shutdown_and_in_their_orde
     assert!(stopped(&scene.step(Input::DecisionDue)).is_empty());
     scene.step(Input::ShutdownPublished(7));
     scene.step(Input::Delivered);
-    let stop = JobCommand::Stop { cause: Some(7), in_shutdown: true };
+    let stop = JobCommand::Stop { cause: Some(7), occasion: StopOccasion::Shutdown };
     assert_eq!(scene.step(Input::DecisionDue), [Action::Tell("app".into(), stop)]);
     assert_eq!(scene.report("app", 0, Phase::Complete), [Action::Tell("db".into(), stop)]);
     scene.wait(1500);

@@ -105,6 +105,8 @@ pub struct Account {
     /// How often the machine slept since then, and whether it was in time when that began.
     pub sleeps: u32,
     pub was_in_time: bool,
+    /// Whether a run was due when the machine last fell asleep.
+    pub was_due: bool,
     /// Its last sign came at the last moment: whether in time is not known.
     pub is_nearly_late: bool,
     /// It has asked for time until then.
@@ -203,6 +205,7 @@ impl Account {
             last_sign: Instant::now(),
             sleeps: 0,
             was_in_time: false,
+            was_due: false,
             is_nearly_late: false,
             needs_until: Duration::ZERO,
             // The reply to a reload may be heard some time after it.

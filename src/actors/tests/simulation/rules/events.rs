@@ -93,7 +93,7 @@ impl Rules {
         let is_open = |account: &&Account| {
             let was_started = account.was_executed || account.ends > 0 || account.is_over;
             // By hand, it may have been stopped before that; and one that a reload brought came after the watch.
-            let is_exempt = account.is_told || account.orders > 0 || account.is_new;
+            let is_exempt = account.is_told || account.orders > 0 || account.by_hand > 0 || account.is_new;
             account.spec.kind == JobKind::Coprocess && !was_started && !is_exempt
         };
         if let Some(account) = ledger.jobs.values().find(is_open) {

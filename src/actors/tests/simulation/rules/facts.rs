@@ -71,7 +71,8 @@ impl Observer for Rules {
         account.was_signalled = false;
         (account.says_ready, account.says_stops, account.is_nearly_late) = (false, false, false);
         (account.began, account.last_sign, account.sleeps) = (Instant::now(), Instant::now(), 0);
-        let is_missed = is_clock_right && account.is_missed(decided_at);
+        let was_decided_before = self.journal.is_awakening() && account.was_due;
+        let is_missed = is_clock_right && !was_decided_before && account.is_missed(decided_at);
         let is_scheduled = account.is_scheduled(self.journal.is_awakening(), decided_at);
         let was_over = std::mem::take(&mut account.is_over);
         if let Some(value) = environ {

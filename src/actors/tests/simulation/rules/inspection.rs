@@ -122,7 +122,8 @@ impl Rules {
         let began = account.last_start.max(since);
         // By its checks it can become ready only while these are on.
         let began = if account.spec.ready.by.is_none() { began.max(unchecked) } else { began };
-        let ready_by = account.spec.ready.timeout.map(|limit| began + limit + AT_ONCE);
+        let ready_by =
+            account.spec.ready.timeout.map(|limit| began + limit * self.journal.times_given(began) + AT_ONCE);
         if phase == Phase::Running
             && account.lives
             && !account.is_ready
@@ -141,7 +142,7 @@ impl Rules {
         if phase == Phase::Terminating && now <= account.needs_until + AT_ONCE {
             return;
         }
-        if now.saturating_sub(since) > limit + AT_ONCE {
+        if now.saturating_sub(since) > limit * self.journal.times_given(since) + AT_ONCE {
             self.break_rule("every step of a stop has its limit", format!("{name} is {phase} for too long"));
         }
     }

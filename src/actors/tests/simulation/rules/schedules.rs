@@ -39,6 +39,13 @@ impl Account {
         !cron.catch_up && cron.next(latest).is_none_or(|due| due > now)
     }
 
+    /// Whether a run is due just now: it may be decided on, and not have begun.
+    pub(super) fn is_due_now(&self) -> bool {
+        let Trigger::Cron(cron) = &self.spec.when.trigger else { return false };
+        let now = wall();
+        cron.next(WallTime::from_milliseconds(now.milliseconds() - 1)).is_some_and(|due| due <= now)
+    }
+
     /// Somebody is about to set the clock, which says so much: is a run due that has not begun?
     fn note_what_is_due(&mut self, now: WallTime) {
         let Trigger::Cron(cron) = &self.spec.when.trigger else { return };

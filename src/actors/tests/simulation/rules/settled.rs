@@ -48,7 +48,10 @@ impl Rules {
             if let (Trigger::Interval(interval), true) =
                 (&account.spec.when.trigger, waits && account.fired > 0 && !account.is_told)
                 && now.saturating_sub(account.last_start)
-                    > 2 * *interval + account.spec.timeout.unwrap_or_default() + Duration::from_secs(2)
+                    > 2 * *interval
+                        + account.spec.timeout.unwrap_or_default()
+                            * self.journal.times_given(account.last_start)
+                        + Duration::from_secs(2)
             {
                 self.break_rule("an interval has its ticks", &**name);
             }
@@ -100,7 +103,10 @@ impl Rules {
                 |check: &str| account.checks.get(check) == Some(&true) && !account.checking.contains(check);
             let all_pass = account.spec.health.iter().all(|check| passes(&check.name));
             let longest = account.spec.health.iter().map(|check| check.interval.max(check.timeout)).max();
-            let is_long = longest.is_some_and(|longest| now.saturating_sub(account.doubtful) > 2 * longest);
+            let is_long = longest.is_some_and(|longest| {
+                now.saturating_sub(account.doubtful)
+                    > 2 * longest * self.journal.times_given(account.doubtful)
+            });
             // What its watchdog ends is checked no more, though it may take its time to end.
             let is_aborted = account.spec.watchdog.is_some() && !job.ready;
             let serves = job.phase == Phase::Running && !is_aborted;

@@ -9,7 +9,7 @@ use super::job::{Command, Job, Verb, changed};
 use crate::actors::job::machine::lifecycle::{self, Cadence, Ended, Input, Policy, Process};
 use crate::config::spec::{BackoffSpec, GroupSpec, Limit, OnExhausted, Strategy};
 use crate::messages::health::Health;
-use crate::messages::job::{JobCommand, Phase};
+use crate::messages::job::{JobCommand, Phase, StopOccasion};
 use crate::messages::moment::Moment;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -225,7 +225,7 @@ impl World {
 
     /// The program tells members to stop.
     fn stop(&mut self, stopped: [bool; 3]) {
-        let stop = JobCommand::Stop { cause: None, in_shutdown: false };
+        let stop = JobCommand::Stop { cause: None, occasion: StopOccasion::Group };
         for (job, _) in self.jobs.iter_mut().zip(stopped).filter(|(_, stopped)| *stopped) {
             if job.life.phase != Phase::Complete {
                 job.inbox.push_back(Command::from(stop));

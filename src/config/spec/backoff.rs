@@ -2,7 +2,22 @@
 
 use std::time::Duration;
 
-use crate::config::spec::BackoffSpec;
+use serde::{Deserialize, Serialize};
+
+/// Delays between restarts: none, then 100 ms, then ×`factor` up to `max`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BackoffSpec {
+    /// Shortest delay, the first included.
+    pub min: Duration,
+    /// Longest delay; zero turns backoff off.
+    pub max: Duration,
+    /// Growth from one delay to the next, at least 1.
+    pub factor: f64,
+    /// Random share added or taken away, 0 to 1.
+    pub jitter: f64,
+    /// A run of at least this long starts over.
+    pub reset_after: Duration,
+}
 
 /// The delay of the second restart; the first is immediate.
 const BASE: Duration = Duration::from_millis(100);
@@ -10,7 +25,8 @@ const BASE: Duration = Duration::from_millis(100);
 /// The delay before the next run after `early_ends` runs in a row ended early, before jitter.
 pub fn delay(spec: &BackoffSpec, early_ends: u32) -> Duration {
     let nominal = match early_ends {
-        0 | 1 => Duration::ZERO,
+        0 => return Duration::ZERO, // nothing has ended: it is no restart
+        1 => Duration::ZERO,
         count => grown(spec, count - 2),
     };
     nominal.max(spec.min).min(spec.max)
