@@ -33,4 +33,4 @@ pub mod words;
 pub use load::{Loaded, check, load, load_beside, load_command, load_text, render};
 pub use schema::SCHEMA;
 pub use socket::control_socket;
-pub use system::{Accounts, Addresses, System};
+pub use system::System;

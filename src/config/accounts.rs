@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use super::spec::UserSpec;
+
 const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
 
@@ -20,19 +22,30 @@ pub struct User {
     pub home: PathBuf,
 }
 
-/// The user of a name.
-pub fn user_named(name: &str) -> Option<User> {
-    users(&text_of(USERS)).find(|user| user.name == name)
-}
-
 /// The user of a number.
 pub fn user_numbered(uid: u32) -> Option<User> {
     users(&text_of(USERS)).find(|user| user.uid == uid)
 }
 
-/// The number of a group.
-pub fn group_named(name: &str) -> Option<u32> {
-    groups(&text_of(GROUPS)).find(|group| group.name == name).map(|group| group.gid)
+/// The user of a name or number. A number needs no entry: it then stands for its own group too.
+pub(super) fn user(text: &str) -> Option<UserSpec> {
+    let number: Option<u32> = text.parse().ok();
+    let known = match number {
+        Some(number) => user_numbered(number),
+        None => users(&text_of(USERS)).find(|user| user.name == text),
+    };
+    match known {
+        Some(user) => Some(UserSpec { name: Some(user.name), uid: user.uid, gid: user.gid }),
+        None => number.map(|uid| UserSpec { name: None, uid, gid: uid }),
+    }
+}
+
+/// The number of a group given by name or number.
+pub(super) fn group(text: &str) -> Option<u32> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    groups(&text_of(GROUPS)).find(|group| group.name == text).map(|group| group.gid)
 }
 
 /// Every group of a user: the given one first, then those that list the user as a member.
@@ -119,10 +132,18 @@ homeless:x:7:7
     }
 
     #[test]
+    fn root_is_known_by_name_and_number_and_other_numbers_need_no_entry() {
+        assert_eq!(user("root").map(|user| user.uid), Some(0));
+        assert_eq!(user("0").and_then(|user| user.name), Some("root".to_owned()));
+        assert_eq!(user("4000000").map(|user| (user.name, user.gid)), Some((None, 4_000_000)));
+        assert_eq!(user("no-such-user"), None);
+        assert_eq!(group("root"), Some(0));
+        assert_eq!(group("no-such-group"), None);
+    }
+
+    #[test]
     fn this_machines_own_files_are_read() {
-        assert_eq!(user_named("root").map(|user| user.uid), Some(0));
         assert_eq!(user_numbered(0).map(|user| user.name).as_deref(), Some("root"));
-        assert_eq!(group_named("root"), Some(0));
         assert_eq!(groups_of("no-such-user", 5), [5]);
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use containerpilot::config::interfaces::InterfaceAddress;
-use containerpilot::config::{self, Addresses, System};
+use containerpilot::config::{self, System};
 
 /// A machine that is the same everywhere.
 fn system() -> System {
@@ -15,7 +15,7 @@ fn system() -> System {
         address: address.parse().unwrap(),
     };
     let addresses = vec![address("eth0", "192.0.2.7"), address("lo", "127.0.0.1")];
-    System { addresses: Addresses::Listed(addresses), ..System::default() }
+    System { addresses, ..System::default() }
 }
 
 fn env() -> BTreeMap<String, String> {

@@ -13,7 +13,7 @@ use crate::support::needs::has_programs;
 use crate::support::ports::free_port;
 use crate::support::{Exit, Setup};
 use containerpilot::config::interfaces::InterfaceAddress;
-use containerpilot::config::{Accounts, Addresses, System, load_text};
+use containerpilot::config::{System, load_text};
 use containerpilot::messages::event::EventCode;
 use containerpilot::messages::job::Phase;
 
@@ -143,10 +143,10 @@ fn every_page_can_be_reached_from_the_readme() {
     assert!(lost.is_empty(), "{lost:?}");
 }
 
-/// A machine with the interface and the accounts that the pages use.
+/// A machine with the interface that the pages use.
 fn machine() -> System {
     let address = InterfaceAddress { interface: "eth0".into(), address: "192.0.2.10".parse().unwrap() };
-    System { addresses: Addresses::Listed(vec![address]), accounts: Accounts::Host, ..System::default() }
+    System { addresses: vec![address], ..System::default() }
 }
 
 /// A block is a configuration, some of its top-level keys, or some keys of a job.

@@ -1,6 +1,6 @@
 //! The context of every part of validation.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ use crate::config::diagnostic::{Place, Problem, Problems};
 use crate::config::duration::GoDuration;
 use crate::config::raw::{Flag, Opt, RawConfig, Time};
 use crate::config::source::{FileId, Span};
-use crate::config::spec::UserSpec;
 use crate::config::system::System;
 
 /// The environment, the machine, all names, and the collectors of problems and places.
@@ -30,8 +29,6 @@ pub(super) struct Context<'a> {
     pub(super) path: String,
     /// Where keys were not understood, in order.
     unknown_keys: Vec<(FileId, u32)>,
-    /// Looking up a user reads a file: once per name is enough.
-    users: HashMap<String, Option<UserSpec>>,
 }
 
 impl<'a> Context<'a> {
@@ -59,7 +56,6 @@ impl<'a> Context<'a> {
             problems,
             path: String::new(),
             unknown_keys,
-            users: HashMap::new(),
         }
     }
 
@@ -123,13 +119,6 @@ impl<'a> Context<'a> {
     pub(super) fn has_unknown_key(&self, object: Span) -> bool {
         let first = self.unknown_keys.partition_point(|key| *key < (object.file, object.start));
         self.unknown_keys.get(first).is_some_and(|key| *key < (object.file, object.end))
-    }
-
-    pub(super) fn user(&mut self, name: &str) -> Option<UserSpec> {
-        if !self.users.contains_key(name) {
-            self.users.insert(name.to_owned(), self.system.user(name));
-        }
-        self.users.get(name).cloned().flatten()
     }
 
     /// A variable of our environment that is set and not empty.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::MentionedFile;
 use super::context::{Context, is_set, value};
+use crate::config::accounts;
 use crate::config::diagnostic::Problem;
 use crate::config::exec_limits::{cost, cost_of_changes, cost_of_job, length};
 use crate::config::raw::{
@@ -42,12 +43,12 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ExecutionSpec
         variable_files,
         cwd: job.cwd.as_ref().and_then(|field| directory(context, field)),
         user: job.user.as_ref().and_then(|field| {
-            let user = context.user(&field.value.as_ref()?.0);
+            let user = accounts::user(&field.value.as_ref()?.0);
             let user = known(context, "user", field, user)?;
             can_be_set(context, "user", field, user.uid).then_some(user)
         }),
         group: job.group.as_ref().and_then(|field| {
-            let group = context.system.group(&field.value.as_ref()?.0);
+            let group = accounts::group(&field.value.as_ref()?.0);
             let group = known(context, "group", field, group)?;
             can_be_set(context, "group", field, group).then_some(group)
         }),

@@ -10,11 +10,11 @@ use crate::config::diagnostic::Report;
 use crate::config::exec_limits::{cost, cost_of_job, length};
 use crate::config::interfaces::InterfaceAddress;
 use crate::config::spec::{CommandLine, Spec};
-use crate::config::{Addresses, Loaded, System, load_beside, load_text};
+use crate::config::{Loaded, System, load_beside, load_text};
 
 fn load(text: &str, env: &BTreeMap<String, String>) -> Result<Loaded, Report> {
     let address = InterfaceAddress { interface: "eth0".into(), address: [192, 0, 2, 7].into() };
-    let system = System { addresses: Addresses::Listed(vec![address]), ..System::default() };
+    let system = System { addresses: vec![address], ..System::default() };
     load_text("test.json5", text, env, &system)
 }
 
