@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// A length of time in nanoseconds, as Go counts it: it may be negative.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoDuration(i64);
 
 /// The units, each with its nanoseconds. Go takes both the micro sign (U+00B5) and the Greek letter (U+03BC).
@@ -29,21 +29,11 @@ const LIMIT: u64 = 1 << 63;
 impl From<Duration> for GoDuration {
     /// The same length of time; one that is too long for it becomes the longest.
     fn from(duration: Duration) -> Self {
-        Self::from_nanos(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+        Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
     }
 }
 
 impl GoDuration {
-    /// A duration of so many nanoseconds.
-    pub const fn from_nanos(nanoseconds: i64) -> Self {
-        Self(nanoseconds)
-    }
-
-    /// The length in nanoseconds.
-    pub const fn as_nanos(self) -> i64 {
-        self.0
-    }
-
     /// The length as the standard library's type; `None` if it is negative.
     pub fn as_std(self) -> Option<Duration> {
         u64::try_from(self.0).ok().map(Duration::from_nanos)
@@ -215,7 +205,7 @@ mod tests {
             serde_json::from_str(include_str!("../../tests/testdata/go-duration.json")).unwrap();
         assert!(!cases.is_empty());
         for case in cases {
-            let parsed = GoDuration::parse(&case.input).ok().map(GoDuration::as_nanos);
+            let parsed = GoDuration::parse(&case.input).ok().map(|duration| duration.0);
             assert_eq!(parsed, case.nanoseconds, "{:?}", case.input);
             assert_eq!(parsed.is_none(), case.error.is_some(), "{:?}", case.input);
         }
@@ -250,7 +240,7 @@ mod tests {
             ("+2.", 2_000_000_000),
             ("10ms", 10_000_000),
         ] {
-            assert_eq!(GoDuration::parse_config(text).unwrap().as_nanos(), nanoseconds, "{text}");
+            assert_eq!(GoDuration::parse_config(text).unwrap().0, nanoseconds, "{text}");
         }
         assert!(GoDuration::parse("60").is_err());
     }
