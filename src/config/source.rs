@@ -47,6 +47,8 @@ pub struct SourceFile {
     pub rendered: Option<Rendered>,
     /// Looked for when something is to be shown.
     secrets: OnceLock<Vec<Range<usize>>>,
+    /// Made when something is to be shown.
+    masked: OnceLock<String>,
 }
 
 /// A place in the text that the user wrote.
@@ -76,7 +78,7 @@ const SHOWN_RENDERED: usize = 80;
 impl SourceFile {
     /// A file that has not been rendered yet.
     pub fn new(name: String, written: String) -> Self {
-        Self { name, written, rendered: None, secrets: OnceLock::new() }
+        Self { name, written, rendered: None, secrets: OnceLock::new(), masked: OnceLock::new() }
     }
 
     /// The place in the written text that a range of the rendered text came from.
@@ -102,13 +104,13 @@ impl SourceFile {
     }
 
     /// The written text with every secret replaced by asterisks, byte for byte.
-    pub fn masked(&self) -> std::borrow::Cow<'_, str> {
-        let secrets = self.secrets();
-        if secrets.is_empty() {
-            return self.written.as_str().into();
-        }
+    pub fn masked(&self) -> &str {
+        self.masked.get_or_init(|| self.mask())
+    }
+
+    fn mask(&self) -> String {
         let mut bytes = self.written.clone().into_bytes();
-        for secret in secrets {
+        for secret in self.secrets() {
             let Origin { range, rendered } = self.origin_of(secret.clone());
             // `{{ .TOKEN }}` is no secret itself, a literal within an action may be.
             let is_literal = self.written.get(range.clone()).is_some_and(|text| text.contains(['"', '`']));
@@ -121,7 +123,7 @@ impl SourceFile {
                 }
             }
         }
-        String::from_utf8_lossy(&bytes).into_owned().into()
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Ranges that no message may show: of the rendered text, or of the written one if it could not be rendered.

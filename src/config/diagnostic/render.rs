@@ -1,10 +1,6 @@
 //! How problems look: with source lines for people, as objects for programs, as lines for a log.
 
-use std::borrow::Cow;
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ops::Range;
-use std::rc::Rc;
 
 use annotate_snippets::{Annotation, AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet};
 use serde_json::{Value, json};
@@ -29,19 +25,15 @@ const LONG_LINE_PART: usize = 60;
 /// More places than this that belong to one problem are not shown.
 const MOST_RELATED: usize = 10;
 
-/// The texts of files as they may be shown, each made once.
-type Shown<'a> = RefCell<HashMap<FileId, Rc<Cow<'a, str>>>>;
-
 /// Every problem with its source line, a blank line between each.
 pub(super) fn people(sources: &Sources, problems: &[Problem], colour: bool) -> String {
-    let shown = Shown::default();
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let mut text = String::new();
     for problem in problems {
         if !text.is_empty() {
             text.push('\n');
         }
-        let rendered = renderer.render(&[group(sources, &shown, problem)]);
+        let rendered = renderer.render(&[group(sources, problem)]);
         for line in rendered.lines().filter(|line| !announces_nothing(line)) {
             text.push_str(line.trim_end());
             text.push('\n');
@@ -63,7 +55,7 @@ fn announces_nothing(line: &str) -> bool {
     visible.trim() == ":::"
 }
 
-fn group<'a>(sources: &'a Sources, shown: &Shown<'a>, problem: &'a Problem) -> Group<'a> {
+fn group<'a>(sources: &'a Sources, problem: &'a Problem) -> Group<'a> {
     let level = match problem.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -72,7 +64,7 @@ fn group<'a>(sources: &'a Sources, shown: &Shown<'a>, problem: &'a Problem) -> G
     match problem.place {
         Place::Nowhere => {}
         Place::File(file) => elements.push(Origin::path(sources.name(file)).into()),
-        Place::At(span) => elements.extend(excerpts(sources, shown, problem, span)),
+        Place::At(span) => elements.extend(excerpts(sources, problem, span)),
     }
     elements.extend(notes(sources, problem).into_iter().map(|note| Level::NOTE.message(note).into()));
     elements.extend(problem.help.iter().map(|help| Level::HELP.message(help).into()));
@@ -107,12 +99,7 @@ fn is_one_word(text: &str) -> bool {
 }
 
 /// Source lines around the places of a problem: one excerpt per file, or per place if they are far apart.
-fn excerpts<'a>(
-    sources: &'a Sources,
-    shown: &Shown<'a>,
-    problem: &'a Problem,
-    span: Span,
-) -> Vec<Element<'a>> {
+fn excerpts<'a>(sources: &'a Sources, problem: &'a Problem, span: Span) -> Vec<Element<'a>> {
     let mut marks: Vec<(FileId, Mark)> = Vec::new();
     marks.extend(mark(sources, span, AnnotationKind::Primary, problem.label.as_deref()));
     for (related, label) in problem.related.iter().take(MOST_RELATED) {
@@ -131,10 +118,9 @@ fn excerpts<'a>(
     let mut elements = Vec::new();
     for (id, marks) in excerpts {
         let Some(file) = sources.get(id) else { continue };
-        let text = Rc::clone(shown.borrow_mut().entry(id).or_insert_with(|| Rc::new(file.masked())));
         match marks.as_slice() {
-            [mark] if mark.is_in_long_line => elements.extend(part_of_line(file, &text, mark)),
-            marks => elements.push(excerpt(file, &text, marks).into()),
+            [mark] if mark.is_in_long_line => elements.extend(part_of_line(file, mark)),
+            marks => elements.push(excerpt(file, marks).into()),
         }
     }
     elements
@@ -185,7 +171,8 @@ fn line_around(text: &str, range: &Range<usize>) -> Range<usize> {
 }
 
 /// The part of a line around a place.
-fn part_of_line<'a>(file: &'a SourceFile, text: &str, mark: &Mark) -> Vec<Element<'a>> {
+fn part_of_line<'a>(file: &'a SourceFile, mark: &Mark) -> Vec<Element<'a>> {
+    let text = file.masked();
     let line = line_around(text, &mark.range);
     let start = text.floor_char_boundary(mark.range.start.saturating_sub(LONG_LINE_PART)).max(line.start);
     // The marked part may be long, such as a whole object.
@@ -202,7 +189,8 @@ fn part_of_line<'a>(file: &'a SourceFile, text: &str, mark: &Mark) -> Vec<Elemen
     vec![origin.into(), snippet.into()]
 }
 
-fn excerpt<'a>(file: &'a SourceFile, text: &str, marks: &[Mark]) -> Snippet<'a, Annotation<'a>> {
+fn excerpt<'a>(file: &'a SourceFile, marks: &[Mark]) -> Snippet<'a, Annotation<'a>> {
+    let text = file.masked();
     let first = marks.iter().map(|mark| mark.range.start).min().unwrap_or(0);
     let last = marks.iter().map(|mark| mark.range.end).max().unwrap_or(0);
     let Range { start, end } = line_around(text, &(first..last));
@@ -210,7 +198,7 @@ fn excerpt<'a>(file: &'a SourceFile, text: &str, marks: &[Mark]) -> Snippet<'a, 
     let annotations = marks.iter().map(|mark| {
         mark.annotation(mark.range.start.saturating_sub(start)..mark.range.end.saturating_sub(start))
     });
-    Snippet::source(text.get(start..end).unwrap_or_default().to_owned())
+    Snippet::source(text.get(start..end).unwrap_or_default())
         .path(file.name.as_str())
         .line_start(line_start)
         .annotations(annotations)
