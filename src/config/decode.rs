@@ -280,7 +280,7 @@ impl<'de> Deserializer<'de> for NodeDecoder<'_> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let result = match self.node.as_array() {
             Some(items) => visitor.visit_seq(ItemAccess::many(&self, items)),
-            None => Err(DecodeError::expected(&visitor)),
+            None => Err(DecodeError::expected(&"an array")),
         };
         self.locate(result)
     }

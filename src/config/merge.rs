@@ -206,7 +206,7 @@ fn unite<T: Named>(first: Opt<List<T>>, second: Opt<List<T>>, shadowed: &mut Vec
     };
     let mut united: Vec<Field<T>> = Vec::new();
     let mut position: HashMap<String, usize> = HashMap::new();
-    for entry in [first.value.take(), second.value].into_iter().flatten().flat_map(|list| list.0) {
+    for entry in [first.value.take(), second.value].into_iter().flatten().flatten() {
         let name = entry.value.as_ref().and_then(Named::identity).map(Cow::into_owned);
         let earlier = name.as_ref().and_then(|name| position.get(name)).copied();
         match earlier.and_then(|index| united.get_mut(index)) {
@@ -220,7 +220,7 @@ fn unite<T: Named>(first: Opt<List<T>>, second: Opt<List<T>>, shadowed: &mut Vec
             }
         }
     }
-    first.value = Some(List(united));
+    first.value = Some(united);
     Some(first)
 }
 
@@ -243,8 +243,8 @@ pub fn report_duplicates(config: &RawConfig, problems: &mut Problems) {
 
 fn report_duplicate_entries<T: Named>(list: Option<&Field<List<T>>>, problems: &mut Problems) {
     let Some(list) = list.and_then(|list| list.value.as_ref()) else { return };
-    let mut first: HashMap<Cow<'_, str>, Use> = HashMap::with_capacity(list.0.len());
-    for entry in &list.0 {
+    let mut first: HashMap<Cow<'_, str>, Use> = HashMap::with_capacity(list.len());
+    for entry in list {
         let Some(value) = &entry.value else { continue };
         let Some(name) = value.identity() else { continue };
         let here = Use::of(entry.span, value);

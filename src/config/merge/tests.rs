@@ -44,7 +44,7 @@ fn metric() -> impl Strategy<Value = Field<RawMetric>> {
 
 fn telemetry() -> impl Strategy<Value = Field<RawTelemetry>> {
     (prop::option::of(prop::collection::vec(metric(), 0..4)), 0..99u32).prop_map(|(metrics, at)| {
-        let metrics = metrics.map(|metrics| boxed(List(metrics), at));
+        let metrics = metrics.map(|metrics| boxed(metrics, at));
         field(RawTelemetry { metrics, ..RawTelemetry::default() }, at)
     })
 }
@@ -58,7 +58,7 @@ fn config() -> impl Strategy<Value = Merged> {
     )
         .prop_map(|(jobs, telemetry, consul, at)| {
             RawConfig {
-                jobs: jobs.map(|jobs| boxed(List(jobs), 7)),
+                jobs: jobs.map(|jobs| boxed(jobs, 7)),
                 telemetry: telemetry.map(Box::new),
                 consul: consul.map(|address| boxed(RawConsul::Address(address), 3)),
                 stop_timeout: at.map(|at| boxed(StopTime(StopBudget::Immediate), at)),
@@ -99,14 +99,14 @@ fn named(name: &str, at: u32) -> Field<RawJob> {
 }
 
 fn with_jobs(jobs: Vec<Field<RawJob>>) -> Merged {
-    RawConfig { jobs: Some(boxed(List(jobs), 0)), ..RawConfig::default() }.into()
+    RawConfig { jobs: Some(boxed(jobs, 0)), ..RawConfig::default() }.into()
 }
 
 #[test]
 fn a_later_job_takes_the_place_of_the_earlier_one_of_its_name() {
     let merged =
         merge(with_jobs(vec![named("a", 1), named("b", 2)]), with_jobs(vec![named("c", 3), named("a", 4)]));
-    let jobs = merged.config.jobs.unwrap().value.unwrap().0;
+    let jobs = merged.config.jobs.unwrap().value.unwrap();
     let order: Vec<_> =
         jobs.iter().map(|job| (job.value.as_ref().unwrap().identity(), job.span.start)).collect();
     assert_eq!(order, [(Some("a".into()), 4), (Some("b".into()), 2), (Some("c".into()), 3)]);

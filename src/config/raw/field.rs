@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::config::decode::{FIELD, ONE_OR_MANY};
@@ -77,61 +78,29 @@ impl<T: JsonSchema> JsonSchema for Field<T> {
 }
 
 /// An array whose wrong items do not hide the others.
-#[derive(Debug, Clone, PartialEq)]
-pub struct List<T>(pub Vec<Field<T>>);
+pub type List<T> = Vec<Field<T>>;
 
 /// As [`List`]; a single value stands for an array of one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OneOrMany<T>(pub Vec<Field<T>>);
-
-impl<T> Default for List<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-struct ItemsVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
-    type Value = Vec<Field<T>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        let mut found = Vec::new();
-        while let Some(item) = items.next_element()? {
-            found.push(item);
-        }
-        Ok(found)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(ItemsVisitor(PhantomData)).map(Self)
-    }
-}
+pub struct OneOrMany<T>(pub List<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ItemsVisitor<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
+            type Value = List<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<List<T>, A::Error> {
+                List::deserialize(SeqAccessDeserializer::new(items))
+            }
+        }
+
         deserializer.deserialize_newtype_struct(ONE_OR_MANY, ItemsVisitor(PhantomData)).map(Self)
-    }
-}
-
-#[cfg(test)]
-impl<T: JsonSchema> JsonSchema for List<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        format!("ListOf{}", T::schema_name()).into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "array", "items": generator.subschema_for::<T>() })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use super::context::{Context, is_set, key, time, value};
+use super::context::{Context, is_set, items, key, time, value};
 use super::health::Health;
 use crate::config::diagnostic::Problem;
 use crate::config::interfaces::{self, Selector};
@@ -132,6 +132,5 @@ pub(super) fn address(context: &mut Context<'_>, place: Span, selectors: &[Selec
 }
 
 pub(super) fn strings(field: &Opt<OneOrMany<Scalar>>) -> Vec<String> {
-    let items = value(field).into_iter().flat_map(|list| &list.0);
-    items.filter_map(|item| item.value.as_ref().map(|text| text.0.clone())).collect()
+    items(field).iter().filter_map(|item| item.value.as_ref().map(|text| text.0.clone())).collect()
 }

@@ -1,6 +1,6 @@
 //! `after`: the jobs that must be ready before a job runs, or before its clock starts.
 
-use super::context::{Context, key, value};
+use super::context::{Context, items, key};
 use super::when;
 use crate::config::diagnostic::Problem;
 use crate::config::raw::{Field, RawJob};
@@ -44,6 +44,5 @@ fn keys(context: &mut Context<'_>, entries: &[Field<String>]) -> Option<Vec<Even
 
 /// The names that the `after` of a job has.
 pub(super) fn names(job: &RawJob) -> impl Iterator<Item = &str> {
-    let entries = value(&job.after).into_iter().flat_map(|entries| &entries.0);
-    entries.filter_map(|entry| entry.value.as_deref())
+    items(&job.after).iter().filter_map(|entry| entry.value.as_deref())
 }

@@ -10,7 +10,7 @@ use super::names::Names;
 use crate::config::decode::UNKNOWN_KEY;
 use crate::config::diagnostic::{Place, Problem, Problems};
 use crate::config::duration::GoDuration;
-use crate::config::raw::{Flag, Opt, RawConfig, Time};
+use crate::config::raw::{Field, Flag, OneOrMany, Opt, RawConfig, Time};
 use crate::config::source::{FileId, Span};
 use crate::config::system::System;
 
@@ -151,6 +151,11 @@ impl<'a> Context<'a> {
 /// The value of a field that was given and is right.
 pub(super) fn value<T>(field: &Opt<T>) -> Option<&T> {
     field.as_ref()?.value.as_ref()
+}
+
+/// The items of a list that was given.
+pub(super) fn items<T>(field: &Opt<OneOrMany<T>>) -> &[Field<T>] {
+    value(field).map_or(&[], |list| &list.0)
 }
 
 /// Where the key of a field is, if it was given.

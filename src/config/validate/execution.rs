@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::MentionedFile;
-use super::context::{Context, is_set, value};
+use super::context::{Context, is_set, items, value};
 use crate::config::accounts;
 use crate::config::diagnostic::Problem;
 use crate::config::exec_limits::{cost, cost_of_changes, cost_of_job, length};
@@ -63,7 +63,7 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ExecutionSpec
 /// Files with variables.
 fn env_files(context: &mut Context<'_>, field: &Opt<OneOrMany<String>>) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for field in value(field).into_iter().flat_map(|list| &list.0) {
+    for field in items(field) {
         if let Some(text) = &field.value {
             files.extend(readable(context, ".envFile", field.span, text));
         }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::{Context, is_set, key, shown, span, time, value};
+use super::context::{Context, is_set, items, key, shown, span, time, value};
 use super::names::Names;
 use super::when::{self, after, startup};
 use super::{
@@ -94,8 +94,8 @@ fn members<'c>(config: &'c RawConfig, source: &str) -> Vec<&'c str> {
     let Some(name) = source.strip_prefix("group.") else { return vec![] };
     let is_it =
         |(_, group): &(&Field<RawGroup>, &'c RawGroup)| value(&group.name).is_some_and(|known| known == name);
-    let jobs = entries(&config.groups).find(is_it).and_then(|(_, group)| value(&group.jobs));
-    jobs.into_iter().flat_map(|jobs| &jobs.0).filter_map(|job| job.value.as_deref()).collect()
+    let jobs = entries(&config.groups).find(is_it).map_or(&[][..], |(_, group)| items(&group.jobs));
+    jobs.into_iter().filter_map(|job| job.value.as_deref()).collect()
 }
 
 /// Whose events a job waits for.
@@ -107,8 +107,7 @@ fn sources(job: &RawJob) -> Vec<&str> {
 
 /// The entries of a list that could be read.
 pub(super) fn entries<T>(field: &Opt<List<T>>) -> impl Iterator<Item = (&Field<T>, &T)> {
-    let entries = value(field).into_iter().flat_map(|list| &list.0);
-    entries.filter_map(|entry| Some((entry, entry.value.as_ref()?)))
+    value(field).into_iter().flatten().filter_map(|entry| Some((entry, entry.value.as_ref()?)))
 }
 
 fn coprocess(context: &mut Context<'_>, field: &Field<RawCoprocess>, raw: &RawCoprocess) -> Option<JobSpec> {

@@ -124,7 +124,7 @@ impl Names {
 fn list<T: Named>(entries: &Opt<List<T>>, incomplete: &mut bool) -> Vec<(Arc<str>, Use)> {
     *incomplete |= entries.as_ref().is_some_and(|entries| entries.value.is_none());
     let mut found = Vec::new();
-    for entry in value(entries).into_iter().flat_map(|list| &list.0) {
+    for entry in value(entries).into_iter().flatten() {
         let named = entry.value.as_ref().and_then(|value| Some((value.identity()?, value)));
         match named.filter(|(name, _)| !name.is_empty()) {
             Some((name, value)) => found.push((name.into(), Use::of(entry.span, value))),

@@ -1,6 +1,6 @@
 //! Restart rules: how often and after which ends a job is restarted, which ends are a success, what ill health leads to.
 
-use super::context::{Context, key, value};
+use super::context::{Context, items, key, value};
 use super::health::Health;
 use crate::config::diagnostic::Problem;
 use crate::config::raw::{Ending, OneOrMany, Opt, RawJob, RawRestartRule, RawRestarts};
@@ -69,9 +69,8 @@ pub(super) fn success(context: &mut Context<'_>, field: &Opt<OneOrMany<Ending>>)
 }
 
 fn endings(field: &Opt<OneOrMany<Ending>>) -> Vec<EndOfRun> {
-    let given = value(field).into_iter().flat_map(|list| &list.0).filter_map(|field| field.value);
     let mut endings = Vec::new();
-    for Ending(ending) in given {
+    for Ending(ending) in items(field).iter().filter_map(|field| field.value) {
         if !endings.contains(&ending) {
             endings.push(ending);
         }

@@ -136,7 +136,7 @@ pub(super) fn telemetry(context: &mut Context<'_>, field: &Opt<RawTelemetry>) ->
     let field = field.as_ref()?;
     let raw = field.value.as_ref()?;
     context.within("telemetry", |context| {
-        let metrics = value(&raw.metrics).into_iter().flat_map(|list| &list.0);
+        let metrics = value(&raw.metrics).into_iter().flatten();
         let metrics = metrics.filter_map(|entry| Some((entry, metric(context, entry)?)));
         let metrics: Vec<_> = metrics.collect();
         let metrics = apart(context, metrics);

@@ -1,6 +1,6 @@
 //! Signals that users name: those that stop a job, and those that shut the program down.
 
-use super::context::{Context, value};
+use super::context::{Context, items};
 use super::jobs::{entries, label};
 use crate::config::diagnostic::Problem;
 use crate::config::merge::Named;
@@ -26,7 +26,7 @@ pub(super) fn stop(context: &mut Context<'_>, field: &Field<Scalar>) -> Option<S
 /// The signals that begin a shutdown beside the usual ones, each once.
 pub(super) fn shutdown(context: &mut Context<'_>, config: &RawConfig) -> Vec<Signal> {
     let mut signals = Vec::new();
-    for field in value(&config.shutdown_signals).into_iter().flat_map(|list| &list.0) {
+    for field in items(&config.shutdown_signals) {
         let path = format!("shutdownSignals[{}]", field.index);
         let Some(signal) = named(context, &path, field) else { continue };
         if let Some(reason) = taken(signal) {
@@ -44,7 +44,7 @@ pub(super) fn shutdown(context: &mut Context<'_>, config: &RawConfig) -> Vec<Sig
 /// A signal that shuts down cannot be for a job alone.
 fn refuse_forwarded(context: &mut Context<'_>, config: &RawConfig, shutdown: &[Signal]) {
     for (field, job) in entries(&config.jobs) {
-        for forwarded in value(&job.forward).into_iter().flat_map(|list| &list.0) {
+        for forwarded in items(&job.forward) {
             let signal = forwarded.value.as_ref().and_then(|name| Signal::parse(&name.0));
             if let Some(signal) = signal.filter(|signal| shutdown.contains(signal)) {
                 let label = label("jobs", field.index, job.identity().as_deref());
@@ -61,7 +61,7 @@ fn refuse_forwarded(context: &mut Context<'_>, config: &RawConfig, shutdown: &[S
 /// The signals that are passed on to a job, each once.
 pub(super) fn forward(context: &mut Context<'_>, field: &Opt<OneOrMany<Scalar>>) -> Vec<Signal> {
     let mut signals = Vec::new();
-    for field in value(field).into_iter().flat_map(|list| &list.0) {
+    for field in items(field) {
         let path = format!(".forward[{}]", field.index);
         let Some(signal) = named(context, &path, field) else { continue };
         if let Some(reason) = kept(signal) {

@@ -5,7 +5,7 @@ mod events;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::context::{Context, given, is_set, key, span, time, value};
+use super::context::{Context, given, is_set, items, key, span, time, value};
 use crate::config::diagnostic::Problem;
 use crate::config::raw::{Field, OneOrMany, Opt, RawTerm, RawWhen, RawWhenRule};
 use crate::config::schedule::CronSpec;
@@ -29,7 +29,7 @@ pub(in crate::config) fn startup() -> EventKey {
 pub(super) fn validate(context: &mut Context<'_>, field: &Field<RawWhen>) -> Option<When> {
     context.within(".when", |context| match field.value.as_ref()? {
         RawWhen::Rule(raw) => rule(context, field.span, raw),
-        RawWhen::All(list) => Some(When::new(Trigger::All(terms(context, field.span, &list.0)?))),
+        RawWhen::All(list) => Some(When::new(Trigger::All(terms(context, field.span, list)?))),
     })
 }
 
@@ -240,9 +240,9 @@ pub(super) fn sources(when: &RawWhen) -> Vec<&str> {
         terms.iter().filter_map(|term| value(&term.value.as_ref()?.source)).map(String::as_str)
     }
     match when {
-        RawWhen::All(terms) => of(&terms.0).collect(),
+        RawWhen::All(terms) => of(terms).collect(),
         RawWhen::Rule(rule) => {
-            let listed = [&rule.all, &rule.any].into_iter().filter_map(value).flat_map(|terms| of(&terms.0));
+            let listed = [&rule.all, &rule.any].into_iter().flat_map(|terms| of(items(terms)));
             value(&rule.source).map(String::as_str).into_iter().chain(listed).collect()
         }
     }
