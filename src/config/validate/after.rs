@@ -29,17 +29,11 @@ pub(super) fn validate(context: &mut Context<'_>, raw: &RawJob, when: Option<Whe
 }
 
 fn keys(context: &mut Context<'_>, entries: &[Field<String>]) -> Option<Vec<EventKey>> {
-    let mut keys: Vec<EventKey> = Vec::new();
-    let mut complete = true;
-    for entry in entries {
+    let ready = |entry: &Field<String>| {
         let ready = |context: &mut Context<'_>| when::ready(context, entry.span, entry.value.as_ref()?);
-        match context.within(format_args!(".after[{}]", entry.index), ready) {
-            Some(key) if !keys.contains(&key) => keys.push(key),
-            Some(_) => {}
-            None => complete = false,
-        }
-    }
-    complete.then_some(keys)
+        context.within(format_args!(".after[{}]", entry.index), ready)
+    };
+    when::each_once(entries.iter().map(ready))
 }
 
 /// The names that the `after` of a job has.

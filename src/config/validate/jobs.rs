@@ -189,11 +189,12 @@ fn job(context: &mut Context<'_>, field: &Field<RawJob>, raw: &RawJob) -> Option
         execution,
         group: None,
     };
+    let (cron, jitter) = when::schedule_spans(&raw.when);
     context.places.jobs.push(JobSpans {
         name: raw.name_span().or(span(&raw.exec)).unwrap_or(field.span),
         when: key(&raw.when).or(key(&raw.after)).unwrap_or(field.span),
-        cron: value(&raw.when).and_then(when::cron_span),
-        jitter: value(&raw.when).and_then(when::jitter_span),
+        cron,
+        jitter,
         exec: span(&raw.exec),
         port: key(&raw.port),
         ttl: health.ttl_span,

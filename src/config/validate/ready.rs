@@ -48,23 +48,16 @@ fn by(context: &mut Context<'_>, job: &RawJob, raw: &RawReady) -> Option<ReadyBy
         return i32::try_from(number.0).ok().map(ReadyBy::Descriptor);
     }
     let expression = expression(context, &raw.log)?;
-    if value(&job.logging).is_some_and(|logging| is_set(&logging.raw)) {
-        let problem = Problem::error(
-            "ready-without-output",
-            key(&raw.log)?,
-            ".log: expected a job whose output is logged; with `logging.raw` nobody reads its lines",
-        );
-        return context.reject(problem.help("remove `logging.raw`, or use `notify` or `fd`"));
-    }
-    if is_set(&job.tty) {
-        let problem = Problem::error(
-            "ready-without-output",
-            key(&raw.log)?,
-            ".log: expected a job whose output is logged; with `tty` its lines go to the terminal",
-        );
-        return context.reject(problem.help("remove `tty`, or use `notify` or `fd`"));
-    }
-    Some(ReadyBy::Log(expression))
+    let (setting, why) = if value(&job.logging).is_some_and(|logging| is_set(&logging.raw)) {
+        ("logging.raw", "nobody reads its lines")
+    } else if is_set(&job.tty) {
+        ("tty", "its lines go to the terminal")
+    } else {
+        return Some(ReadyBy::Log(expression));
+    };
+    let message = format!(".log: expected a job whose output is logged; with `{setting}` {why}");
+    let problem = Problem::error("ready-without-output", key(&raw.log)?, message);
+    context.reject(problem.help(format!("remove `{setting}`, or use `notify` or `fd`")))
 }
 
 fn expression(context: &mut Context<'_>, field: &Opt<String>) -> Option<String> {

@@ -25,19 +25,32 @@ pub(super) fn stop(context: &mut Context<'_>, field: &Field<Scalar>) -> Option<S
 
 /// The signals that begin a shutdown beside the usual ones, each once.
 pub(super) fn shutdown(context: &mut Context<'_>, config: &RawConfig) -> Vec<Signal> {
+    let signals = listed(context, "shutdownSignals", &config.shutdown_signals, |signal| {
+        let message = format!("{signal} cannot shut down: {}", taken(signal)?);
+        Some((message, "SIGTERM, SIGINT, SIGQUIT and SIGRTMIN+3 shut down already"))
+    });
+    refuse_forwarded(context, config, &signals);
+    signals
+}
+
+/// The signals of a list, each once. `refused` gives the message and the help for one that cannot be in it.
+fn listed(
+    context: &mut Context<'_>,
+    name: &str,
+    field: &Opt<OneOrMany<Scalar>>,
+    refused: impl Fn(Signal) -> Option<(String, &'static str)>,
+) -> Vec<Signal> {
     let mut signals = Vec::new();
-    for field in items(&config.shutdown_signals) {
-        let path = format!("shutdownSignals[{}]", field.index);
+    for field in items(field) {
+        let path = format!("{name}[{}]", field.index);
         let Some(signal) = named(context, &path, field) else { continue };
-        if let Some(reason) = taken(signal) {
-            let message = format!("{path}: {signal} cannot shut down: {reason}");
-            let help = "SIGTERM, SIGINT, SIGQUIT and SIGRTMIN+3 shut down already";
-            context.add(Problem::error("bad-signal", field.span, message).help(help));
+        if let Some((message, help)) = refused(signal) {
+            let problem = Problem::error("bad-signal", field.span, format!("{path}: {message}"));
+            context.add(problem.help(help));
         } else if !signals.contains(&signal) {
             signals.push(signal);
         }
     }
-    refuse_forwarded(context, config, &signals);
     signals
 }
 
@@ -60,19 +73,10 @@ fn refuse_forwarded(context: &mut Context<'_>, config: &RawConfig, shutdown: &[S
 
 /// The signals that are passed on to a job, each once.
 pub(super) fn forward(context: &mut Context<'_>, field: &Opt<OneOrMany<Scalar>>) -> Vec<Signal> {
-    let mut signals = Vec::new();
-    for field in items(field) {
-        let path = format!(".forward[{}]", field.index);
-        let Some(signal) = named(context, &path, field) else { continue };
-        if let Some(reason) = kept(signal) {
-            let message = format!("{path}: {signal} cannot be forwarded: {reason}");
-            let help = "`containerpilot signal JOB SIGNAL` sends a job any signal";
-            context.add(Problem::error("bad-signal", field.span, message).help(help));
-        } else if !signals.contains(&signal) {
-            signals.push(signal);
-        }
-    }
-    signals
+    listed(context, ".forward", field, |signal| {
+        let message = format!("{signal} cannot be forwarded: {}", kept(signal)?);
+        Some((message, "`containerpilot signal JOB SIGNAL` sends a job any signal"))
+    })
 }
 
 /// Every signal that can be passed on.

@@ -155,14 +155,12 @@ fn zone(context: &mut Context<'_>, field: &Opt<String>) -> Option<Zone> {
     context.reject(Problem::error("unknown-timezone", field.span, message).help(help))
 }
 
-/// Where the expression of a schedule is.
-pub(super) fn cron_span(when: &RawWhen) -> Option<Span> {
-    if let RawWhen::Rule(rule) = when { span(&rule.cron) } else { None }
-}
-
-/// Where the jitter of a schedule is.
-pub(super) fn jitter_span(when: &RawWhen) -> Option<Span> {
-    if let RawWhen::Rule(rule) = when { span(&rule.jitter) } else { None }
+/// Where the expression of a schedule is, and where its jitter is.
+pub(super) fn schedule_spans(when: &Opt<RawWhen>) -> (Option<Span>, Option<Span>) {
+    match value(when) {
+        Some(RawWhen::Rule(rule)) => (span(&rule.cron), span(&rule.jitter)),
+        Some(RawWhen::All(_)) | None => (None, None),
+    }
 }
 
 fn plain_event(context: &mut Context<'_>, rule: &RawWhenRule) -> Option<Trigger> {
@@ -188,10 +186,18 @@ fn terms(context: &mut Context<'_>, span: Span, terms: &[Field<RawTerm>]) -> Opt
     if terms.is_empty() {
         return context.refuse("when-missing", span, ": expected at least one event, found none");
     }
+    let of = |field: &Field<RawTerm>| {
+        context.within(format_args!("[{}]", field.index), |context| term(context, field))
+    };
+    each_once(terms.iter().map(of))
+}
+
+/// The events, each once; `None` if one of them is wrong. All are looked at, so that every problem is reported.
+pub(super) fn each_once(events: impl Iterator<Item = Option<EventKey>>) -> Option<Vec<EventKey>> {
     let mut keys: Vec<EventKey> = Vec::new();
     let mut complete = true;
-    for field in terms {
-        match context.within(format_args!("[{}]", field.index), |context| term(context, field)) {
+    for event in events {
+        match event {
             Some(key) if !keys.contains(&key) => keys.push(key),
             Some(_) => {}
             None => complete = false,
