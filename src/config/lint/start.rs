@@ -30,66 +30,19 @@ pub(super) enum Reason {
 
 /// Reports every job that can never start.
 pub(super) fn lint(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
-    let name = |index: usize| spec.jobs.get(index).map_or("", |job| &*job.name);
     for (job, reason) in never_start(spec) {
         let Some(place) = places.jobs.get(job) else { continue };
-        let waits = |source: usize, code: EventCode| {
-            format!("it waits for {:?} of job {:?}", code.config_name(), name(source))
-        };
-        let (why, help) = match &reason {
-            Reason::NoHealthCheck(source, event) => (
-                format!("{}, which has no health check", waits(*source, *event)),
-                Some(format!("add `health` to job {:?}", name(*source))),
-            ),
-            Reason::NoProcess(source, event) => {
-                (format!("{}, which executes nothing", waits(*source, *event)), None)
-            }
-            Reason::WaitsFor(source, event) => {
-                (format!("{}, which can never start", waits(*source, *event)), None)
-            }
-            Reason::WaitsForMember(group, job, event) => {
-                let event = event.config_name();
-                let member = name(*job);
-                (
-                    format!(
-                        "it waits for {event:?} of group {group:?}, whose job {member:?} can never start"
-                    ),
-                    None,
-                )
-            }
-            Reason::NoHealthCheckInGroup(group, event) => {
-                let event = event.config_name();
-                (
-                    format!("it waits for {event:?} of group {group:?}, of which no job has a health check"),
-                    None,
-                )
-            }
-            Reason::NeverGivesUp(group) => (
-                format!("it waits for \"exitFailed\" of group {group:?}, which has an unlimited `limit`"),
-                None,
-            ),
-            Reason::Cycle(jobs) if jobs.len() == 1 => {
-                let is_own_group = |job: &JobSpec, key: &EventKey| match (&key.source, &job.group) {
-                    (Source::Group(name), Some(place)) => place.group == *name,
-                    _ => false,
-                };
-                let of_job = |job: &Arc<JobSpec>| job.when.keys().iter().any(|key| is_own_group(job, key));
-                let waits_for_group = spec.jobs.get(job).is_some_and(of_job);
-                let whose = if waits_for_group { "the group it belongs to" } else { "an event of its own" };
-                (format!("it waits for {whose}"), None)
-            }
-            Reason::Cycle(jobs) => {
-                let names: Vec<&str> = jobs.iter().chain(jobs.first()).map(|job| name(*job)).collect();
-                (format!("the jobs wait for each other: {}", names.join(" → ")), None)
-            }
-        };
         let code = if matches!(reason, Reason::Cycle(_)) { "start-cycle" } else { "never-starts" };
-        let message = format!("job {:?} can never start: {why}", name(job));
-        let mut problem = Problem::refused_by_check(code, place.when, message).maybe_help(help);
+        let message = format!("job {:?} can never start: {}", name(spec, job), why(spec, job, &reason));
+        let mut problem = Problem::refused_by_check(code, place.when, message);
+        if let Reason::NoHealthCheck(source, _) = reason {
+            problem = problem.help(format!("add `health` to job {:?}", name(spec, source)));
+        }
         if let Reason::Cycle(jobs) = &reason {
             for other in jobs.iter().filter(|other| **other != job) {
                 if let Some(other_place) = places.jobs.get(*other) {
-                    problem = problem.related(other_place.when, format!("{:?} waits here", name(*other)));
+                    let label = format!("{:?} waits here", name(spec, *other));
+                    problem = problem.related(other_place.when, label);
                 }
             }
         }
@@ -97,14 +50,56 @@ pub(super) fn lint(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
     }
 }
 
+fn name(spec: &Spec, job: usize) -> &str {
+    spec.jobs.get(job).map_or("", |job| &*job.name)
+}
+
+/// The reason in words.
+fn why(spec: &Spec, job: usize, reason: &Reason) -> String {
+    let of_job = |event: &EventCode, source: &usize| {
+        format!("it waits for {:?} of job {:?}", event.config_name(), name(spec, *source))
+    };
+    let of_group = |event: &EventCode, group: &Arc<str>| {
+        format!("it waits for {:?} of group {group:?}", event.config_name())
+    };
+    match reason {
+        Reason::NoHealthCheck(source, event) => {
+            format!("{}, which has no health check", of_job(event, source))
+        }
+        Reason::NoProcess(source, event) => format!("{}, which executes nothing", of_job(event, source)),
+        Reason::WaitsFor(source, event) => format!("{}, which can never start", of_job(event, source)),
+        Reason::WaitsForMember(group, member, event) => {
+            let member = name(spec, *member);
+            format!("{}, whose job {member:?} can never start", of_group(event, group))
+        }
+        Reason::NoHealthCheckInGroup(group, event) => {
+            format!("{}, of which no job has a health check", of_group(event, group))
+        }
+        Reason::NeverGivesUp(group) => {
+            format!("{}, which has an unlimited `limit`", of_group(&EventCode::ExitFailed, group))
+        }
+        Reason::Cycle(jobs) if jobs.len() == 1 => {
+            let is_own_group = |job: &JobSpec, key: &EventKey| match (&key.source, &job.group) {
+                (Source::Group(name), Some(place)) => place.group == *name,
+                _ => false,
+            };
+            let waits_for_group =
+                |job: &Arc<JobSpec>| job.when.keys().iter().any(|key| is_own_group(job, key));
+            if spec.jobs.get(job).is_some_and(waits_for_group) {
+                "it waits for the group it belongs to".to_owned()
+            } else {
+                "it waits for an event of its own".to_owned()
+            }
+        }
+        Reason::Cycle(jobs) => {
+            let names: Vec<&str> = jobs.iter().chain(jobs.first()).map(|job| name(spec, *job)).collect();
+            format!("the jobs wait for each other: {}", names.join(" → "))
+        }
+    }
+}
+
 /// The jobs that can never start, each with its reason; a cycle is named once, at its first job.
 pub(super) fn never_start(spec: &Spec) -> Vec<(usize, Reason)> {
-    // Only who waits for another job can wait in vain.
-    let waits_for_a_job =
-        |key: &EventKey| matches!(key.source, Source::Job(_) | Source::Check(_) | Source::Group(_));
-    if !spec.jobs.iter().any(|job| job.when.keys().iter().any(waits_for_a_job)) {
-        return Vec::new();
-    }
     let graph = Graph::new(&spec.jobs, &spec.groups);
     let can_start = graph.can_start();
     let stuck = |index: usize| !can_start.get(index).copied().unwrap_or(true);
