@@ -1,7 +1,7 @@
 //! JSON5 text → a tree whose every key and value knows its place. The json5 crate parses; the places
 //! come from [`super::locator`], which meets keys and values in the same order.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 
 use json5::ErrorCode;
@@ -198,29 +198,20 @@ fn remove_duplicates(node: &mut Node, problems: &mut Problems) {
     }
     let Kind::Object(entries) = &mut node.kind else { return };
     entries.iter_mut().for_each(|(_, value)| remove_duplicates(value, problems));
-    if !has_duplicates(entries) {
-        return;
-    }
     let mut first: HashMap<String, Span> = HashMap::new();
     entries.retain(|(key, _)| {
-        let earlier = first.get(&key.name).copied();
-        if let Some(earlier) = earlier {
-            let message = format!("duplicate key `{}`", key.name);
-            problems.add(
-                Problem::error("duplicate-key", key.span, message)
-                    .label("given again here")
-                    .related(earlier, "first given here"),
-            );
-        } else {
+        let Some(earlier) = first.get(&key.name) else {
             first.insert(key.name.clone(), key.span);
-        }
-        earlier.is_none()
+            return true;
+        };
+        let message = format!("duplicate key `{}`", key.name);
+        problems.add(
+            Problem::error("duplicate-key", key.span, message)
+                .label("given again here")
+                .related(*earlier, "first given here"),
+        );
+        false
     });
-}
-
-fn has_duplicates(entries: &[(Key, Node)]) -> bool {
-    let mut seen = HashSet::with_capacity(entries.len());
-    !entries.iter().all(|(key, _)| seen.insert(key.name.as_str()))
 }
 
 fn syntax_problem(
