@@ -7,7 +7,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use time::{Date, Month};
+use time::Date;
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
@@ -361,15 +361,13 @@ pub(super) fn day_number(date: Date) -> i64 {
 
 /// The days of the date's month.
 fn length(date: Date) -> u8 {
-    days_in(date.year(), date.month())
-}
-
-pub(super) fn days_in(year: i32, month: Month) -> u8 {
-    month.length(year)
+    date.month().length(date.year())
 }
 
 #[cfg(test)]
 mod tests {
+    use time::Month;
+
     use super::*;
 
     /// Seconds of a local time such as `2026-03-01 03:30:00`.

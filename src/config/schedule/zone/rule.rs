@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use time::{Date, Month};
 
-use crate::config::schedule::cron::{date, day_number, days_in};
+use crate::config::schedule::cron::{date, day_number};
 
 const DAY: i64 = 86_400;
 const HOUR: i32 = 3600;
@@ -88,12 +88,12 @@ impl Change {
         let day = match self.day {
             Day::Number(number) => first(1) + i64::from(number),
             Day::Julian(number) => {
-                let is_leap = days_in(year, Month::February) == 29;
+                let is_leap = time::util::is_leap_year(year);
                 first(1) + i64::from(number) - i64::from(!(is_leap && number >= 60))
             }
             Day::Weekday { month, week, weekday } => {
-                let (start, length) =
-                    (first(month), Month::try_from(month).map_or(30, |month| days_in(year, month)));
+                let start = first(month);
+                let length = Month::try_from(month).map_or(30, |month| month.length(year));
                 // 1970-01-01 was a Thursday.
                 let until_first = (i64::from(weekday) - (start + 4)).rem_euclid(7);
                 let day = until_first + 7 * (i64::from(week) - 1);
@@ -155,10 +155,13 @@ impl Rest<'_> {
             return None;
         }
         let day = if self.skip('M') {
-            let month = self.number().filter(|month| (1..=12).contains(month))?;
-            let week = Some(()).filter(|()| self.skip('.')).and_then(|()| self.number())?;
-            let weekday = Some(()).filter(|()| self.skip('.')).and_then(|()| self.number())?;
-            Some(Day::Weekday { month, week, weekday }).filter(|_| (1..=5).contains(&week) && weekday < 7)?
+            let month: u8 = self.number()?;
+            self.skip('.').then_some(())?;
+            let week: u8 = self.number()?;
+            self.skip('.').then_some(())?;
+            let weekday: u8 = self.number()?;
+            let exists = (1..=12).contains(&month) && (1..=5).contains(&week) && weekday < 7;
+            exists.then_some(Day::Weekday { month, week, weekday })?
         } else if self.skip('J') {
             Day::Julian(self.number().filter(|day| (1..=365).contains(day))?)
         } else {
