@@ -2,6 +2,11 @@
 
 use strsim::osa_distance;
 
+/// Asks whether the candidate nearest to `word` is meant.
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(word, candidates).map(|candidate| format!("did you mean {candidate:?}?"))
+}
+
 /// The candidate nearest to `word`, if the difference may be a typing error. A difference of case alone always is;
 /// otherwise about a third of the letters may be wrong, missing, added or swapped.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

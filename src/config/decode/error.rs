@@ -29,9 +29,8 @@ impl DecodeError {
 
     /// One of these words was expected.
     pub(super) fn not_a_word(words: &[&str], found: Option<&str>) -> Self {
-        let nearest = found.and_then(|text| suggest::nearest(text, words.iter().copied()));
         let mut error = Self::new(format!("expected {}", list(words)), true);
-        error.problem.help = nearest.map(|word| format!("did you mean {word:?}?"));
+        error.problem.help = found.and_then(|text| suggest::did_you_mean(text, words.iter().copied()));
         error
     }
 

@@ -148,7 +148,7 @@ fn member<'a>(
         }
         // One that has errors of its own, or may be in a file that could not be read, is not called unknown.
         if context.names.job(name).is_none() && !context.names.incomplete {
-            let help = suggest::nearest(name, context.names.jobs()).map(|it| format!("did you mean {it:?}?"));
+            let help = suggest::did_you_mean(name, context.names.jobs());
             let problem = Problem::error("unknown-job", span, format!(": there is no job {name:?}"));
             context.add(problem.maybe_help(help));
         }

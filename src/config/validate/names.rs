@@ -9,7 +9,7 @@ use crate::config::diagnostic::{Problem, Problems};
 use crate::config::merge::{Named, Use, duplicate_name};
 use crate::config::raw::{List, Opt, RawConfig};
 use crate::config::source::Span;
-use crate::config::suggest::nearest;
+use crate::config::suggest::did_you_mean;
 
 /// The possible sources of events.
 #[derive(Debug, Default)]
@@ -94,10 +94,10 @@ impl Names {
         let sources = self.sources();
         let asked = self.asked.get();
         self.asked.set(asked + 1);
-        let nearest =
-            if asked < MOST_ADVICE { nearest(text, sources.iter().map(String::as_str)) } else { None };
-        if let Some(source) = nearest {
-            return format!("did you mean {source:?}?");
+        if asked < MOST_ADVICE
+            && let Some(help) = did_you_mean(text, sources.iter().map(String::as_str))
+        {
+            return help;
         }
         match sources.split_at_checked(MOST_LISTED) {
             Some((first, rest)) if !rest.is_empty() => {

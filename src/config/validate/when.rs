@@ -147,10 +147,8 @@ fn zone(context: &mut Context<'_>, field: &Opt<String>) -> Option<Zone> {
     if let Some(zone) = Zone::named(name) {
         return Some(zone);
     }
-    let help = match suggest::nearest(name, Zone::names()) {
-        Some(name) => format!("did you mean {name:?}?"),
-        None => "write a name such as \"Europe/Berlin\", \"UTC\" or \"local\"".to_owned(),
-    };
+    let help = suggest::did_you_mean(name, Zone::names())
+        .unwrap_or_else(|| "write a name such as \"Europe/Berlin\", \"UTC\" or \"local\"".to_owned());
     let message = format!(".timezone: there is no time zone {name:?}");
     context.reject(Problem::error("unknown-timezone", field.span, message).help(help))
 }

@@ -150,15 +150,13 @@ fn source_of(context: &mut Context<'_>, place: &str, span: Span, text: &str) -> 
         let help = "the signals that a job can wait for are SIGHUP and SIGUSR2";
         (format!("{place}: a job cannot wait for {text}"), help.to_owned())
     } else {
-        let help = match text {
-            MAIN => {
-                let help = "the command after `--` has this name; there is none here. With a command: check -config F -- CMD";
-                help.to_owned()
-            }
-            _ => match misspelt_signal(context, text) {
-                Some(name) => format!("did you mean {name:?}?"),
-                None => names.advice(text),
-            },
+        let help = if text == MAIN {
+            let help = "the command after `--` has this name; there is none here. With a command: check -config F -- CMD";
+            help.to_owned()
+        } else if let Some(name) = misspelt_signal(context, text) {
+            format!("did you mean {name:?}?")
+        } else {
+            names.advice(text)
         };
         (format!("{place}: nothing is named {text:?}"), help)
     };
@@ -186,10 +184,8 @@ fn code(context: &mut Context<'_>, name: &str, span: Span, text: &str) -> Option
     if let Some(code) = events.iter().find(|code| code.config_name() == text) {
         return Some(*code);
     }
-    let help = match suggest::nearest(text, events.iter().map(|code| code.config_name())) {
-        Some(name) => format!("did you mean {name:?}?"),
-        None => format!("the events are {}", names_of(&events)),
-    };
+    let help = suggest::did_you_mean(text, events.iter().map(|code| code.config_name()))
+        .unwrap_or_else(|| format!("the events are {}", names_of(&events)));
     let message = format!(".{name}: there is no event {text:?}");
     context.reject(Problem::error("unknown-event", span, message).help(help))
 }
