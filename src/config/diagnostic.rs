@@ -155,6 +155,15 @@ impl Problems {
         self.0.iter().any(|problem| problem.severity == Severity::Error)
     }
 
+    /// The same problems with the severities that `check` uses.
+    #[must_use]
+    pub fn for_check(mut self) -> Self {
+        for problem in self.0.iter_mut().filter(|problem| problem.error_in_check) {
+            problem.severity = Severity::Error;
+        }
+        self
+    }
+
     /// The problems found so far, in the order of finding.
     pub fn found(&self) -> &[Problem] {
         &self.0
@@ -176,15 +185,13 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, Default)]
 struct LeftOut {
     errors: usize,
-    /// Warnings that `check` takes for errors.
-    refused_by_check: usize,
     warnings: usize,
 }
 
 impl LeftOut {
     /// A sentence about them, if there are any.
     fn note(self) -> Option<String> {
-        match self.errors + self.refused_by_check + self.warnings {
+        match self.errors + self.warnings {
             0 => None,
             1 => Some("1 more problem is not shown".to_owned()),
             many => Some(format!("{many} more problems are not shown")),
@@ -222,7 +229,7 @@ impl Report {
     pub fn count(&self, severity: Severity) -> usize {
         let left_out = match severity {
             Severity::Error => self.left_out.errors,
-            Severity::Warning => self.left_out.refused_by_check + self.left_out.warnings,
+            Severity::Warning => self.left_out.warnings,
         };
         self.problems.iter().filter(|problem| problem.severity == severity).count() + left_out
     }
@@ -230,18 +237,6 @@ impl Report {
     /// Whether the configuration cannot be used.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
-    }
-
-    /// The same report with the severities that `check` uses.
-    #[must_use]
-    pub fn for_check(mut self) -> Self {
-        for problem in &mut self.problems {
-            if problem.error_in_check {
-                problem.severity = Severity::Error;
-            }
-        }
-        self.left_out.errors += std::mem::take(&mut self.left_out.refused_by_check);
-        self
     }
 
     /// One line that says how many problems there are, such as `2 errors, 1 warning`.
@@ -297,11 +292,10 @@ fn keep_first(problems: &mut Vec<Problem>) -> LeftOut {
         let room = if is_error(problem) { &mut errors } else { &mut warnings };
         let is_kept = *room > 0;
         *room = room.saturating_sub(1);
-        match (problem.severity, problem.error_in_check) {
+        match problem.severity {
             _ if is_kept => {}
-            (Severity::Error, _) => left_out.errors += 1,
-            (Severity::Warning, true) => left_out.refused_by_check += 1,
-            (Severity::Warning, false) => left_out.warnings += 1,
+            Severity::Error => left_out.errors += 1,
+            Severity::Warning => left_out.warnings += 1,
         }
         is_kept
     });
@@ -320,13 +314,17 @@ impl std::error::Error for Report {}
 mod tests {
     use super::*;
 
-    fn report(errors: usize, refused_by_check: usize, warnings: usize) -> Report {
+    fn problems(errors: usize, refused_by_check: usize, warnings: usize) -> Problems {
         let mut problems = Problems::default();
         let text = |number: usize| format!("number {number}");
         (0..errors).for_each(|n| problems.add(Problem::error("e", Place::Nowhere, text(n))));
         (0..refused_by_check)
             .for_each(|n| problems.add(Problem::refused_by_check("r", Place::Nowhere, text(n))));
         (0..warnings).for_each(|n| problems.add(Problem::warning("w", Place::Nowhere, text(n))));
+        problems
+    }
+
+    fn report(problems: Problems) -> Report {
         Report::new(Sources::default(), problems)
     }
 
@@ -340,21 +338,21 @@ mod tests {
 
     #[test]
     fn of_too_many_problems_the_rest_is_counted() {
-        let report = report(MOST_SHOWN + 2, 3, 4);
-        assert_eq!(report.problems().len(), MOST_SHOWN);
-        assert_eq!((report.count(Severity::Error), report.count(Severity::Warning)), (MOST_SHOWN + 2, 7));
-        assert!(report.has_errors());
+        let at_start = report(problems(MOST_SHOWN + 2, 3, 4));
+        assert_eq!(at_start.problems().len(), MOST_SHOWN);
+        assert_eq!((at_start.count(Severity::Error), at_start.count(Severity::Warning)), (MOST_SHOWN + 2, 7));
+        assert!(at_start.has_errors());
         assert_eq!(
-            end(&report),
+            end(&at_start),
             (Severity::Error, "9 more problems are not shown".to_owned(), "error".to_owned())
         );
-        let checked = report.for_check();
+        let checked = report(problems(MOST_SHOWN + 2, 3, 4).for_check());
         assert_eq!((checked.count(Severity::Error), checked.count(Severity::Warning)), (MOST_SHOWN + 5, 4));
     }
 
     #[test]
     fn a_rest_without_errors_is_a_warning() {
-        let report = report(0, 0, MOST_SHOWN + 1);
+        let report = report(problems(0, 0, MOST_SHOWN + 1));
         assert!(!report.has_errors());
         assert_eq!(
             end(&report),
@@ -364,9 +362,9 @@ mod tests {
 
     #[test]
     fn a_rest_that_check_refuses_is_an_error_there_only() {
-        let report = report(0, MOST_SHOWN + 1, 0);
-        assert_eq!((end(&report).0, report.has_errors()), (Severity::Warning, false));
-        let checked = report.for_check();
+        let at_start = report(problems(0, MOST_SHOWN + 1, 0));
+        assert_eq!((end(&at_start).0, at_start.has_errors()), (Severity::Warning, false));
+        let checked = report(problems(0, MOST_SHOWN + 1, 0).for_check());
         assert_eq!((end(&checked).0, checked.has_errors()), (Severity::Error, true));
     }
 }

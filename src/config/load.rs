@@ -71,7 +71,7 @@ pub fn check(
         lint::lint_metrics(&spec, &places, &mut loader.problems);
         lint::lint_machine(&spec, &places, env, &mut loader.problems);
     }
-    Report::new(loader.sources, loader.problems).for_check()
+    Report::new(loader.sources, loader.problems.for_check())
 }
 
 /// The rendered text of a file; for a directory that of each file, after a comment with its path.
