@@ -247,19 +247,19 @@ fn syntax_problem(
     };
     let help = match error.code() {
         Some(ErrorCode::ExpectedComma) if found.is_some_and(|found| goes_on(before, found)) => {
-            Some("put the value in quotes".to_owned())
+            Some("put the value in quotes")
         }
-        Some(ErrorCode::LeadingZero) => Some("put the value in quotes".to_owned()),
+        Some(ErrorCode::LeadingZero) => Some("put the value in quotes"),
         Some(
             ErrorCode::ExpectedComma | ErrorCode::ExpectedClosingBrace | ErrorCode::ExpectedClosingBracket,
-        ) => Some("is a comma missing before this?".to_owned()),
+        ) => Some("is a comma missing before this?"),
         Some(ErrorCode::ExpectedValue) if found.is_some_and(char::is_alphabetic) => {
-            Some("strings need quotes, only keys go without".to_owned())
+            Some("strings need quotes, only keys go without")
         }
         Some(ErrorCode::ExpectedIdentifier) => {
-            Some("keys with characters other than letters, digits, `_` and `$` need quotes".to_owned())
+            Some("keys with characters other than letters, digits, `_` and `$` need quotes")
         }
-        None => Some("put the value in quotes if it is no number".to_owned()),
+        None => Some("put the value in quotes if it is no number"),
         Some(_) => None,
     };
     Problem::error("syntax", place, message).maybe_help(help)

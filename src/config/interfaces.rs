@@ -1,7 +1,6 @@
 //! Chooses the address to advertise or bind by `interfaces` selectors, with ContainerPilot's rules.
 //! Parsing and choosing are pure; only [`system_addresses`] asks the system.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
@@ -68,7 +67,7 @@ pub fn default_selectors() -> Vec<Selector> {
 /// their bytes, whatever their order in `addresses`. The error says what was asked for and what there is.
 pub fn resolve(selectors: &[Selector], addresses: &[InterfaceAddress]) -> Result<IpAddr, String> {
     let mut ordered: Vec<&InterfaceAddress> = addresses.iter().collect();
-    ordered.sort_by(|a, b| place_in_order(a, b));
+    ordered.sort_by_key(|&found| (&found.interface, mapped(found.address)));
     selectors.iter().find_map(|selector| selector.choose(&ordered)).ok_or_else(|| {
         let selectors: Vec<String> = selectors.iter().map(ToString::to_string).collect();
         let mut addresses: Vec<String> =
@@ -103,10 +102,6 @@ fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
 
 /// Go holds IPv4 addresses in their IPv6-mapped form, so ContainerPilot sorts `::1` before `127.0.0.1` and
 /// `127.0.0.1` before `fe80::1`. `eth0[1]` depends on it.
-fn place_in_order(a: &InterfaceAddress, b: &InterfaceAddress) -> Ordering {
-    a.interface.cmp(&b.interface).then_with(|| mapped(a.address).cmp(&mapped(b.address)))
-}
-
 fn mapped(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),

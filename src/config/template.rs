@@ -34,7 +34,6 @@ use std::rc::Rc;
 use budget::MAX_TEXT;
 use eval::Evaluator;
 use span::Span;
-use value::Environment;
 
 pub use source_map::{Hole, Origin, SourceMap};
 
@@ -80,13 +79,8 @@ pub fn render(source: &str, env: &BTreeMap<String, String>) -> Result<Rendered> 
         return Ok(Rendered { text: source.to_owned(), map: SourceMap::identity(source.len()) });
     }
     let environment = value::environment(env);
-    render_apart(source, &environment, &environment)
-}
-
-/// Renders with data that differ from what the `env` function reads.
-fn render_apart(source: &str, data: &Rc<Environment>, process: &Rc<Environment>) -> Result<Rendered> {
     let templates = parser::parse(source)?;
-    Evaluator::new(&templates, Rc::clone(process)).render(data)
+    Evaluator::new(&templates, Rc::clone(&environment)).render(&environment)
 }
 
 fn check_size(source: &str) -> Result<()> {

@@ -185,12 +185,6 @@ impl Converter<'_> {
         }
     }
 
-    fn interval(&mut self, node: &Node, key: &str) {
-        self.out.open("when: {");
-        self.entry(node, key, "interval");
-        self.out.close("},");
-    }
-
     /// The backends with a name for each; version 2 allowed one service twice.
     pub(super) fn named_backends<'n>(&mut self, root: &'n Node) -> Vec<Backend<'n>> {
         let Some(list) = given(root, "backends") else { return Vec::new() };
@@ -264,7 +258,9 @@ impl Converter<'_> {
                      `sh` and `containerpilot` in the PATH",
                 );
                 this.name(&name);
-                this.interval(item.node, "poll");
+                this.out.open("when: {");
+                this.entry(item.node, "poll", "interval");
+                this.out.close("},");
                 let script = format!(r#"'value=$("$@") && containerpilot -putmetric "{metric}=$value"'"#);
                 let words = this.old.words(check).join(", ");
                 this.out.entry("exec", &format!(r#"["sh", "-c", {script}, "sensor", {words}]"#));

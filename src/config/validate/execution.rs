@@ -42,16 +42,8 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ExecutionSpec
         env_files: env_files(context, &job.env_file),
         variable_files,
         cwd: job.cwd.as_ref().and_then(|field| directory(context, field)),
-        user: job.user.as_ref().and_then(|field| {
-            let user = accounts::user(&field.value.as_ref()?.0);
-            let user = known(context, "user", field, user)?;
-            can_be_set(context, "user", field, user.uid).then_some(user)
-        }),
-        group: job.group.as_ref().and_then(|field| {
-            let group = accounts::group(&field.value.as_ref()?.0);
-            let group = known(context, "group", field, group)?;
-            can_be_set(context, "group", field, group).then_some(group)
-        }),
+        user: account(context, "user", &job.user, accounts::user, |user| user.uid),
+        group: account(context, "group", &job.group, accounts::group, |group| *group),
         umask: value(&job.umask).map(|mode| mode.0 & 0o777),
         nice: value(&job.nice).and_then(|nice| i32::try_from(nice.0).ok()),
         rlimits: rlimits(context, job),
@@ -201,23 +193,27 @@ fn directory(context: &mut Context<'_>, field: &Field<String>) -> Option<PathBuf
     context.refuse("missing-directory", field.span, format!(".cwd: {text:?} {reason}"))
 }
 
-/// A user or group that was looked up.
-fn known<T>(context: &mut Context<'_>, what: &str, field: &Field<Scalar>, found: Option<T>) -> Option<T> {
-    if let (None, Some(Scalar(name))) = (&found, &field.value) {
-        let code = if what == "user" { "unknown-user" } else { "unknown-group" };
-        context.error(code, field.span, format!(".{what}: there is no {what} {name:?}"));
-    }
-    found
-}
-
-/// Refuses the number that setresuid(2) and setresgid(2) take for "no change": -1, as an unsigned number.
-fn can_be_set(context: &mut Context<'_>, what: &str, field: &Field<Scalar>, number: u32) -> bool {
+/// A user or group. Refuses one that does not exist, and the number that setresuid(2) and setresgid(2) take for "no
+/// change": -1, as an unsigned number.
+fn account<T>(
+    context: &mut Context<'_>,
+    what: &str,
+    field: &Opt<Scalar>,
+    find: fn(&str) -> Option<T>,
+    number: fn(&T) -> u32,
+) -> Option<T> {
     const NO_CHANGE: u32 = u32::MAX;
-    if number == NO_CHANGE {
-        let message = format!(".{what}: {number} stands for no {what} at all: the kernel takes it for -1");
-        context.error("out-of-range", field.span, message);
+    let field = field.as_ref()?;
+    let Scalar(name) = field.value.as_ref()?;
+    let Some(found) = find(name) else {
+        let code = if what == "user" { "unknown-user" } else { "unknown-group" };
+        return context.refuse(code, field.span, format!(".{what}: there is no {what} {name:?}"));
+    };
+    if number(&found) == NO_CHANGE {
+        let message = format!(".{what}: {NO_CHANGE} stands for no {what} at all: the kernel takes it for -1");
+        return context.refuse("out-of-range", field.span, message);
     }
-    number != NO_CHANGE
+    Some(found)
 }
 
 fn rlimits(context: &mut Context<'_>, job: &RawJob) -> Vec<ResourceLimit> {

@@ -1,10 +1,12 @@
 //! What Go's own implementation answered for a list of templates.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use serde::Deserialize;
 
-use crate::config::template::render_apart;
+use crate::config::template::eval::Evaluator;
+use crate::config::template::parser::parse;
 use crate::config::template::value::environment;
 
 const GO_CASES: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/go-template.json"));
@@ -31,7 +33,8 @@ fn every_template_renders_as_go_renders_it() {
     let process = environment(&process);
     assert!(go.cases.len() > 50);
     for case in go.cases {
-        let rendered = render_apart(&case.template, &data, &process);
+        let rendered = parse(&case.template)
+            .and_then(|templates| Evaluator::new(&templates, Rc::clone(&process)).render(&data));
         match (case.output, case.error) {
             (Some(expected), None) => match rendered {
                 Ok(rendered) => assert_eq!(rendered.text, expected, "{}", case.template),
