@@ -113,7 +113,7 @@ impl<'a> EntryAccess<'a> {
     /// Reports a key of ContainerPilot 2. Only the first of them says what to do.
     fn report_old(&self, key: &Key) {
         let first = self.entries.iter().find(|(other, _)| OLD_KEYS.contains(&&*other.name));
-        let help = first.filter(|(first, _)| first.span == key.span).map(|_| MIGRATE.to_owned());
+        let help = first.filter(|(first, _)| first.span == key.span).map(|_| MIGRATE);
         let message = format!("unknown key `{}` in {}", key.name, self.place());
         self.report(Problem::error(UNKNOWN_KEY, key.span, message).maybe_help(help));
     }

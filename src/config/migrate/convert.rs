@@ -203,7 +203,8 @@ impl<'a> Converter<'a> {
             };
             self.object(&item, |this| {
                 if let Some(name) = given(item.node, "name") {
-                    let name = this.unique(this.old.inner(name));
+                    let name = this.old.inner(name);
+                    let name = this.unique(name);
                     this.name(&name);
                 }
                 this.command("command", command);

@@ -1,6 +1,5 @@
 //! The old file: its values as they were written, with the template actions in and around them.
 
-use std::cell::RefCell;
 use std::ops::Range;
 
 use super::mask::{Block, Masked};
@@ -12,9 +11,9 @@ use crate::config::source::{Span, position};
 pub struct Old<'a> {
     text: &'a str,
     masked: &'a Masked,
-    problems: RefCell<&'a mut Problems>,
+    problems: &'a mut Problems,
     /// The parts that were copied as a whole, and the headers and ends of blocks that were carried over.
-    carried: RefCell<Vec<Range<usize>>>,
+    carried: Vec<Range<usize>>,
 }
 
 /// An entry of a list, with the blocks around it.
@@ -31,12 +30,12 @@ pub struct Item<'a> {
 
 impl<'a> Old<'a> {
     pub fn new(text: &'a str, masked: &'a Masked, problems: &'a mut Problems) -> Self {
-        Self { text, masked, problems: RefCell::new(problems), carried: RefCell::default() }
+        Self { text, masked, problems, carried: Vec::new() }
     }
 
     /// A value as it was written; whatever is in it is carried over.
-    pub fn source(&self, node: &Node) -> &'a str {
-        self.carried.borrow_mut().push(node.span.range());
+    pub fn source(&mut self, node: &Node) -> &'a str {
+        self.carried.push(node.span.range());
         self.written(node)
     }
 
@@ -45,13 +44,13 @@ impl<'a> Old<'a> {
     }
 
     /// The characters of a string as they were written between its quotes, or those of any other value.
-    pub fn inner(&self, node: &Node) -> &'a str {
+    pub fn inner(&mut self, node: &Node) -> &'a str {
         let source = self.source(node);
         if matches!(node.kind, Kind::String(_)) { unquoted(source) } else { source }
     }
 
     /// The words of a command: the entries of an array, or a string split at its spaces, as version 2 did.
-    pub fn words(&self, node: &Node) -> Vec<String> {
+    pub fn words(&mut self, node: &Node) -> Vec<String> {
         if let Some(words) = node.as_array() {
             return words.iter().map(|word| self.source(word).to_owned()).collect();
         }
@@ -74,7 +73,7 @@ impl<'a> Old<'a> {
     }
 
     /// `inner` of a string in quotes, with every template action replaced by as many letters.
-    pub fn without_actions(&self, node: &Node) -> &str {
+    pub fn without_actions(&self, node: &Node) -> &'a str {
         unquoted(self.masked.text.get(node.span.range()).unwrap_or_default())
     }
 
@@ -89,13 +88,13 @@ impl<'a> Old<'a> {
     }
 
     /// Reports that a value is not what it must be.
-    pub fn wrong(&self, path: &str, node: &Node, expected: &str) {
+    pub fn wrong(&mut self, path: &str, node: &Node, expected: &str) {
         let message = format!("{path}: expected {expected}");
-        self.problems.borrow_mut().add(Problem::error("wrong-type", node.span, message));
+        self.problems.add(Problem::error("wrong-type", node.span, message));
     }
 
     /// The entries of a list, each with the template blocks around it.
-    pub fn items<'n>(&self, path: &str, list: &'n Node) -> Vec<Item<'n>> {
+    pub fn items<'n>(&mut self, path: &str, list: &'n Node) -> Vec<Item<'n>> {
         let Some(nodes) = list.as_array() else {
             self.wrong(path, list, "an array");
             return Vec::new();
@@ -105,7 +104,8 @@ impl<'a> Old<'a> {
             block.headers.first().is_some_and(|open| open.start >= span.start) && block.end.end <= span.end
         };
         // They end in the order of the list, inner ones first.
-        let blocks: Vec<&Block> = self.masked.blocks.iter().filter(within).collect();
+        let masked = self.masked;
+        let blocks: Vec<&Block> = masked.blocks.iter().filter(within).collect();
         let item = |(index, node): (usize, &'n Node)| {
             let around: Vec<&&Block> = blocks.iter().filter(|block| surrounds(block, node)).rev().collect();
             let opening = around.iter().map(|block| self.opening(block, node)).collect();
@@ -116,20 +116,19 @@ impl<'a> Old<'a> {
     }
 
     /// The headers of a block's branches up to the one that an entry is in.
-    fn opening(&self, block: &Block, node: &Node) -> String {
+    fn opening(&mut self, block: &Block, node: &Node) -> String {
         let before = |header: &&Range<usize>| header.end <= node.span.range().start;
-        let mut carried = self.carried.borrow_mut();
-        carried.extend(block.headers.iter().cloned());
-        carried.push(block.end.clone());
+        self.carried.extend(block.headers.iter().cloned());
+        self.carried.push(block.end.clone());
         let headers = block.headers.iter().filter(before);
         headers.map(|header| self.text.get(header.clone()).unwrap_or_default()).collect()
     }
 
     /// Template actions that the new file would be without.
     pub fn unhandled(&self) -> Vec<Range<usize>> {
-        let carried = self.carried.borrow();
-        let is_carried =
-            |range: &Range<usize>| carried.iter().any(|it| it.start <= range.start && range.end <= it.end);
+        let is_carried = |range: &Range<usize>| {
+            self.carried.iter().any(|it| it.start <= range.start && range.end <= it.end)
+        };
         let blocks = self.masked.blocks.iter().filter(|block| !self.is_separator(block));
         let headers = blocks.filter_map(|block| block.headers.first());
         headers.chain(&self.masked.strays).filter(|range| !is_carried(range)).cloned().collect()
