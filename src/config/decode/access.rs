@@ -142,7 +142,6 @@ impl<'de> MapAccess<'de> for EntryAccess<'_> {
     }
 }
 
-/// Items of a list.
 pub(super) struct ItemAccess<'a> {
     list: &'a NodeDecoder<'a>,
     items: &'a [Node],

@@ -9,7 +9,6 @@ use crate::config::spec::{GroupSpec, JobSpec, Limit, Spec, Trigger};
 use crate::config::validate::{JobSpans, SpecSpans};
 use crate::messages::event::{EventCode, EventKey, Source};
 
-/// Lints of all groups.
 pub(super) fn lint(spec: &Spec, places: &SpecSpans, problems: &mut Problems) {
     for (group, span) in spec.groups.iter().zip(&places.groups) {
         let members: Vec<(&JobSpec, &JobSpans)> = group

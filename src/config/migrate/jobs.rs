@@ -19,7 +19,6 @@ const PLACEHOLDER: &str =
     r#"["sh", "-c", "echo 'put the main application here: see DECIDE in the configuration' >&2; exit 1"]"#;
 
 impl Converter<'_> {
-    /// Every job.
     pub(super) fn jobs(&mut self, root: &Node, backends: &[Backend<'_>]) {
         let services = given(root, "services").map_or_else(Vec::new, |list| self.old.items("services", list));
         let pre_start = given(root, "preStart");
@@ -217,7 +216,6 @@ impl Converter<'_> {
         }
     }
 
-    /// The services to observe.
     pub(super) fn watches(&mut self, backends: &[Backend<'_>]) {
         if backends.is_empty() {
             return;

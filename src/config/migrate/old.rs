@@ -149,7 +149,6 @@ fn surrounds(block: &Block, node: &Node) -> bool {
         && block.headers.iter().all(|header| header.end <= span.start || span.end <= header.start)
 }
 
-/// The text between the quotes.
 fn unquoted(source: &str) -> &str {
     match source.as_bytes() {
         [b'"' | b'\'', .., b'"' | b'\''] => source.get(1..source.len() - 1).unwrap_or_default(),

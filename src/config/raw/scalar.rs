@@ -35,7 +35,6 @@ impl<'a> Written<'a> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// The value as a whole number of this type.
     fn whole<T: FromStr + TryFrom<u64> + TryFrom<i64>>(self) -> Option<T> {
         match self {
             Self::Text(text) => text.parse().ok(),
@@ -46,7 +45,6 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// The value as a number.
     fn number(self) -> Option<f64> {
         match self {
             Self::Text(text) => text.parse().ok(),
@@ -82,7 +80,6 @@ fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
 }
 
-/// How a scalar is read.
 trait Read: Sized {
     /// What messages say was expected.
     fn expecting() -> String;

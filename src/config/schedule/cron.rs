@@ -9,7 +9,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use time::Date;
 
-/// Seconds of a day.
 const DAY: i64 = 86_400;
 /// The Julian day of 1970-01-01.
 const EPOCH: i32 = 2_440_588;

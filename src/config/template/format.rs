@@ -28,7 +28,6 @@ pub(super) fn write_plain(out: &mut Draft, value: &Value) {
 }
 
 impl Directive {
-    /// Writes a value under a verb.
     pub(super) fn write(&self, out: &mut Draft, value: &Value, verb: char) {
         match (verb, value) {
             ('T', value) => self.text(out, value.go_type()),

@@ -33,7 +33,6 @@ pub(super) enum Body {
     ShortCircuit(bool),
 }
 
-/// The result of a call.
 pub(super) type Outcome = Result<Value>;
 
 const fn fixed(name: &'static str, count: usize, body: fn(&mut Call<'_>) -> Outcome) -> Function {
@@ -73,7 +72,6 @@ static FUNCTIONS: [Function; 26] = [
     variadic("call", 1, text::call),
 ];
 
-/// The function of this name.
 pub(super) fn find(name: &str) -> Option<&'static Function> {
     FUNCTIONS.iter().find(|function| function.name == name)
 }

@@ -2,7 +2,6 @@
 
 use super::value::Value;
 
-/// Reads a number literal.
 pub(super) fn parse(literal: &str) -> Result<Value, String> {
     let wrong = || format!("\"{literal}\" is not a number");
     if !underscores_separate_digits(literal) {

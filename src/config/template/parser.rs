@@ -298,7 +298,6 @@ fn is_blank(nodes: &[Node<'_>]) -> bool {
     nodes.iter().all(|node| matches!(node, Node::Text { text, .. } if text.trim().is_empty()))
 }
 
-/// The value of a string literal.
 pub(super) fn string(token: &Token<'_>) -> Result<Rc<str>> {
     let inside = token.text.get(1..token.text.len().saturating_sub(1)).unwrap_or_default();
     if token.kind == Kind::Raw {

@@ -8,7 +8,6 @@ use super::value::Value;
 /// Go ignores widths and precisions beyond this.
 const LARGEST_NUMBER: i64 = 1_000_000;
 
-/// Writes the arguments as the format says.
 pub(super) fn write_formatted(out: &mut Draft, format: &str, arguments: &[Value]) {
     let mut printf = Printf { rest: format, arguments, next: 0, reordered: false, good_index: true };
     while !out.is_full() {
@@ -47,7 +46,6 @@ pub(super) fn write_line(out: &mut Draft, arguments: &[Value]) {
     out.push('\n');
 }
 
-/// The reading of a format string.
 struct Printf<'f> {
     rest: &'f str,
     arguments: &'f [Value],

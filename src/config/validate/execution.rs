@@ -34,7 +34,6 @@ const RESOURCES: [(&str, Resource); 16] = [
     ("stack", Resource::Stack),
 ];
 
-/// The execution settings of a job.
 pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ExecutionSpec {
     let (env, variable_files) = environment(context, ".env", &job.env);
     ExecutionSpec {
@@ -52,7 +51,6 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ExecutionSpec
     }
 }
 
-/// Files with variables.
 fn env_files(context: &mut Context<'_>, field: &Opt<OneOrMany<String>>) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for field in items(field) {

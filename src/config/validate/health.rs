@@ -28,7 +28,6 @@ pub(super) struct Health {
     pub(super) commands: Vec<Option<Span>>,
 }
 
-/// Validates the checks of a job.
 pub(super) fn validate(context: &mut Context<'_>, field: &Opt<OneOrMany<RawCheck>>) -> Health {
     let mut health = Health::default();
     let Some((field, OneOrMany(checks))) = field.as_ref().zip(value(field)) else { return health };

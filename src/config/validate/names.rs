@@ -84,7 +84,6 @@ impl Names {
         self.groups.get(name).cloned()
     }
 
-    /// The names of all jobs.
     pub(super) fn jobs(&self) -> impl Iterator<Item = &str> {
         self.jobs.keys().map(|name| &**name)
     }

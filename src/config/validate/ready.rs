@@ -12,7 +12,6 @@ use crate::config::spec::{ReadyBy, ReadySpec};
 /// How large a compiled expression may become.
 pub(super) const EXPRESSION_LIMIT: usize = 256 << 10;
 
-/// When an execution of a job is ready.
 pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ReadySpec {
     let Some((field, raw)) = job.ready.as_ref().zip(value(&job.ready)) else { return ReadySpec::default() };
     if job.exec.is_none() {

@@ -78,7 +78,6 @@ fn endings(field: &Opt<OneOrMany<Ending>>) -> Vec<EndOfRun> {
     endings
 }
 
-/// Validates `onUnhealthy`.
 pub(super) fn on_unhealthy(
     context: &mut Context<'_>,
     raw: &RawJob,

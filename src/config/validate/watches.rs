@@ -11,7 +11,6 @@ use crate::config::spec::{WatchSpec, WatchTarget};
 /// How often to ask where blocking queries do not work, if nothing else is given.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Validates all watches.
 pub(super) fn validate(context: &mut Context<'_>, field: &Opt<List<RawWatch>>) -> Vec<WatchSpec> {
     let mut watches = Vec::new();
     for (entry, raw) in entries(field) {

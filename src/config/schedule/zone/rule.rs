@@ -47,7 +47,6 @@ enum Day {
 }
 
 impl Rule {
-    /// Reads a rule.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut rest = Rest(text);
         rest.name()?;

@@ -9,7 +9,6 @@ use crate::config::validate::context::Context;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::signal::Signal;
 
-/// Events of a job.
 const JOB_EVENTS: [EventCode; 7] = [
     EventCode::ExitSuccess,
     EventCode::ExitFailed,
@@ -20,14 +19,11 @@ const JOB_EVENTS: [EventCode; 7] = [
     EventCode::Stopped,
 ];
 
-/// Events of a job's health checks.
 const CHECK_EVENTS: [EventCode; 2] = [EventCode::ExitSuccess, EventCode::ExitFailed];
 
-/// Events of a group.
 const GROUP_EVENTS: [EventCode; 5] =
     [EventCode::Ready, EventCode::Healthy, EventCode::Unhealthy, EventCode::ExitFailed, EventCode::Stopped];
 
-/// Events of a watch.
 const WATCH_EVENTS: [EventCode; 3] = [EventCode::Healthy, EventCode::Unhealthy, EventCode::Changed];
 
 /// Events without a source.
