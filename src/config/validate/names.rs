@@ -1,6 +1,5 @@
 //! The names of all jobs and watches, which must be known before any `source` can be judged.
 
-use std::cell::{Cell, OnceCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -21,13 +20,13 @@ pub(super) struct Names {
     groups: HashSet<Arc<str>>,
     /// A name or a whole file could not be read, so that nobody can say that a job or watch does not exist.
     pub(super) incomplete: bool,
-    /// Everything that a `source` may say, once somebody asked.
-    sources: OnceCell<Vec<String>>,
+    /// Everything that a `source` may say, in alphabetical order.
+    sources: Vec<String>,
     /// How often advice was asked for.
-    asked: Cell<usize>,
+    asked: usize,
 }
 
-/// Sources for which a similar name is looked for: a report shows no more, and each is compared with all names.
+/// For so many unknown sources a similar name is looked for: each is compared with all names, and a report shows no more.
 const MOST_ADVICE: usize = 100;
 
 /// Names that advice lists.
@@ -48,6 +47,7 @@ impl Names {
         names.watches = watches.map(|(name, _)| name).collect();
         let groups = list(&config.groups, &mut names.incomplete).into_iter();
         names.groups = groups.map(|(name, _)| name).collect();
+        names.sources = names.all_sources();
         names
     }
 
@@ -89,33 +89,28 @@ impl Names {
     }
 
     /// Advice about a source that is not defined: the one that may be meant, or all that there are.
-    pub(super) fn advice(&self, text: &str) -> String {
-        let sources = self.sources();
-        let asked = self.asked.get();
-        self.asked.set(asked + 1);
-        if asked < MOST_ADVICE
-            && let Some(help) = did_you_mean(text, sources.iter().map(String::as_str))
+    pub(super) fn advice(&mut self, text: &str) -> String {
+        self.asked += 1;
+        if self.asked <= MOST_ADVICE
+            && let Some(help) = did_you_mean(text, self.sources.iter().map(String::as_str))
         {
             return help;
         }
-        match sources.split_at_checked(MOST_LISTED) {
+        match self.sources.split_at_checked(MOST_LISTED) {
             Some((first, rest)) if !rest.is_empty() => {
                 format!("there are {} and {} more", first.join(", "), rest.len())
             }
-            Some(_) | None => format!("there are {}", sources.join(", ")),
+            Some(_) | None => format!("there are {}", self.sources.join(", ")),
         }
     }
 
-    /// Everything that a `source` may say, in alphabetical order.
-    fn sources(&self) -> &[String] {
-        self.sources.get_or_init(|| {
-            let mut sources: Vec<String> = self.jobs.keys().map(ToString::to_string).collect();
-            sources.extend(self.added.iter().map(ToString::to_string));
-            sources.extend(self.watches.iter().map(|name| format!("watch.{name}")));
-            sources.extend(self.groups.iter().map(|name| format!("group.{name}")));
-            sources.sort();
-            sources
-        })
+    fn all_sources(&self) -> Vec<String> {
+        let mut sources: Vec<String> = self.jobs.keys().map(ToString::to_string).collect();
+        sources.extend(self.added.iter().map(ToString::to_string));
+        sources.extend(self.watches.iter().map(|name| format!("watch.{name}")));
+        sources.extend(self.groups.iter().map(|name| format!("group.{name}")));
+        sources.sort();
+        sources
     }
 }
 
@@ -153,7 +148,9 @@ mod tests {
 
     fn watches(count: usize) -> Names {
         let watches = (1..=count).map(|number| format!("{number:02}").into()).collect();
-        Names { watches, ..Names::default() }
+        let mut names = Names { watches, ..Names::default() };
+        names.sources = names.all_sources();
+        names
     }
 
     #[test]
@@ -165,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_similar_name_is_looked_for_only_a_hundred_times() {
-        let names = watches(1);
+        let mut names = watches(1);
         for _ in 0..MOST_ADVICE {
             assert_eq!(names.advice("wacth.01"), "did you mean \"watch.01\"?");
         }

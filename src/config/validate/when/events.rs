@@ -152,7 +152,7 @@ fn source_of(context: &mut Context<'_>, place: &str, span: Span, text: &str) -> 
         } else if let Some(name) = misspelt_signal(context, text) {
             format!("did you mean {name:?}?")
         } else {
-            names.advice(text)
+            context.names.advice(text)
         };
         (format!("{place}: nothing is named {text:?}"), help)
     };
