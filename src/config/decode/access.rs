@@ -146,7 +146,7 @@ pub(super) struct ItemAccess<'a> {
     list: &'a NodeDecoder<'a>,
     items: &'a [Node],
     next: usize,
-    /// The list is a single value that stands for itself.
+    /// A single value was written in place of a list.
     is_single: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::config::suggest;
 /// A value that does not fit.
 #[derive(Debug)]
 pub struct DecodeError {
-    /// It is nowhere until its place is added.
+    /// Its place is `Nowhere` until [`Self::located`] adds it.
     problem: Box<Problem>,
     /// Whether what was found is added, too.
     wants_found: bool,

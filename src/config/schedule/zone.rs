@@ -1,8 +1,9 @@
 //! Time zones: the offset of local time at a moment, and the moment of a local time. Pure. The rules of all zones are in
 //! `zones.txt`, which is a part of the program; `Local` is what this machine says.
 //!
-//! Why not a crate: `jiff` made the program 300 kB larger, without its data, because it knows all changes since 1883. A schedule looks ahead: of each zone its rule for the years to come is enough, and the few changes that are
-//! announced. A test compares every zone with `jiff` until 2060.
+//! Why not a crate: `jiff` made the program 300 kB larger, without its data, because it knows all changes since 1883. A
+//! schedule looks ahead: of each zone its rule for the years to come is enough, and the few changes that are announced. A
+//! test compares every zone with `jiff` until 2060.
 
 mod rule;
 #[cfg(test)]

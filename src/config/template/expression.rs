@@ -105,7 +105,7 @@ impl<'t, 's> Evaluator<'t, 's> {
     }
 }
 
-/// The value of a field. A variable that is not set is empty, and nothing has no fields but nothing.
+/// The value of a field. A variable that is not set is empty; a field of nil is nil.
 fn field(value: &Value, name: &Name<'_>) -> Result<Value> {
     if let Value::Environment(map) = value {
         return Ok(Value::Text(map.get(name.text).cloned().unwrap_or_default()));

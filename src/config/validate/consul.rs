@@ -36,8 +36,8 @@ pub(super) fn validate(context: &mut Context<'_>, field: &Opt<RawConsul>) -> Opt
     Some(ConsulSpec { address: address?, token, tls: tls? })
 }
 
-/// The ACL token, without the line end that it may have from a file. It is sent in a header, which takes nothing but these characters;
-/// no message shows it.
+/// The ACL token, without the line end that it may have from a file. It is sent in a header, which takes nothing but
+/// these characters; no message shows it.
 fn token(context: &mut Context<'_>, settings: &RawConsulSettings) -> Option<Secret> {
     let from_environment = context.variable("CONSUL_HTTP_TOKEN").unwrap_or_default();
     let (name, place, token) = match (from_environment.trim(), &settings.token) {

@@ -59,7 +59,7 @@ fn escape(call: &mut Call<'_>, push: fn(&mut Draft, char)) -> Outcome {
     call.finish(draft)
 }
 
-/// As where a template prints it.
+/// An action of a template prints nil like this, too.
 fn nil_as_no_value(value: Value) -> Value {
     if matches!(value, Value::Nil) { Value::text("<no value>") } else { value }
 }
