@@ -20,16 +20,15 @@ pub(super) const MAX_DEPTH: usize = 400;
 const MAX_STEPS: u64 = 10_000_000;
 const BYTES_PER_STEP: usize = 16;
 
-/// The steps that are left, and how deep the rendering is nested.
+/// The steps that are left.
 #[derive(Debug)]
 pub(super) struct Budget {
     steps: u64,
-    depth: usize,
 }
 
 impl Budget {
     pub(super) fn new() -> Budget {
-        Budget { steps: MAX_STEPS, depth: 0 }
+        Budget { steps: MAX_STEPS }
     }
 
     pub(super) fn spend(&mut self, steps: u64, at: Span) -> Result<()> {
@@ -53,19 +52,32 @@ impl Budget {
         }
         self.allocate(elements.saturating_mul(bytes_each), at)
     }
+}
 
-    /// Goes one level deeper; every successful call is paired with [`Budget::ascend`].
+/// How deep parsing or rendering is nested.
+#[derive(Debug)]
+pub(super) struct Depth {
+    levels: usize,
+    most: usize,
+}
+
+impl Depth {
+    pub(super) fn at_most(most: usize) -> Depth {
+        Depth { levels: 0, most }
+    }
+
+    /// Goes one level deeper; every successful call is paired with [`Depth::ascend`].
     pub(super) fn descend(&mut self, at: Span) -> Result<()> {
-        if self.depth >= MAX_DEPTH {
-            let message = format!("this is nested too deep: expected at most {MAX_DEPTH} levels");
+        if self.levels >= self.most {
+            let message = format!("this is nested too deep: expected at most {} levels", self.most);
             return Err(TemplateError::new(at, message));
         }
-        self.depth += 1;
+        self.levels += 1;
         Ok(())
     }
 
     pub(super) fn ascend(&mut self) {
-        self.depth = self.depth.saturating_sub(1);
+        self.levels = self.levels.saturating_sub(1);
     }
 }
 
@@ -185,12 +197,12 @@ mod tests {
 
     #[test]
     fn depth_is_bounded() {
-        let mut budget = Budget::new();
+        let mut depth = Depth::at_most(MAX_DEPTH);
         for _ in 0..MAX_DEPTH {
-            budget.descend(HERE).unwrap();
+            depth.descend(HERE).unwrap();
         }
-        assert!(budget.descend(HERE).is_err());
-        budget.ascend();
-        assert!(budget.descend(HERE).is_ok());
+        assert!(depth.descend(HERE).is_err());
+        depth.ascend();
+        assert!(depth.descend(HERE).is_ok());
     }
 }

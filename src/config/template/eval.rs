@@ -111,7 +111,7 @@ impl<'t, 's> Evaluator<'t, 's> {
     }
 
     fn conditional(&mut self, node: &'t Conditional<'s>, dot: &Value) -> Result<Flow> {
-        self.session.budget.descend(node.span)?;
+        self.session.depth.descend(node.span)?;
         let known = self.variables.len();
         let mut taken = None;
         for arm in &node.arms {
@@ -127,12 +127,12 @@ impl<'t, 's> Evaluator<'t, 's> {
             None => self.nodes(&node.otherwise, dot)?,
         };
         self.variables.truncate(known);
-        self.session.budget.ascend();
+        self.session.depth.ascend();
         Ok(flow)
     }
 
     fn range(&mut self, node: &'t Loop<'s>, dot: &Value) -> Result<Flow> {
-        self.session.budget.descend(node.span)?;
+        self.session.depth.descend(node.span)?;
         let known = self.variables.len();
         let value = self.pipeline(&node.over, dot)?;
         let Some(mut entries) = value.entries().map(Iterator::peekable) else {
@@ -155,7 +155,7 @@ impl<'t, 's> Evaluator<'t, 's> {
             }
         }
         self.variables.truncate(known);
-        self.session.budget.ascend();
+        self.session.depth.ascend();
         Ok(flow)
     }
 
@@ -197,13 +197,13 @@ impl<'t, 's> Evaluator<'t, 's> {
             return Err(TemplateError::new(span, message));
         }
         self.session.budget.spend(1, span)?;
-        self.session.budget.descend(span)?;
+        self.session.depth.descend(span)?;
         self.calls += 1;
         let ours = std::mem::replace(&mut self.variables, vec![("$", data.clone())]);
         self.nodes(nodes, &data)?;
         self.variables = ours;
         self.calls -= 1;
-        self.session.budget.ascend();
+        self.session.depth.ascend();
         Ok(())
     }
 

@@ -53,9 +53,9 @@ impl<'t, 's> Evaluator<'t, 's> {
             Term::Variable(name) => self.variable(name, operand.span)?,
             Term::Function(function) => self.function(function, &[], None, operand.span, dot)?,
             Term::Parenthesized(pipeline) => {
-                self.session.budget.descend(operand.span)?;
+                self.session.depth.descend(operand.span)?;
                 let value = self.pipeline(pipeline, dot)?;
-                self.session.budget.ascend();
+                self.session.depth.ascend();
                 value
             }
         };

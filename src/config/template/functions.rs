@@ -9,7 +9,7 @@ mod text;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::budget::{Budget, Draft};
+use super::budget::{Budget, Depth, Draft, MAX_DEPTH};
 use super::printf::{write_line, write_spaced};
 use super::span::Span;
 use super::value::{Environment, Value};
@@ -98,13 +98,15 @@ pub(super) fn not_defined(name: &str) -> String {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) budget: Budget,
+    pub(super) depth: Depth,
     pub(super) environment: Rc<Environment>,
     regexes: Regexes,
 }
 
 impl Session {
     pub(super) fn new(environment: Rc<Environment>) -> Session {
-        Session { budget: Budget::new(), environment, regexes: Regexes::default() }
+        let (budget, depth) = (Budget::new(), Depth::at_most(MAX_DEPTH));
+        Session { budget, depth, environment, regexes: Regexes::default() }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use super::ast::{Arm, Conditional, Loop, Node, Templates};
-use super::budget::MAX_NESTING;
+use super::budget::{Depth, MAX_NESTING};
 use super::lexer::{Kind, Lexer, Token};
 use super::quote;
 use super::span::Span;
@@ -18,7 +18,7 @@ pub(super) fn parse(source: &str) -> Result<Templates<'_>> {
         templates: Templates::new(),
         scope: Scope::fresh(),
         loops: 0,
-        nesting: 0,
+        depth: Depth::at_most(MAX_NESTING),
     };
     let (nodes, stop) = parser.nodes(true)?;
     let (name, span) = match stop {
@@ -41,7 +41,7 @@ pub(super) struct Parser<'s> {
     pub(super) scope: Scope<'s>,
     /// How many `range` bodies we are in.
     loops: usize,
-    nesting: usize,
+    pub(super) depth: Depth,
 }
 
 /// The variables that are known at a place in the source.
@@ -104,20 +104,6 @@ impl<'s> Parser<'s> {
             let token = self.lexer.next()?;
             self.ahead.push_back(token);
         }
-    }
-
-    /// Counts one more level of nesting; every successful call is paired with [`Parser::ascend`].
-    pub(super) fn descend(&mut self, at: Span) -> Result<()> {
-        if self.nesting >= MAX_NESTING {
-            let message = format!("this is nested too deep: expected at most {MAX_NESTING} levels");
-            return Err(TemplateError::new(at, message));
-        }
-        self.nesting += 1;
-        Ok(())
-    }
-
-    pub(super) fn ascend(&mut self) {
-        self.nesting = self.nesting.saturating_sub(1);
     }
 
     /// Reads text and actions up to an `{{end}}`, an `{{else`, or the end of the source.
@@ -185,7 +171,7 @@ impl<'s> Parser<'s> {
     /// Reads an `if` or a `with`.
     fn conditional(&mut self, head: Span, name: &'s str) -> Result<Node<'s>> {
         let known = self.scope.names.len();
-        self.descend(head)?;
+        self.depth.descend(head)?;
         let mut arms = Vec::new();
         let mut header = head;
         let otherwise = loop {
@@ -200,21 +186,21 @@ impl<'s> Parser<'s> {
             self.next()?;
             header = other;
         };
-        self.ascend();
+        self.depth.ascend();
         self.scope.forget_down_to(known);
         Ok(Node::Conditional(Conditional { arms, otherwise, binds_dot: name == "with", span: head }))
     }
 
     fn range(&mut self, head: Span) -> Result<Node<'s>> {
         let known = self.scope.names.len();
-        self.descend(head)?;
+        self.depth.descend(head)?;
         let over = self.pipeline("range", head)?;
         let header = head.to(self.close("range")?);
         self.loops += 1;
         let (body, other) = self.body(header, "range")?;
         self.loops -= 1;
         let otherwise = if other.is_some() { self.otherwise(header, "range")? } else { Vec::new() };
-        self.ascend();
+        self.depth.ascend();
         self.scope.forget_down_to(known);
         Ok(Node::Loop(Loop { over, body, otherwise, span: header }))
     }
@@ -268,13 +254,13 @@ impl<'s> Parser<'s> {
 
     /// Reads the body of another template: it knows none of our variables and stands in none of our loops.
     fn template_body(&mut self, header: Span, name: &str) -> Result<Vec<Node<'s>>> {
-        self.descend(header)?;
+        self.depth.descend(header)?;
         let scope = std::mem::replace(&mut self.scope, Scope::fresh());
         let loops = std::mem::take(&mut self.loops);
         let (body, other) = self.body(header, name)?;
         self.scope = scope;
         self.loops = loops;
-        self.ascend();
+        self.depth.ascend();
         match other {
             None => Ok(body),
             Some(span) => Err(TemplateError::new(span, format!("{{{{{name}}}}} takes no {{{{else}}}}"))),

@@ -176,12 +176,12 @@ impl<'s> Parser<'s> {
     }
 
     fn parenthesis(&mut self, open: Span) -> Result<Term<'s>> {
-        self.descend(open)?;
+        self.depth.descend(open)?;
         let pipeline = self.pipeline(PARENTHESES, open);
         let mut pipeline = pipeline.map_err(|error| self.blame_parenthesis(open, error))?;
         let close = self.next()?;
         pipeline.span = open.to(close.span);
-        self.ascend();
+        self.depth.ascend();
         Ok(Term::Parenthesized(Box::new(pipeline)))
     }
 
