@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::context::{Context, given, is_set, items, key, span, time, value};
 use crate::config::diagnostic::Problem;
-use crate::config::raw::{Field, OneOrMany, Opt, RawTerm, RawWhen, RawWhenRule};
+use crate::config::raw::{EventName, Field, OneOrMany, Opt, RawTerm, RawWhen, RawWhenRule};
 use crate::config::schedule::CronSpec;
 use crate::config::schedule::cron::{CronError, Pattern};
 use crate::config::schedule::local::local;
@@ -54,35 +54,42 @@ fn rule(context: &mut Context<'_>, span: Span, rule: &RawWhenRule) -> Option<Whe
         judge_parts(context, rule);
         return None;
     }
-    let kind = given.first().map(|(name, _)| *name);
-    warn_of_lonely_keys(context, rule, kind);
-    let trigger = match given.first() {
-        Some(("interval", _)) => interval(context, rule)?,
-        Some(("cron", _)) => cron(context, rule)?,
-        Some(("event", _)) => plain_event(context, rule)?,
-        Some(("once", _)) => Trigger::Once(event(context, "once", &rule.source, rule.once.as_ref()?)?),
-        Some(("each", _)) => Trigger::Each(event(context, "each", &rule.source, rule.each.as_ref()?)?),
-        Some((list @ ("all" | "any"), _)) => {
-            if let Some(source) = &rule.source {
-                let message = format!(".source: each entry of `{list}` has a `source` of its own");
-                context.error("unexpected-source", source.key, message);
-            }
-            match *list {
-                "all" => Trigger::All(listed(context, list, &rule.all)?),
-                _ => Trigger::Any(listed(context, list, &rule.any)?),
-            }
-        }
-        Some(_) | None => signal_only(context, span, rule)?,
+    warn_of_lonely_keys(context, rule);
+    let trigger = if rule.interval.is_some() {
+        interval(context, rule)?
+    } else if let Some(expression) = &rule.cron {
+        cron(context, rule, expression)?
+    } else if let Some(name) = &rule.event {
+        plain_event(context, rule, name)?
+    } else if let Some(name) = &rule.once {
+        Trigger::Once(event(context, "once", &rule.source, name)?)
+    } else if let Some(name) = &rule.each {
+        Trigger::Each(event(context, "each", &rule.source, name)?)
+    } else if rule.all.is_some() {
+        refuse_source(context, rule, "all");
+        Trigger::All(listed(context, "all", &rule.all)?)
+    } else if rule.any.is_some() {
+        refuse_source(context, rule, "any");
+        Trigger::Any(listed(context, "any", &rule.any)?)
+    } else {
+        signal_only(context, span, rule)?
     };
     let timeout = time(&rule.timeout).filter(|timeout| !timeout.is_zero());
     let timeout = timeout.filter(|_| !trigger.is_periodic());
-    let skips_startup = kind == Some("interval") && value(&rule.startup).is_some_and(|startup| !startup.0);
+    let skips_startup = rule.interval.is_some() && value(&rule.startup).is_some_and(|startup| !startup.0);
     Some(When { trigger, timeout, skips_startup, after: Vec::new() })
 }
 
+fn refuse_source(context: &mut Context<'_>, rule: &RawWhenRule, list: &str) {
+    if let Some(source) = &rule.source {
+        let message = format!(".source: each entry of `{list}` has a `source` of its own");
+        context.error("unexpected-source", source.key, message);
+    }
+}
+
 /// Warns of keys that mean something only beside another one.
-fn warn_of_lonely_keys(context: &mut Context<'_>, rule: &RawWhenRule, kind: Option<&str>) {
-    if kind != Some("cron") {
+fn warn_of_lonely_keys(context: &mut Context<'_>, rule: &RawWhenRule) {
+    if rule.cron.is_none() {
         let unused = [
             ("timezone", key(&rule.timezone)),
             ("jitter", key(&rule.jitter)),
@@ -90,7 +97,7 @@ fn warn_of_lonely_keys(context: &mut Context<'_>, rule: &RawWhenRule, kind: Opti
         ];
         context.no_effect(&unused, "without `cron`");
     }
-    if kind != Some("interval") {
+    if rule.interval.is_none() {
         context.no_effect(&[("startup", key(&rule.startup))], "without `interval`");
     }
 }
@@ -111,11 +118,10 @@ fn interval(context: &mut Context<'_>, rule: &RawWhenRule) -> Option<Trigger> {
     context.at_least_1ms("interval", &rule.interval).map(Trigger::Interval)
 }
 
-fn cron(context: &mut Context<'_>, rule: &RawWhenRule) -> Option<Trigger> {
+fn cron(context: &mut Context<'_>, rule: &RawWhenRule, field: &Field<String>) -> Option<Trigger> {
     let unused = [("source", key(&rule.source)), ("timeout", key(&rule.timeout))];
     context.no_effect(&unused, "together with `cron`");
     let zone = zone(context, &rule.timezone);
-    let field = rule.cron.as_ref()?;
     let text = field.value.as_ref()?;
     let pattern = match Pattern::parse(text) {
         Ok(pattern) => pattern,
@@ -161,8 +167,7 @@ pub(super) fn schedule_spans(when: &Opt<RawWhen>) -> (Option<Span>, Option<Span>
     }
 }
 
-fn plain_event(context: &mut Context<'_>, rule: &RawWhenRule) -> Option<Trigger> {
-    let field = rule.event.as_ref()?;
+fn plain_event(context: &mut Context<'_>, rule: &RawWhenRule, field: &Field<EventName>) -> Option<Trigger> {
     let name = &field.value.as_ref()?.0;
     if name != EventCode::Startup.config_name() {
         let message = format!(".event: expected \"startup\", found {name:?}");
