@@ -42,11 +42,13 @@ pub(super) trait Named {
     /// The word for it in messages.
     const NOUN: &'static str;
 
-    /// The name it has or gets by default; `None` if that cannot be told.
-    fn identity(&self) -> Option<Cow<'_, str>>;
-
     /// The name that it was given.
     fn given_name(&self) -> Option<&Field<String>>;
+
+    /// The name it has or gets by default; `None` if that cannot be told.
+    fn identity(&self) -> Option<Cow<'_, str>> {
+        self.given_name()?.value.as_deref().map(Cow::Borrowed)
+    }
 
     /// Where that is.
     fn name_span(&self) -> Option<Span> {
@@ -87,10 +89,6 @@ impl Named for RawCoprocess {
 impl Named for RawWatch {
     const NOUN: &'static str = "watch";
 
-    fn identity(&self) -> Option<Cow<'_, str>> {
-        self.given_name()?.value.as_deref().map(Cow::Borrowed)
-    }
-
     fn given_name(&self) -> Option<&Field<String>> {
         self.alias.as_deref().or(self.name.as_deref())
     }
@@ -98,10 +96,6 @@ impl Named for RawWatch {
 
 impl Named for RawGroup {
     const NOUN: &'static str = "group";
-
-    fn identity(&self) -> Option<Cow<'_, str>> {
-        self.given_name()?.value.as_deref().map(Cow::Borrowed)
-    }
 
     fn given_name(&self) -> Option<&Field<String>> {
         self.name.as_deref()

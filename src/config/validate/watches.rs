@@ -48,24 +48,28 @@ fn target(context: &mut Context<'_>, raw: &RawWatch) -> Option<WatchTarget> {
             let message = ": expected at most one of `key` and `prefix`, found both";
             context.refuse("watch-conflict", prefix.key, message)
         }
-        (Some(field), None) | (None, Some(field)) => {
-            if let Some(tag) = &raw.tag {
-                context.error("watch-conflict", tag.key, ".tag: only services have tags, keys do not");
-            }
-            let text = field.value.clone()?;
-            if text.is_empty() {
-                let name = if raw.key.is_some() { "key" } else { "prefix" };
-                return context.refuse(
-                    "bad-key",
-                    field.span,
-                    format!(".{name}: expected a {name}, found \"\""),
-                );
-            }
-            Some(if raw.key.is_some() { WatchTarget::Key(text) } else { WatchTarget::Prefix(text) })
-        }
+        (Some(field), None) => in_kv_store(context, raw, "key", field).map(WatchTarget::Key),
+        (None, Some(field)) => in_kv_store(context, raw, "prefix", field).map(WatchTarget::Prefix),
         (None, None) => Some(WatchTarget::Service {
             service: value(&raw.name)?.clone(),
             tag: value(&raw.tag).map(|tag| tag.0.clone()),
         }),
     }
+}
+
+/// A key or a prefix of the KV store.
+fn in_kv_store(
+    context: &mut Context<'_>,
+    raw: &RawWatch,
+    name: &str,
+    field: &Field<String>,
+) -> Option<String> {
+    if let Some(tag) = &raw.tag {
+        context.error("watch-conflict", tag.key, ".tag: only services have tags, keys do not");
+    }
+    let text = field.value.clone()?;
+    if text.is_empty() {
+        return context.refuse("bad-key", field.span, format!(".{name}: expected a {name}, found \"\""));
+    }
+    Some(text)
 }
