@@ -281,7 +281,7 @@ fn no_object(file: FileId, text: &str, error: &json5::Error) -> Option<Problem> 
 
 /// A bracket that closes another one than the last that was opened.
 fn unclosed_before(file: FileId, before: &str, place: Span, found: char) -> Problem {
-    let Some((opened, bracket)) = unclosed(before) else {
+    let Some((opened, bracket)) = locator::unclosed(before) else {
         return Problem::error("syntax", place, format!("syntax error: expected `,`, found {found:?}"));
     };
     let close = if bracket == '[' { ']' } else { '}' };
@@ -308,19 +308,13 @@ fn unfinished(file: FileId, text: &str, code: ErrorCode) -> Problem {
     let last = text.get(..end).and_then(|text| text.chars().next_back()).map_or(0, char::len_utf8);
     let place = Span::new(file, end - last..end);
     let problem = Problem::error("syntax", place, format!("syntax error: the file ends {}", expected(code)));
-    match unclosed(text) {
+    match locator::unclosed(text) {
         Some((opened, bracket)) => {
             let at = Span::new(file, opened..opened + 1);
             problem.label("the file ends here").related(at, format!("this `{bracket}` is never closed"))
         }
         None => problem.label("the file ends here"),
     }
-}
-
-/// The innermost brace or bracket that is open at the end of the text.
-fn unclosed(text: &str) -> Option<(usize, char)> {
-    let opened = locator::innermost_open(text)?;
-    Some((opened, text.get(opened..)?.chars().next()?))
 }
 
 fn is_about_something_missing(code: ErrorCode) -> bool {

@@ -30,10 +30,11 @@ pub fn locate(text: &str) -> Result<Vec<Range<usize>>, TooDeep> {
     Ok(found)
 }
 
-/// Where the innermost brace or bracket is that is open at the end of the text.
-pub fn innermost_open(text: &str) -> Option<usize> {
+/// The innermost brace or bracket that is open at the end of the text, and its offset.
+pub fn unclosed(text: &str) -> Option<(usize, char)> {
     let scanner = scan(text).ok()?;
-    scanner.found.get(*scanner.open.last()?).map(|range| range.start)
+    let start = scanner.found.get(*scanner.open.last()?)?.start;
+    Some((start, text.get(start..)?.chars().next()?))
 }
 
 fn scan(text: &str) -> Result<Scanner<'_>, TooDeep> {

@@ -21,16 +21,16 @@ pub(super) fn parse(source: &str) -> Result<Templates<'_>> {
         depth: Depth::at_most(MAX_NESTING),
     };
     let (nodes, stop) = parser.nodes(true)?;
-    let (name, span) = match stop {
-        Stop::EndOfSource => ("", Span { start: 0, end: 0 }),
-        Stop::End(span) => ("{{end}}", span),
-        Stop::Else(span) => ("{{else}}", span),
+    let stray = match stop {
+        Stop::EndOfSource => None,
+        Stop::End(span) => Some(("{{end}}", span)),
+        Stop::Else(span) => Some(("{{else}}", span)),
     };
-    if !name.is_empty() {
+    if let Some((name, span)) = stray {
         let message = format!("unexpected {name}: nothing is open here that it could belong to");
         return Err(TemplateError::new(span, message));
     }
-    parser.define(Rc::from(""), nodes, span)?;
+    parser.define(Rc::from(""), nodes, Span { start: 0, end: 0 })?;
     Ok(parser.templates)
 }
 
