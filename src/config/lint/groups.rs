@@ -86,7 +86,7 @@ fn later(job: &str, jobs: &[Arc<JobSpec>], is_later: impl Fn(&str) -> bool) -> O
 
 /// The jobs for which a job waits before it starts, with the event; not those whose end it waits for.
 fn awaited(job: &JobSpec) -> impl Iterator<Item = (&EventKey, &str)> {
-    job.when.trigger.keys().iter().filter_map(|key| match &key.source {
+    job.when.keys().iter().filter_map(|key| match &key.source {
         Source::Job(name) | Source::Check(name) if !is_end(key.code) => Some((key, &**name)),
         Source::Job(_)
         | Source::Check(_)
@@ -113,6 +113,7 @@ mod tests {
             "{{jobs: [{{name: 'first', exec: 'a'}}, {{name: 'last', exec: 'a'}}, {{name: 'outside', exec: 'a'}},
                       {{name: 'behind', exec: 'a', when: {{source: 'last', once: 'exitSuccess'}}}},
                       {{name: 'far', exec: 'a', when: {{source: 'behind', once: 'exitSuccess'}}}},
+                      {{name: 'clocked', exec: 'a', when: {{interval: '1h'}}, after: ['last']}},
                       {{name: 'at-the-end', exec: 'a', when: {{source: 'last', once: 'stopped'}}}},
                       {{name: 'either', exec: 'a', when: {{any: [{{source: 'last', once: 'exitSuccess'}}, {{once: 'startup'}}]}}}},
                       {{name: 'job', exec: 'a', restarts: 1, when: {{source: '{source}', once: 'exitSuccess'}}}}],
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn only_a_wait_for_a_job_that_the_group_starts_later_is_warned_of() {
-        for source in ["last", "behind", "far"] {
+        for source in ["last", "behind", "far", "clocked"] {
             assert!(warns(source), "{source}");
         }
         for source in ["first", "job", "outside", "at-the-end", "either"] {

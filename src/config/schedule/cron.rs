@@ -105,6 +105,11 @@ impl fmt::Display for Field {
     }
 }
 
+/// A whole number without a sign.
+fn whole(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
+}
+
 impl Field {
     /// The least and the largest number; 7 is Sunday, too.
     const fn range(self) -> (u32, u32) {
@@ -138,8 +143,7 @@ impl Field {
             Self::Weekday => named(&WEEKDAYS, 0),
             Self::Second | Self::Minute | Self::Hour | Self::Day => None,
         };
-        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = name.or_else(|| text.parse().ok().filter(|_| is_number));
+        let number = name.or_else(|| whole(text));
         let (least, most) = self.range();
         number.filter(|number| (least..=most).contains(number)).ok_or_else(|| self.wrong(text))
     }
@@ -173,14 +177,14 @@ impl Field {
         let step = match step {
             None => 1,
             Some(step) => {
-                let number = step.parse::<usize>().ok().filter(|number| (1..=60).contains(number));
+                let number = whole(step).filter(|number| (1..=60).contains(number));
                 let wrong = || {
                     CronError::new(format!("{self}: expected a step from 1 to 60 after `/`, found {step:?}"))
                 };
                 number.ok_or_else(wrong)?
             }
         };
-        let bits = (first..=last).step_by(step).fold(0, |bits, number| bits | 1 << number);
+        let bits = (first..=last).step_by(step as usize).fold(0, |bits, number| bits | 1 << number);
         // 7 is Sunday.
         Ok(if self == Self::Weekday { (bits | bits >> 7) & 0x7f } else { bits })
     }
@@ -313,7 +317,7 @@ impl Weekdays {
     fn add(&mut self, item: &str) -> Result<(), CronError> {
         let weekday = |text: &str| Field::Weekday.number(text).map(|number| number % 7);
         if let Some((day, ordinal)) = item.split_once('#') {
-            let number = ordinal.parse::<u8>().ok().filter(|number| (1..=5).contains(number));
+            let number = whole(ordinal).filter(|number| (1..=5).contains(number));
             let wrong = || {
                 CronError::new(format!(
                     "{}: expected a number from 1 to 5 after `#`, found {ordinal:?}",
@@ -538,6 +542,8 @@ mod tests {
                 "day of the week: expected a number from 0 to 7, or a name from SUN to SAT, found \"MO\"",
             ),
             ("+1 * * * *", "minute: expected a number from 0 to 59, found \"+1\""),
+            ("*/+5 * * * *", "minute: expected a step from 1 to 60 after `/`, found \"+5\""),
+            ("* * * * 1#+2", "day of the week: expected a number from 1 to 5 after `#`, found \"+2\""),
             (", * * * *", "minute: expected a number from 0 to 59, found \"\""),
             ("5-1 * * * *", "minute: \"5-1\" ends before it begins (write two ranges, such as `22-23,0-2`)"),
             ("*/0 * * * *", "minute: expected a step from 1 to 60 after `/`, found \"0\""),

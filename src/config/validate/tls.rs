@@ -48,8 +48,9 @@ fn file(context: &mut Context<'_>, field: &Opt<String>, is_consul: bool, name: &
 
 fn verify_by_variable(context: &mut Context<'_>, text: &str) -> Option<bool> {
     match text {
-        "1" | "true" => Some(true),
-        "0" | "false" => Some(false),
+        // What Go's `strconv.ParseBool` takes, and so Consul's own tools.
+        "1" | "t" | "true" => Some(true),
+        "0" | "f" | "false" => Some(false),
         other => {
             let message = format!(
                 "environment variable CONSUL_HTTP_SSL_VERIFY: expected \"true\" or \"false\", found {other:?}"
