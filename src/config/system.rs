@@ -1,5 +1,6 @@
 //! Properties of the machine that a configuration depends on, in one place so that tests can choose them.
 
+use std::cell::OnceCell;
 use std::fs;
 
 use super::exec_limits::ExecLimits;
@@ -8,8 +9,8 @@ use super::interfaces::{self, InterfaceAddress};
 /// The facts about a machine that decide whether a configuration is valid there.
 #[derive(Debug, Clone, Default)]
 pub struct System {
-    /// Addresses of its network interfaces.
-    pub addresses: Vec<InterfaceAddress>,
+    /// Addresses of its network interfaces, read when they are first needed: most configurations need none.
+    pub addresses: OnceCell<Vec<InterfaceAddress>>,
     /// The limits of its kernel for variables and arguments.
     pub exec_limits: ExecLimits,
     /// The highest limit of open files that its kernel lets a process have, if that is known.
@@ -20,10 +21,15 @@ impl System {
     /// This machine.
     pub fn current() -> Self {
         Self {
-            addresses: interfaces::system_addresses().unwrap_or_default(),
+            addresses: OnceCell::new(),
             exec_limits: ExecLimits::current(),
             most_open_files: most_open_files(),
         }
+    }
+
+    /// The addresses of its network interfaces.
+    pub fn addresses(&self) -> &[InterfaceAddress] {
+        self.addresses.get_or_init(|| interfaces::system_addresses().unwrap_or_default())
     }
 }
 

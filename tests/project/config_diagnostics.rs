@@ -15,7 +15,7 @@ fn system() -> System {
         address: address.parse().unwrap(),
     };
     let addresses = vec![address("eth0", "192.0.2.7"), address("lo", "127.0.0.1")];
-    System { addresses, ..System::default() }
+    System { addresses: addresses.into(), ..System::default() }
 }
 
 fn env() -> BTreeMap<String, String> {

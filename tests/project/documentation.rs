@@ -146,7 +146,7 @@ fn every_page_can_be_reached_from_the_readme() {
 /// A machine with the interface that the pages use.
 fn machine() -> System {
     let address = InterfaceAddress { interface: "eth0".into(), address: "192.0.2.10".parse().unwrap() };
-    System { addresses: vec![address], ..System::default() }
+    System { addresses: vec![address].into(), ..System::default() }
 }
 
 /// A block is a configuration, some of its top-level keys, or some keys of a job.

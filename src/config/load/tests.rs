@@ -26,7 +26,7 @@ fn system() -> System {
     let address =
         |interface: &str, address: IpAddr| InterfaceAddress { interface: interface.into(), address };
     System {
-        addresses: vec![address("eth0", [192, 0, 2, 7].into()), address("lo", [127, 0, 0, 1].into())],
+        addresses: vec![address("eth0", [192, 0, 2, 7].into()), address("lo", [127, 0, 0, 1].into())].into(),
         ..System::default()
     }
 }
@@ -84,6 +84,19 @@ fn a_job_without_a_name_is_named_after_its_executable() {
     let spec = spec("{jobs: [{exec: \"/bin/app --flag\"}, {exec: ['./run me', 'x']}]}");
     assert_eq!(&*spec.jobs[0].name, "/bin/app");
     assert_eq!(&*spec.jobs[1].name, "./run me");
+}
+
+#[test]
+fn the_machine_is_asked_for_its_addresses_only_if_something_is_advertised() {
+    let is_asked = |text: &str| {
+        let system = System::current();
+        load_text("test.json5", text, &env(&[]), &system).unwrap_or_else(|report| panic!("{report}"));
+        system.addresses.get().is_some()
+    };
+    assert!(!is_asked("{consul: 'localhost', jobs: [{exec: 'a'}]}"));
+    assert!(is_asked(
+        "{consul: 'localhost', jobs: [{name: 'a', exec: 'a', port: 80, interfaces: 'lo', health: {tcp: 'localhost:80', ttl: 5}}]}"
+    ));
 }
 
 #[test]

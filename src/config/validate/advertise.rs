@@ -51,7 +51,7 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob, health: &Health)
         None if context.has_consul => address(context, port.span, &selectors)?,
         // Nobody asked for this address, and nobody will be told.
         None => {
-            interfaces::resolve(&selectors, &context.system.addresses).unwrap_or(Ipv4Addr::LOCALHOST.into())
+            interfaces::resolve(&selectors, context.system.addresses()).unwrap_or(Ipv4Addr::LOCALHOST.into())
         }
     };
     let consul = value(&job.consul);
@@ -127,7 +127,7 @@ pub(super) fn selectors(context: &mut Context<'_>, field: &Opt<OneOrMany<String>
 
 /// The address that the first matching selector chooses.
 pub(super) fn address(context: &mut Context<'_>, place: Span, selectors: &[Selector]) -> Option<IpAddr> {
-    let chosen = interfaces::resolve(selectors, &context.system.addresses);
+    let chosen = interfaces::resolve(selectors, context.system.addresses());
     context.accept("no-interface", place, chosen.map_err(|reason| format!(".interfaces: {reason}")))
 }
 

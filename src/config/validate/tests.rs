@@ -14,7 +14,7 @@ use crate::config::{Loaded, System, load_beside, load_text};
 
 fn load(text: &str, env: &BTreeMap<String, String>) -> Result<Loaded, Report> {
     let address = InterfaceAddress { interface: "eth0".into(), address: [192, 0, 2, 7].into() };
-    let system = System { addresses: vec![address], ..System::default() };
+    let system = System { addresses: vec![address].into(), ..System::default() };
     load_text("test.json5", text, env, &system)
 }
 

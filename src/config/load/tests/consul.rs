@@ -68,6 +68,10 @@ fn the_environment_overrides_consul_but_not_its_address() {
     assert_eq!(spec.tls.client_key, Some("/key".into()));
     assert_eq!(spec.tls.server_name, Some("name".into()));
     assert!(!spec.tls.verify);
+    for (text, verify) in [("1", true), ("t", true), ("TRUE", true), ("0", false), ("F", false)] {
+        let spec = consul("{consul: 'a:1'}", &[("CONSUL_HTTP_SSL_VERIFY", text)]).unwrap();
+        assert_eq!(spec.tls.verify, verify, "{text}");
+    }
     assert_eq!(consul("{}", &variables).unwrap().address, tcp(true, "env", 1));
     assert_eq!(consul("{consul: {}}", &variables).unwrap().address, tcp(true, "env", 1));
 }
@@ -139,9 +143,10 @@ fn a_wrong_variable_of_the_environment_is_named() {
 
 #[test]
 fn a_port_without_consul_needs_no_network() {
+    let without_network = System { addresses: Vec::new().into(), ..System::default() };
     let text = "{jobs: [{name: 'a', exec: 'a', port: 80, health: {tcp: 'a:80'}}]}";
-    let loaded = load_text("t", text, &env(&[]), &System::default()).unwrap();
+    let loaded = load_text("t", text, &env(&[]), &without_network).unwrap();
     assert_eq!(loaded.warnings.lines().count(), 1);
     let with_consul = text.replace("{jobs", "{consul: 'a:1', jobs");
-    assert!(load_text("t", &with_consul, &env(&[]), &System::default()).is_err());
+    assert!(load_text("t", &with_consul, &env(&[]), &without_network).is_err());
 }
