@@ -313,7 +313,7 @@ impl State {
 
     fn reported(&mut self, now: Moment, report: Report) -> Vec<Action> {
         match report {
-            Report::Job(change) => self.job_changed(now, change),
+            Report::Job(change) => self.job_changed(now, &change),
             Report::Watch(change) => {
                 let watch = self.watches.get_mut(&change.name);
                 if let Some(watch) = watch.filter(|watch| watch.generation == change.generation) {
@@ -324,22 +324,21 @@ impl State {
         }
     }
 
-    fn job_changed(&mut self, now: Moment, change: JobChanged) -> Vec<Action> {
-        let (phase, is_answer, name) = (change.phase, change.answers.is_some(), change.name.clone());
-        let copy = (!self.groups.is_empty()).then(|| change.clone());
+    fn job_changed(&mut self, now: Moment, change: &JobChanged) -> Vec<Action> {
         let Some((completed, job)) = self.members.note(change) else { return vec![] };
         let (is_reason_to_end, is_ordinary) = (job.is_too_ill(), job.is_ordinary());
         if let Some(told) = job.told.filter(|_| completed) {
-            self.note_completed(&name, now.since(told));
+            self.note_completed(&change.name, now.since(told));
         }
         // A job that waits again may wait for an event that can no longer come.
-        let is_idle = matches!(phase, Phase::Complete | Phase::Halted | Phase::Waiting);
+        let is_idle = matches!(change.phase, Phase::Complete | Phase::Halted | Phase::Waiting);
         let was_ordered = self.has_ordered_group();
-        let mut actions = copy.map(|change| self.note_in_group(now, &change)).unwrap_or_default();
+        let mut actions = self.note_in_group(now, change);
         if !is_ordinary && matches!(self.stage, Stage::Running) {
             actions.extend(self.begin_watches());
         }
         let is_done = was_ordered && !self.has_ordered_group();
+        let is_answer = change.answers.is_some();
         if is_idle || is_answer || is_done || is_reason_to_end || !matches!(self.stage, Stage::Running) {
             actions.extend(self.decide_soon());
         }

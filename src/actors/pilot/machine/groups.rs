@@ -91,11 +91,8 @@ impl State {
     pub(super) fn note_in_group(&mut self, now: Moment, change: &JobChanged) -> Vec<Action> {
         let is_end = self.is_shutting_down();
         let Some(group) = self.group_of(&change.name) else { return vec![] };
-        if is_end {
-            let (name, actions) = (Arc::clone(&group.spec().name), group.note_at_the_end(change));
-            return self.carry_out(now, &name, actions);
-        }
-        let (name, actions) = (Arc::clone(&group.spec().name), group.note(now, change));
+        let name = Arc::clone(&group.spec().name);
+        let actions = if is_end { group.note_at_the_end(change) } else { group.note(now, change) };
         let mut actions = self.carry_out(now, &name, actions);
         actions.extend(self.go_on_with_group(now, &name));
         actions

@@ -79,14 +79,14 @@ impl Member {
     }
 
     /// Takes note of what it reports.
-    pub fn note(&mut self, change: JobChanged) {
+    pub fn note(&mut self, change: &JobChanged) {
         self.phase = change.phase;
         self.returns = change.returns;
         self.health = change.health;
         self.ready = change.ready;
         self.has_been_ready |= change.ready;
         self.has_been_healthy |= change.health == Health::Healthy;
-        self.missing = change.missing;
+        self.missing = change.missing.clone();
         self.last_status = change.last_status;
         self.answered = change.answers.unwrap_or(self.answered);
         self.group_order = change.group_order;

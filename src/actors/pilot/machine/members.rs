@@ -64,7 +64,7 @@ impl Members {
 
     /// Takes note of what a job reports. `None` if it is none of ours any more, else whether it has become complete, and
     /// the job.
-    pub fn note(&mut self, change: JobChanged) -> Option<(bool, &Member)> {
+    pub fn note(&mut self, change: &JobChanged) -> Option<(bool, &Member)> {
         let index = self.index.get(&change.name).copied()?;
         let job = self.list.get_mut(index).filter(|job| job.generation == change.generation)?;
         let completed = change.phase == Phase::Complete && !job.is_complete();
@@ -197,7 +197,7 @@ mod tests {
     fn ends_are_numbered_and_each_counts_once() {
         let mut members = members(&["a", "b"], Phase::Running);
         let mut note = |name: &str, phase: Phase| {
-            let (completed, job) = members.note(changed(name, 0, phase)).unwrap();
+            let (completed, job) = members.note(&changed(name, 0, phase)).unwrap();
             (completed, job.last_end)
         };
         assert_eq!(note("b", Phase::Complete), (true, 1));
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn what_counts_is_when_the_last_execution_ended_not_when_its_job_was_over() {
         let mut members = members(&["a", "b"], Phase::Running);
-        let mut note = |name: &str, phase: Phase| members.note(changed(name, 0, phase)).unwrap().1.last_end;
+        let mut note = |name: &str, phase: Phase| members.note(&changed(name, 0, phase)).unwrap().1.last_end;
         assert_eq!(note("a", Phase::Sweeping), 1);
         assert_eq!(
             (note("b", Phase::Terminating), note("b", Phase::Ending), note("b", Phase::Complete)),
@@ -217,7 +217,7 @@ mod tests {
         );
         assert_eq!((note("a", Phase::Queued), note("a", Phase::Complete)), (1, 1));
         let mut members = self::members(&["a"], Phase::Running);
-        let mut note = |phase: Phase| members.note(changed("a", 0, phase)).unwrap().1.last_end;
+        let mut note = |phase: Phase| members.note(&changed("a", 0, phase)).unwrap().1.last_end;
         assert_eq!((note(Phase::Delayed), note(Phase::Running), note(Phase::Complete)), (1, 1, 2));
     }
 
@@ -226,7 +226,7 @@ mod tests {
         let mut members = members(&["a", "b"], Phase::Waiting);
         let told = |name: &str, command: JobCommand| Action::Tell(name.into(), command);
         let answer = |members: &mut Members, name: &str, number: u64| {
-            members.note(JobChanged { answers: Some(number), ..changed(name, 0, Phase::Waiting) });
+            members.note(&JobChanged { answers: Some(number), ..changed(name, 0, Phase::Waiting) });
             members.is_confirmed(members.get(name).unwrap())
         };
         let ask = JobCommand::Answer(1);
