@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Action;
 use super::member::Member;
-use super::needs;
+use super::needs::needs_of;
 use crate::config::spec::JobSpec;
 use crate::messages::job::{JobChanged, JobCommand, Phase};
+use crate::messages::moment::Moment;
 
 /// All jobs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -57,9 +58,24 @@ impl Members {
         self.news = self.news.saturating_add(1);
     }
 
-    /// Finds out which jobs each one needs, before some are stopped.
-    pub fn resolve_needs(&mut self) {
-        needs::resolve(&mut self.list);
+    /// Before some of them are stopped: finds out which jobs each one needs, and which have begun to run.
+    pub fn begin_to_stop(&mut self) {
+        let needs: Vec<Vec<Arc<str>>> = self.list.iter().map(|job| needs_of(job, self)).collect();
+        for (job, needs) in self.list.iter_mut().zip(needs) {
+            (job.needs, job.told, job.ran_before) = (needs, None, job.phase != Phase::Waiting);
+        }
+    }
+
+    /// Tells jobs to stop, with that command.
+    pub fn stop(&mut self, jobs: &[usize], now: Moment, command: JobCommand) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for index in jobs {
+            if let Some(job) = self.list.get_mut(*index) {
+                job.told = Some(now);
+                actions.push(Action::Tell(job.name().clone(), command));
+            }
+        }
+        actions
     }
 
     /// Takes note of what a job reports. `None` if it is none of ours any more, else whether it has become complete, and

@@ -2,68 +2,41 @@
 //! group; and if it waited for the success of another job, all that that one needs. So a database stops after the application
 //! that was started after its migration.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::member::Member;
+use super::members::Members;
 use crate::messages::event::EventCode;
 
-/// Fills in what each job needs.
-pub fn resolve(jobs: &mut [Member]) {
-    let needs: Vec<Vec<Arc<str>>> = {
-        let names = Names::of(jobs);
-        jobs.iter().map(|job| needs_of(job, &names)).collect()
-    };
-    for (job, needs) in jobs.iter_mut().zip(needs) {
-        job.needs = needs;
-    }
-}
-
-/// Jobs by name, and the members of groups.
-struct Names<'a> {
-    jobs: BTreeMap<&'a str, &'a Member>,
-    groups: BTreeMap<&'a str, Vec<&'a Arc<str>>>,
-}
-
-impl<'a> Names<'a> {
-    fn of(jobs: &'a [Member]) -> Self {
-        let mut groups: BTreeMap<&str, Vec<&Arc<str>>> = BTreeMap::new();
-        for job in jobs {
-            if let Some(place) = &job.spec.group {
-                groups.entry(&place.group).or_default().push(job.name());
-            }
-        }
-        Self { jobs: jobs.iter().map(|job| (&**job.name(), job)).collect(), groups }
-    }
-
-    /// The jobs that a job uses itself.
-    fn used_by(&self, job: &'a Member) -> Vec<&'a Arc<str>> {
-        let members = job.awaited_groups().filter_map(|group| self.groups.get(group)).flatten().copied();
-        let ends = [EventCode::Stopping, EventCode::Stopped, EventCode::ExitSuccess, EventCode::ExitFailed];
-        let awaits_end =
-            |name: &Arc<str>| ends.iter().any(|code| job.awaits(*code).any(|other| other == name));
-        let before = job.spec.group.iter().flat_map(|place| &place.after);
-        let used = job.awaits_service().chain(before).chain(members);
-        // A job that waits for the end of another does not need it while it runs.
-        used.filter(|name| !awaits_end(name)).collect()
-    }
-}
-
-fn needs_of(job: &Member, names: &Names<'_>) -> Vec<Arc<str>> {
+/// What a job needs.
+pub fn needs_of(job: &Member, members: &Members) -> Vec<Arc<str>> {
     let mut needs: Vec<Arc<str>> = Vec::new();
     let mut seen: BTreeSet<&str> = BTreeSet::from([&**job.name()]);
-    let mut chain: Vec<&Member> = names.jobs.get(&**job.name()).copied().into_iter().collect();
+    let mut chain = vec![job];
     while let Some(link) = chain.pop() {
-        let used = names.used_by(link);
+        let used = used_by(link, members);
         for name in &used {
             if *name != job.name() && !needs.contains(name) {
                 needs.push(Arc::clone(name));
             }
         }
         let before = used.into_iter().chain(link.awaits(EventCode::ExitSuccess));
-        chain.extend(before.filter(|name| seen.insert(name)).filter_map(|name| names.jobs.get(&**name)));
+        chain.extend(before.filter(|name| seen.insert(name)).filter_map(|name| members.get(name)));
     }
     needs
+}
+
+/// The jobs that a job uses itself.
+fn used_by<'a>(job: &'a Member, members: &'a Members) -> Vec<&'a Arc<str>> {
+    let of_group = |group| members.list().iter().filter(move |other| other.is_in_group(group));
+    let of_groups = job.awaited_groups().flat_map(of_group).map(Member::name);
+    let ends = [EventCode::Stopping, EventCode::Stopped, EventCode::ExitSuccess, EventCode::ExitFailed];
+    let awaits_end = |name: &Arc<str>| ends.iter().any(|code| job.awaits(*code).any(|other| other == name));
+    let before = job.spec.group.iter().flat_map(|place| &place.after);
+    let used = job.awaits_service().chain(before).chain(of_groups);
+    // A job that waits for the end of another does not need it while it runs.
+    used.filter(|name| !awaits_end(name)).collect()
 }
 
 #[cfg(test)]
@@ -89,9 +62,12 @@ mod tests {
         Member::new(Arc::new(JobSpec { group: Some(place), ..(*job.spec).clone() }), 0)
     }
 
-    fn resolved(mut jobs: Vec<Member>) -> Vec<String> {
-        resolve(&mut jobs);
-        jobs.iter().map(|job| format!("{}: {}", job.name(), job.needs.join(" "))).collect()
+    fn resolved(jobs: Vec<Member>) -> Vec<String> {
+        let order: Vec<Arc<JobSpec>> = jobs.iter().map(|job| Arc::clone(&job.spec)).collect();
+        let mut members = Members::default();
+        members.change(|_| true, jobs, &order);
+        members.begin_to_stop();
+        members.list().iter().map(|job| format!("{}: {}", job.name(), job.needs.join(" "))).collect()
     }
 
     #[test]

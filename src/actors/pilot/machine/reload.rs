@@ -145,10 +145,7 @@ impl State {
         let (Some(spec), Some(asked)) = (spec, self.reloads.current.take()) else {
             return vec![Action::Discard];
         };
-        self.members.resolve_needs();
-        for job in self.members.list_mut() {
-            (job.told, job.ran_before) = (None, job.phase != Phase::Waiting);
-        }
+        self.members.begin_to_stop();
         let plan = self.plan(&spec, asked.restart_all);
         self.members.note_news();
         let since = self.members.news();
@@ -221,13 +218,8 @@ impl State {
         let called = hooks.iter().enumerate().filter(|(_, hook)| **hook == Some(Hook::IsCalled));
         let called: Vec<usize> = called.map(|(index, _)| index).collect();
         let mut actions = self.members.ask(&called).unwrap_or_default();
-        for index in next {
-            if let Some(job) = self.members.list_mut().get_mut(index) {
-                job.told = Some(now);
-                let stop = JobCommand::Stop { cause: None, occasion: StopOccasion::Reload };
-                actions.push(Action::Tell(job.name().clone(), stop));
-            }
-        }
+        let stop = JobCommand::Stop { cause: None, occasion: StopOccasion::Reload };
+        actions.extend(self.members.stop(&next, now, stop));
         actions
     }
 

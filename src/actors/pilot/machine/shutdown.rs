@@ -124,10 +124,7 @@ impl State {
         let mut actions = vec![Action::log(level, text)];
         actions.extend(self.refuse_reloads());
         actions.push(Action::PublishShutdown);
-        self.members.resolve_needs();
-        for job in self.members.list_mut() {
-            (job.told, job.ran_before) = (None, job.phase != Phase::Waiting);
-        }
+        self.members.begin_to_stop();
         let status = match reason {
             Reason::Signal | Reason::Essential(..) | Reason::Unhealthy(_) | Reason::Group(..) => {
                 Some(exit_status(self.members.list(), &reason))
@@ -194,13 +191,7 @@ impl State {
             false => JobCommand::Stop { cause: shutdown.event, occasion: StopOccasion::Shutdown },
         };
         let orders = orders(self.members.list(), |job| self.members.is_confirmed(job));
-        let mut actions = Vec::new();
-        for index in orders.stop {
-            if let Some(job) = self.members.list_mut().get_mut(index) {
-                job.told = Some(now);
-                actions.push(Action::Tell(job.name().clone(), stop));
-            }
-        }
+        let mut actions = self.members.stop(&orders.stop, now, stop);
         actions.extend(self.members.give_up(&orders.lost, true));
         actions
     }
