@@ -27,7 +27,7 @@ impl State {
     fn carry_out_order(&mut self, now: Moment, control: &ControlJob) -> Result<Vec<Action>, Refusal> {
         let job = self.members.get(&control.name);
         let job = job.map(|job| (job.phase, has_process(job)));
-        if job.is_none() && !self.is_group(&control.name) {
+        if job.is_none() && self.find_group(&control.name).is_none() {
             return Err(Refusal::NoSuchJob(control.name.clone()));
         }
         self.allows(control.order)?;

@@ -181,9 +181,9 @@ impl Group {
         self.facts.codes()
     }
 
-    /// Changes what is configured of the same members.
-    pub fn reconfigure(&mut self, spec: Arc<GroupSpec>) {
-        self.spec = spec;
+    /// The same group of the same members, with another configuration.
+    pub fn reconfigured(&self, spec: Arc<GroupSpec>) -> Self {
+        Self { spec, ..self.clone() }
     }
 
     /// Whether members are still to do what they were told, or to be told it.
@@ -202,12 +202,7 @@ impl Group {
 
     /// Takes note of what a member reports.
     pub fn note(&mut self, now: Moment, change: &JobChanged) -> Vec<Action> {
-        let Some(index) = self.index(&change.name) else { return vec![] };
-        let Some(place) = self.places.get_mut(index) else { return vec![] };
-        if change.group_order < place.ordered {
-            // It had not got our last order yet, and reports again when it has.
-            return vec![];
-        }
+        let Some((index, place)) = self.reporting(change) else { return vec![] };
         let (was_queued, was_occupied) = (place.phase == Phase::Queued, place.is_occupied());
         place.note(change);
         place.told = place.told.filter(|order| !place.has_done(*order));
@@ -219,13 +214,16 @@ impl Group {
 
     /// The same while the program ends, which stops all members: nobody is started or restarted.
     pub fn note_at_the_end(&mut self, change: &JobChanged) -> Vec<Action> {
-        let Some(index) = self.index(&change.name) else { return vec![] };
-        let Some(place) = self.places.get_mut(index) else { return vec![] };
-        if change.group_order < place.ordered {
-            return vec![];
-        }
+        let Some((_, place)) = self.reporting(change) else { return vec![] };
         place.note(change);
         self.news()
+    }
+
+    /// The place of the member that reports. `None` if it had not got our last order yet: it reports again when it has.
+    fn reporting(&mut self, change: &JobChanged) -> Option<(usize, &mut Place)> {
+        let index = self.index(&change.name)?;
+        let place = self.places.get_mut(index)?;
+        (change.group_order >= place.ordered).then_some((index, place))
     }
 
     /// A member has ended by itself and is to be restarted.

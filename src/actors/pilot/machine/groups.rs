@@ -60,11 +60,7 @@ impl State {
             let is_new = spec.jobs.iter().any(|job| started.contains(&**job));
             let old = old.iter().find(|group| group.spec().name == spec.name);
             match old.filter(|group| !is_new && group.spec().jobs == spec.jobs) {
-                Some(group) => {
-                    let mut group = group.clone();
-                    group.reconfigure(Arc::clone(spec));
-                    group
-                }
+                Some(group) => group.reconfigured(Arc::clone(spec)),
                 None => {
                     let places = places(spec, members, old, started);
                     match old {
@@ -151,10 +147,10 @@ impl State {
         Some(self.go_on_with_group(now, &name))
     }
 
-    /// Whether commands mean a group by that name.
-    pub(super) fn is_group(&self, target: &str) -> bool {
-        let name = target.strip_prefix(PREFIX);
-        name.is_some_and(|name| self.groups.iter().any(|group| *group.spec().name == *name))
+    /// The group that commands mean by that name.
+    pub(super) fn find_group(&mut self, target: &str) -> Option<&mut Group> {
+        let name = target.strip_prefix(PREFIX)?;
+        self.groups.iter_mut().find(|group| *group.spec().name == *name)
     }
 
     /// What a user orders about a whole group.
@@ -164,9 +160,7 @@ impl State {
         target: &str,
         order: JobOrder,
     ) -> Result<Vec<Action>, Refusal> {
-        let no_such = || Refusal::NoSuchJob(target.to_owned());
-        let name = target.strip_prefix(PREFIX).ok_or_else(no_such)?;
-        let group = self.groups.iter_mut().find(|group| *group.spec().name == *name).ok_or_else(no_such)?;
+        let group = self.find_group(target).ok_or_else(|| Refusal::NoSuchJob(target.to_owned()))?;
         let name = Arc::clone(&group.spec().name);
         match order {
             JobOrder::Start => group.start_all(),
