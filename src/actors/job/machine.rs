@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actors::machine::{Kind, Machine, Severity};
 use crate::config::spec::JobSpec;
+use crate::messages::account::FirstRun;
 use crate::messages::crashes::Failure;
 use crate::messages::discovery::{Registration, ServiceStatus};
 use crate::messages::event::{Detail, EventCode, EventKey};
@@ -39,7 +40,6 @@ mod timers;
 pub mod trigger;
 mod watchdog;
 
-use account::Beginnings;
 use advertisement::Advertisement;
 use calendar::Calendar;
 use executions::Execution;
@@ -103,7 +103,7 @@ pub struct State {
     /// Why the restart rules exclude it, where the settings alone do not tell.
     no_restart: Option<String>,
     /// How its first execution went.
-    beginnings: Beginnings,
+    beginnings: FirstRun,
     /// The restarts that count, if `restarts.per` limits them.
     restarted: Window,
     /// Why it gave up before its first run.
@@ -301,7 +301,7 @@ impl State {
             last_outcome: None,
             is_last_run: false,
             no_restart: None,
-            beginnings: Beginnings::default(),
+            beginnings: FirstRun::default(),
             restarted: Window::default(),
             never_ran: None,
             ended: None,
@@ -487,8 +487,8 @@ impl Machine for State {
             Input::ScheduleElapsed => self.schedule_elapsed(now, list),
             Input::ClockRead(reading) => self.clock_read(reading, list),
         }
-        self.note_restarts(now);
-        self.note_beginnings(now);
+        self.note_restarts();
+        self.note_beginnings();
         actions
     }
 }

@@ -1,27 +1,15 @@
 //! Why a job is in its present phase, in the terms of its machine.
 
-use serde::{Deserialize, Serialize};
-
 use super::State;
 use super::reasons::Kill;
 use super::schedule::Schedule;
-use crate::messages::account::{Account, Exceeded, FirstRun};
-use crate::messages::event::EventKey;
+use crate::messages::account::{Account, Exceeded};
 use crate::messages::job::{Missing, Phase};
-use crate::messages::moment::Moment;
-
-/// The first execution of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Beginnings {
-    occasion: Option<EventKey>,
-    started: Option<Moment>,
-    up: Option<Moment>,
-    ended: Option<Moment>,
-}
 
 impl State {
     /// After an input: notes when the first execution began, could be used and ended.
-    pub(super) fn note_beginnings(&mut self, now: Moment) {
+    pub(super) fn note_beginnings(&mut self) {
+        let now = self.now.since_beginning();
         if self.beginnings.ended.is_some() {
             return;
         }
@@ -42,7 +30,6 @@ impl State {
     pub(super) fn account(&self) -> Account {
         let is_waiting = self.life.phase == Phase::Waiting;
         let has_lost = self.life.phase == Phase::Complete && !self.has_run();
-        let since_beginning = |moment: Moment| moment.since_beginning();
         Account {
             missing: if is_waiting || has_lost { self.listener.missing() } else { Missing::Nothing },
             awaits_log: self.awaits_log,
@@ -53,12 +40,7 @@ impl State {
             runs: self.runs,
             occasion: self.occasion.clone(),
             cause: self.cause,
-            first_run: FirstRun {
-                occasion: self.beginnings.occasion.clone(),
-                started: self.beginnings.started.map(since_beginning),
-                up: self.beginnings.up.map(since_beginning),
-                ended: self.beginnings.ended.map(since_beginning),
-            },
+            first_run: self.beginnings.clone(),
             ..Account::default()
         }
     }
