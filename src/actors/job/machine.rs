@@ -327,20 +327,14 @@ impl State {
         self.cause
     }
 
-    fn happened(
-        &mut self,
-        now: Moment,
-        key: EventKey,
-        (cause, has_hold): (Option<u64>, bool),
-        list: &mut Actions,
-    ) {
+    fn happened(&mut self, key: EventKey, cause: Option<u64>, has_hold: bool, list: &mut Actions) {
         let before = (self.listener.missing(), self.gives_up_in_time());
         let is_triggered = self.listener.observe(&key);
         let is_begun = self.schedule.is_some() || self.calendar.is_some();
         let begins =
             if self.spec.when.after.is_empty() { key.code == EventCode::Startup } else { is_triggered };
         if begins && !is_begun {
-            self.schedule_from_beginning(now, list);
+            self.schedule_from_beginning(list);
         }
         if !is_triggered {
             // Users see which of several are still missing, and until when it waits.
@@ -454,18 +448,18 @@ impl Machine for State {
             return actions;
         }
         self.now = now;
-        self.forget_restarts(now);
+        self.forget_restarts();
         match input {
             Input::Created => {
                 self.begin_advertisement(list);
                 list.push(Action::Show);
             }
-            Input::Happened { key, cause, has_hold } => self.happened(now, key, (cause, has_hold), list),
-            Input::Commanded(command) => self.command(now, command, list),
+            Input::Happened { key, cause, has_hold } => self.happened(key, cause, has_hold, list),
+            Input::Commanded(command) => self.command(command, list),
             Input::LogChecked { is_flooded } => self.log_checked(is_flooded, list),
             Input::Launched(id) => self.launched(id, list),
-            Input::Started(started) => self.started(now, started, list),
-            Input::Ended(ended) => self.process_ended(now, &ended, list),
+            Input::Started(started) => self.started(started, list),
+            Input::Ended(ended) => self.process_ended(&ended, list),
             Input::ReadyTold(id) => self.ready_told(id, list),
             Input::Notified(id, notification) => self.notified(id, &notification, list),
             Input::GroupGone(id) => {
@@ -484,7 +478,7 @@ impl Machine for State {
             Input::JitterDrawn(random) => self.start_delay(random, list),
             Input::TimerElapsed => self.timer_elapsed(list),
             Input::DeadlineElapsed(deadline) => self.deadline_elapsed(deadline, list),
-            Input::ScheduleElapsed => self.schedule_elapsed(now, list),
+            Input::ScheduleElapsed => self.schedule_elapsed(list),
             Input::ClockRead(reading) => self.clock_read(reading, list),
         }
         self.note_restarts();

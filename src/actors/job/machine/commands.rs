@@ -7,10 +7,9 @@ use super::{Action, Actions, State};
 use crate::actors::machine::Severity;
 use crate::messages::health::CheckCommand;
 use crate::messages::job::{GroupOrder, JobCommand, Missing, Phase, StopOccasion};
-use crate::messages::moment::Moment;
 
 impl State {
-    pub(super) fn command(&mut self, now: Moment, command: JobCommand, list: &mut Actions) {
+    pub(super) fn command(&mut self, command: JobCommand, list: &mut Actions) {
         match command {
             JobCommand::Stop { cause, occasion } => {
                 self.in_shutdown |= occasion == StopOccasion::Shutdown;
@@ -42,10 +41,10 @@ impl State {
                 self.stop_reason = Some(StopReason::Halted);
                 self.advance(Input::HaltRequested, list);
             }
-            JobCommand::Start => self.by_hand(now, Input::StartRequested, list),
+            JobCommand::Start => self.by_hand(Input::StartRequested, list),
             JobCommand::Restart => {
                 self.stop_reason = Some(StopReason::Restarted);
-                self.by_hand(now, Input::RestartRequested, list);
+                self.by_hand(Input::RestartRequested, list);
             }
             JobCommand::Signal(signal) => {
                 self.signalled = Some(signal);
@@ -88,12 +87,12 @@ impl State {
     }
 
     /// Starts by hand; nothing gives up waiting for its trigger after that. The ticks of an interval that had ended begin anew.
-    fn by_hand(&mut self, now: Moment, input: Input, list: &mut Actions) {
+    fn by_hand(&mut self, input: Input, list: &mut Actions) {
         self.occasion = None;
         if matches!(self.schedule, Some(Schedule::TriggerTimeout(_))) {
             self.cancel_schedule(list);
         }
         self.advance(input, list);
-        self.resume_ticks(now, list);
+        self.resume_ticks(list);
     }
 }

@@ -84,12 +84,12 @@ impl State {
         self.await_ready(list);
     }
 
-    pub(super) fn started(&mut self, now: Moment, started: ProcessStarted, list: &mut Actions) {
+    pub(super) fn started(&mut self, started: ProcessStarted, list: &mut Actions) {
         let Some(execution) = self.execution.as_mut().filter(|execution| execution.id == started.execution)
         else {
             return;
         };
-        execution.process = Some((started.pid, now));
+        execution.process = Some((started.pid, self.now));
         self.log(if self.is_routine() { Severity::Debug } else { Severity::Info }, "started", list);
         if self.life.phase == Phase::Running {
             self.begin_service(list);
@@ -99,7 +99,7 @@ impl State {
         }
     }
 
-    pub(super) fn process_ended(&mut self, now: Moment, ended: &ProcessEnded, list: &mut Actions) {
+    pub(super) fn process_ended(&mut self, ended: &ProcessEnded, list: &mut Actions) {
         let Some(execution) = self.execution.filter(|execution| execution.id == ended.execution) else {
             return;
         };
@@ -134,7 +134,7 @@ impl State {
         self.log_end(ended, judgement.success, list);
         self.log_last_run(ended.status, judgement, list);
         self.last_exit = Some((ended.status.shell_code(), reason));
-        let lasted = execution.process.map_or(Duration::ZERO, |(_, started)| now.since(started));
+        let lasted = execution.process.map_or(Duration::ZERO, |(_, started)| self.now.since(started));
         self.note_failure(ended, judgement.success, lasted, list);
         self.advance(Input::Exited(Ended { success: judgement.success, lasted }), list);
         if !ended.leftover {

@@ -69,16 +69,16 @@ impl State {
     }
 
     /// Before an input: restarts that are older than `restarts.per` no longer count.
-    pub(super) fn forget_restarts(&mut self, now: Moment) {
+    pub(super) fn forget_restarts(&mut self) {
         if let Some(per) = self.spec.restart_rule.per {
-            self.life.restarts = self.restarted.forget(now, per);
+            self.life.restarts = self.restarted.forget(self.now, per);
         }
     }
 
     /// After an input: notes the restart that it led to.
-    pub(super) fn note_restarts(&mut self, now: Moment) {
+    pub(super) fn note_restarts(&mut self) {
         if self.spec.restart_rule.per.is_some() {
-            self.restarted.note(now, self.life.restarts);
+            self.restarted.note(self.now, self.life.restarts);
         }
     }
 

@@ -32,9 +32,9 @@ pub enum NextRun {
 }
 
 impl State {
-    pub(super) fn schedule_from_beginning(&mut self, now: Moment, list: &mut Actions) {
+    pub(super) fn schedule_from_beginning(&mut self, list: &mut Actions) {
         match self.spec.when.trigger {
-            Trigger::Interval(interval) => self.schedule_tick(now, interval, now, list),
+            Trigger::Interval(interval) => self.schedule_tick(interval, self.now, list),
             Trigger::Cron(_) => list.push(Action::ReadClock),
             Trigger::Once(_) | Trigger::Each(_) | Trigger::All(_) | Trigger::Any(_) => {
                 if let Some(timeout) = self.spec.when.timeout {
@@ -46,13 +46,13 @@ impl State {
     }
 
     /// Begins the ticks of an interval or schedule anew, if they had ended; not before those are ready that they wait for.
-    pub(super) fn resume_ticks(&mut self, now: Moment, list: &mut Actions) {
+    pub(super) fn resume_ticks(&mut self, list: &mut Actions) {
         if !self.spec.when.after.is_empty() && self.listener.missing() != Missing::Nothing {
             return;
         }
         match self.spec.when.trigger {
             Trigger::Interval(interval) if self.schedule.is_none() => {
-                self.schedule_tick(now, interval, now, list);
+                self.schedule_tick(interval, self.now, list);
             }
             Trigger::Cron(_) if self.calendar.is_none() => list.push(Action::ReadClock),
             Trigger::Interval(_)
@@ -64,9 +64,9 @@ impl State {
         }
     }
 
-    fn schedule_tick(&mut self, now: Moment, interval: Duration, first: Moment, list: &mut Actions) {
+    fn schedule_tick(&mut self, interval: Duration, first: Moment, list: &mut Actions) {
         self.schedule = Some(Schedule::Ticks(interval, first));
-        list.push(Action::StartSchedule(until_next(interval, now.since(first))));
+        list.push(Action::StartSchedule(until_next(interval, self.now.since(first))));
     }
 
     pub(super) fn cancel_schedule(&mut self, list: &mut Actions) {
@@ -124,10 +124,10 @@ impl State {
         }
     }
 
-    pub(super) fn schedule_elapsed(&mut self, now: Moment, list: &mut Actions) {
+    pub(super) fn schedule_elapsed(&mut self, list: &mut Actions) {
         match self.schedule.take() {
             Some(Schedule::Ticks(interval, first)) => {
-                self.schedule_tick(now, interval, first, list);
+                self.schedule_tick(interval, first, list);
                 self.tick(list);
             }
             Some(Schedule::TriggerTimeout(timeout)) => {
