@@ -22,8 +22,7 @@ impl State {
         lasted: Duration,
         list: &mut Actions,
     ) {
-        let phase = self.life.phase;
-        if success || ended.unstarted == Some(Unstarted::Cancelled) || self.ended_as_asked(ended, phase) {
+        if success || ended.unstarted == Some(Unstarted::Cancelled) || self.ended_as_asked(ended) {
             return;
         }
         let (signal, core_dumped) = match ended.status {
@@ -35,14 +34,15 @@ impl State {
             status: ended.status.shell_code(),
             signal,
             core_dumped,
-            killed_by: self.killed_by(ended, phase),
+            killed_by: self.killed_by(ended),
             reason: self.last_exit.as_ref().map_or_else(String::new, |(_, reason)| reason.clone()),
             lasted,
         }));
     }
 
     /// Whether it was told to stop and did, in whatever way. What had to be killed for that has failed.
-    fn ended_as_asked(&self, ended: &ProcessEnded, phase: Phase) -> bool {
+    fn ended_as_asked(&self, ended: &ProcessEnded) -> bool {
+        let phase = self.life.phase;
         let is_asked = phase.is_stopping() && !self.stop_reason.is_some_and(StopReason::is_ill_health);
         let was_asked_to_stop = matches!(phase, Phase::Terminating | Phase::Ending);
         let is_violent = ended.for_memory
@@ -53,7 +53,8 @@ impl State {
 
     /// The sender of the signal that ended the process. waitid(2) tells only the signal; if we did not send it, somebody
     /// else did.
-    fn killed_by(&self, ended: &ProcessEnded, phase: Phase) -> Option<String> {
+    fn killed_by(&self, ended: &ProcessEnded) -> Option<String> {
+        let phase = self.life.phase;
         if ended.for_memory {
             return Some("the kernel, for lack of memory".to_owned());
         }
