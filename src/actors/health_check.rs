@@ -8,7 +8,7 @@ use actix::prelude::*;
 use slog::{Logger, o};
 
 use super::machine::{Clock, Driver};
-use super::task::Task;
+use super::task::{Task, cancel};
 use crate::config::spec::{CheckSpec, CommandLine, JobSpec};
 use crate::dial;
 use crate::logging::LogSink;
@@ -185,12 +185,6 @@ impl HealthCheck {
             };
             check.advance(Input::Probed(outcome), ctx);
         }));
-    }
-}
-
-fn cancel(task: &mut Option<Task>, ctx: &mut Context<HealthCheck>) {
-    if let Some(task) = task.take() {
-        task.cancel(ctx);
     }
 }
 

@@ -8,7 +8,7 @@ use actix::prelude::*;
 use slog::{Logger, debug, error, o};
 
 use super::machine::{Clock, Driver};
-use super::task::Task;
+use super::task::{Task, cancel};
 use crate::config::spec::JobSpec;
 use crate::logging::{KeptOutput, LogSink};
 use crate::messages::bus::{Bus, Hold, HoldReleased, Notice};
@@ -29,7 +29,6 @@ mod timers;
 
 use machine::trigger;
 use machine::{Action, Deadline, Input, State};
-use timers::cancel;
 
 /// How much of the output of a process that failed is in its dossier.
 const LINES_OF_A_CRASH: usize = 50;

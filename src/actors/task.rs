@@ -59,6 +59,16 @@ impl Task {
     }
 }
 
+/// Gives up what an actor waits for, if it waits.
+pub fn cancel<A>(task: &mut Option<Task>, ctx: &mut Context<A>)
+where
+    A: Actor<Context = Context<A>>,
+{
+    if let Some(task) = task.take() {
+        task.cancel(ctx);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,9 +96,7 @@ mod tests {
         type Result = ();
 
         fn handle(&mut self, Begin(number): Begin, ctx: &mut Context<Self>) {
-            if let Some(timer) = self.timer.take() {
-                timer.cancel(ctx);
-            }
+            cancel(&mut self.timer, ctx);
             let timer = Task::later(Duration::ZERO, ctx, move |actor, _| actor.elapsed.push(number));
             self.timer = Some(timer);
         }

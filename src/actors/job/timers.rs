@@ -10,7 +10,7 @@ use slog::warn;
 use super::Job;
 use super::machine::schedule::NextRun;
 use super::machine::{Deadline, Input};
-use crate::actors::task::Task;
+use crate::actors::task::{Task, cancel};
 use crate::messages::moment::WallTime;
 use crate::process::random_share;
 use crate::process::wall_clock::{self, WallTimer};
@@ -66,11 +66,5 @@ impl Job {
             NextRun::At(time) => Some(wall_clock::system_time(time)),
             NextRun::In(time) => SystemTime::now().checked_add(time),
         }
-    }
-}
-
-pub(super) fn cancel(task: &mut Option<Task>, ctx: &mut Context<Job>) {
-    if let Some(task) = task.take() {
-        task.cancel(ctx);
     }
 }
