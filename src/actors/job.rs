@@ -27,7 +27,6 @@ use crate::process::{Kind, Launcher, Order, random_share};
 pub mod machine;
 mod timers;
 
-use machine::trigger;
 use machine::{Action, Deadline, Input, State};
 
 /// How much of the output of a process that failed is in its dossier.
@@ -120,11 +119,6 @@ impl Job {
             until: None,
             schedule_until: None,
         }
-    }
-
-    /// The events that a job must be told of.
-    pub fn interests(spec: &JobSpec) -> Vec<EventKey> {
-        trigger::interests(spec)
     }
 
     fn advance(&mut self, input: Input, ctx: &mut Context<Self>) {

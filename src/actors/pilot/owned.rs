@@ -8,6 +8,7 @@ use slog::{Logger, warn};
 
 use super::Pilot;
 use crate::actors::health_check::{CheckResources, HealthCheck};
+use crate::actors::job::machine::trigger::interests;
 use crate::actors::job::{Job, JobResources};
 use crate::actors::registry::Registry;
 use crate::actors::watch::machine::State;
@@ -33,24 +34,22 @@ pub struct JobFactory {
 pub struct JobAddress {
     commands: Recipient<JobCommand>,
     notices: Recipient<Notice>,
-    checks: Box<[Recipient<CheckCommand>]>,
+    checks: Vec<Recipient<CheckCommand>>,
 }
 
 impl JobFactory {
     /// Creates a job with its checks, and subscribes it to its events.
     fn create(&self, spec: &Arc<JobSpec>, generation: u64, log: &Logger) -> JobAddress {
-        let mut checks = Box::default();
-        let job = Job::create(|ctx| {
-            let check = |(index, check): (usize, &CheckSpec)| {
-                let (spec, check, job) = (Arc::clone(spec), check.clone(), ctx.address().recipient());
-                let check = HealthCheck::new(spec, index, check, job, Rc::clone(&self.checks), log);
-                check.start().recipient()
-            };
-            checks = spec.health.iter().enumerate().map(check).collect();
-            Job::new(Arc::clone(spec), generation, Rc::clone(&self.jobs), checks.to_vec())
-        });
+        let context = Context::<Job>::new();
+        let check = |(index, check): (usize, &CheckSpec)| {
+            let (spec, check, job) = (Arc::clone(spec), check.clone(), context.address().recipient());
+            let check = HealthCheck::new(spec, index, check, job, Rc::clone(&self.checks), log);
+            check.start().recipient()
+        };
+        let checks: Vec<Recipient<CheckCommand>> = spec.health.iter().enumerate().map(check).collect();
+        let job = context.run(Job::new(Arc::clone(spec), generation, Rc::clone(&self.jobs), checks.clone()));
         let notices: Recipient<Notice> = job.clone().recipient();
-        let interest = Interest::Keys(Job::interests(spec));
+        let interest = Interest::Keys(interests(spec));
         self.registry.do_send(Subscribe { interest, recipient: notices.clone() });
         JobAddress { commands: job.recipient(), notices, checks }
     }
