@@ -118,7 +118,6 @@ impl Pilot {
     }
 
     fn advance(&mut self, input: Input, ctx: &mut Context<Self>) {
-        self.count_refused_reload(&input);
         for action in self.driver.step(input) {
             self.perform(action, ctx);
         }
@@ -128,12 +127,6 @@ impl Pilot {
         board.groups = self.driver.machine().group_statuses();
         if board.shutting_down {
             board.shutdown_began.get_or_insert_with(Instant::now);
-        }
-    }
-
-    fn count_refused_reload(&self, input: &Input) {
-        if matches!(input, Input::Loaded(Purpose::Reload, Err(_)) | Input::Prepared(Err(_))) {
-            self.resources.recorder.metrics().reload_ended(false);
         }
     }
 
@@ -222,6 +215,9 @@ impl Pilot {
     /// Shows users that a reload is refused, or that none is.
     fn show_refusal(&self, is_refused: bool) {
         self.resources.board.write().refused_reload = is_refused.then(SystemTime::now);
+        if is_refused {
+            self.resources.recorder.metrics().reload_ended(false);
+        }
     }
 
     fn prepare_log(&mut self, spec: &Spec) -> Result<(), String> {
