@@ -36,12 +36,8 @@ impl Handler<Reload> for Pilot {
     fn handle(&mut self, reload: Reload, ctx: &mut Context<Self>) -> Self::Result {
         let reply = self.ask(|request| Input::ReloadAsked(Some(request), reload), ctx);
         Box::pin(async {
-            match reply.await {
-                Ok(Reply::Reload(outcome)) => outcome,
-                Ok(Reply::Order(_) | Reply::Maintenance(_) | Reply::Environment(_)) | Err(_) => {
-                    Err(given_up())
-                }
-            }
+            let Ok(Reply::Reload(outcome)) = reply.await else { return Err(given_up()) };
+            outcome
         })
     }
 }
@@ -52,12 +48,8 @@ impl Handler<ControlJob> for Pilot {
     fn handle(&mut self, control: ControlJob, ctx: &mut Context<Self>) -> Self::Result {
         let reply = self.ask(|request| Input::JobOrdered(request, control), ctx);
         Box::pin(async {
-            match reply.await {
-                Ok(Reply::Order(outcome)) => outcome,
-                Ok(Reply::Reload(_) | Reply::Maintenance(_) | Reply::Environment(_)) | Err(_) => {
-                    Err(given_up())
-                }
-            }
+            let Ok(Reply::Order(outcome)) = reply.await else { return Err(given_up()) };
+            outcome
         })
     }
 }
@@ -96,10 +88,8 @@ impl Handler<ChangeEnvironment> for Pilot {
         let reply = self.ask(|request| Input::EnvironmentAsked(request, strings), ctx);
         self.changed_environ = None; // if it was refused
         Box::pin(async {
-            match reply.await {
-                Ok(Reply::Environment(outcome)) => outcome,
-                Ok(Reply::Reload(_) | Reply::Order(_) | Reply::Maintenance(_)) | Err(_) => Err(given_up()),
-            }
+            let Ok(Reply::Environment(outcome)) = reply.await else { return Err(given_up()) };
+            outcome
         })
     }
 }
