@@ -42,6 +42,7 @@ use crate::recording::Recording;
 const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
 /// The descriptors of so many pipes are more than actix needs.
 const PIPES_AT_START: usize = 6;
+
 /// The parts that the program is assembled from.
 pub struct Setup {
     /// The first configuration.
@@ -147,27 +148,23 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         dossiers: dossiers.clone(),
         recorder: recorder.clone(),
     });
-    let reloads = recorder.clone();
-    let sink = log.sink().clone();
     let web_server = listeners.map(|listeners| {
-        let pilot = PilotLink {
-            reload: pilot.clone().recipient(),
-            job: pilot.clone().recipient(),
-            maintenance: pilot.clone().recipient(),
-            environment: pilot.clone().recipient(),
-            inquiry: pilot.clone().recipient(),
-        };
-        let (board, events, started) = (board.clone(), EventLog::default(), Instant::now());
         let state = AppState {
-            pilot,
-            board,
-            recorder,
-            events,
+            pilot: PilotLink {
+                reload: pilot.clone().recipient(),
+                job: pilot.clone().recipient(),
+                maintenance: pilot.clone().recipient(),
+                environment: pilot.clone().recipient(),
+                inquiry: pilot.clone().recipient(),
+            },
+            board: board.clone(),
+            recorder: recorder.clone(),
+            events: EventLog::default(),
             kept,
             dossiers,
             queued,
-            started,
-            sink: Some(sink),
+            started: Instant::now(),
+            sink: Some(log.sink().clone()),
             feed: Feed::default(),
         };
         let web_server = WebServer::new(listeners, &spec, state, log.logger().clone()).start();
@@ -186,7 +183,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
         consul: consul.clone(),
         web_server: web_server.clone(),
         reaper: reaper.recipient(),
-        recorder: reloads,
+        recorder,
     };
     pilot_context.run(Pilot::new(Arc::new(spec), resources, exit));
     Ok(Program { pilot, registry, consul, board, web_server, exited })
