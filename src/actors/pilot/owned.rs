@@ -14,7 +14,7 @@ use crate::actors::registry::Registry;
 use crate::actors::watch::machine::State;
 use crate::actors::watch::{Agent, Begin, Retire, Watch};
 use crate::config::spec::{CheckSpec, JobSpec, WatchSpec};
-use crate::messages::bus::{Interest, Notice, Subscribe, Unsubscribe};
+use crate::messages::bus::{Interest, Subscribe, Unsubscribe};
 use crate::messages::event::EventKey;
 use crate::messages::health::CheckCommand;
 use crate::messages::job::JobCommand;
@@ -30,10 +30,9 @@ pub struct JobFactory {
     pub registry: Addr<Registry>,
 }
 
-/// Where a job listens.
+/// A job and its checks.
 pub struct JobAddress {
-    commands: Recipient<JobCommand>,
-    notices: Recipient<Notice>,
+    job: Addr<Job>,
     checks: Vec<Recipient<CheckCommand>>,
 }
 
@@ -48,10 +47,9 @@ impl JobFactory {
         };
         let checks: Vec<Recipient<CheckCommand>> = spec.health.iter().enumerate().map(check).collect();
         let job = context.run(Job::new(Arc::clone(spec), generation, Rc::clone(&self.jobs), checks.clone()));
-        let notices: Recipient<Notice> = job.clone().recipient();
         let interest = Interest::Keys(interests(spec));
-        self.registry.do_send(Subscribe { interest, recipient: notices.clone() });
-        JobAddress { commands: job.recipient(), notices, checks }
+        self.registry.do_send(Subscribe { interest, recipient: job.clone().recipient() });
+        JobAddress { job, checks }
     }
 }
 
@@ -66,9 +64,9 @@ impl Pilot {
     }
 
     pub(super) fn end_job(&mut self, name: &Arc<str>) {
-        if let Some(job) = self.jobs.remove(name) {
-            job.commands.do_send(JobCommand::Retire);
-            self.resources.jobs.registry.do_send(Unsubscribe(job.notices));
+        if let Some(JobAddress { job, .. }) = self.jobs.remove(name) {
+            job.do_send(JobCommand::Retire);
+            self.resources.jobs.registry.do_send(Unsubscribe(job.recipient()));
         }
         let board = &mut self.resources.board.write();
         board.jobs.remove(name);
@@ -79,8 +77,8 @@ impl Pilot {
     }
 
     pub(super) fn tell(&self, name: &str, command: JobCommand) {
-        if let Some(job) = self.jobs.get(name) {
-            job.commands.do_send(command);
+        if let Some(JobAddress { job, .. }) = self.jobs.get(name) {
+            job.do_send(command);
         }
     }
 
@@ -91,8 +89,8 @@ impl Pilot {
     }
 
     pub(super) fn tell_job_event(&self, name: &str, key: EventKey) {
-        if let Some(job) = self.jobs.get(name) {
-            job.notices.do_send(self.resources.bus.private(key));
+        if let Some(JobAddress { job, .. }) = self.jobs.get(name) {
+            job.do_send(self.resources.bus.private(key));
         }
     }
 
