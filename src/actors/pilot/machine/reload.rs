@@ -174,27 +174,26 @@ impl State {
     /// For each job, whether the reload has to wait for it to run because others stop.
     fn hooks(&self, reloading: &Reloading) -> Vec<Option<Hook>> {
         let stopping: BTreeSet<&str> = reloading.plan.stop.iter().map(|name| &**name).collect();
-        let may_be_hook =
-            |job: &Member| !reloading.is_late && job.listens_for_an_end() && stopping.contains(&**job.name());
-        let jobs = self.members.list().iter();
-        jobs.map(|job| if may_be_hook(job) { self.hook(&stopping, job) } else { None }).collect()
-    }
-
-    fn hook(&self, stopping: &BTreeSet<&str>, job: &Member) -> Option<Hook> {
-        if job.is_complete() || job.ran_before || job.told.is_some() {
-            return None;
-        }
-        let mut awaited = self.members.list().iter().filter(|other| {
-            other.name() != job.name() && stopping.contains(&**other.name()) && job.awaits_end_of(other)
-        });
-        let first = awaited.next()?;
-        if job.phase != Phase::Waiting {
-            return Some(Hook::Runs);
-        }
-        if !first.is_complete() || !awaited.all(Member::is_complete) {
-            return Some(Hook::Waits);
-        }
-        (!self.members.is_confirmed(job)).then_some(Hook::IsCalled)
+        let stops = |job: &Member| stopping.contains(&**job.name());
+        let jobs = self.members.list();
+        let hook = |job: &Member| {
+            let may_be_called = stops(job) && job.listens_for_an_end() && !reloading.is_late;
+            if !may_be_called || job.is_complete() || job.ran_before || job.told.is_some() {
+                return None;
+            }
+            let others = jobs.iter().filter(|other| other.name() != job.name() && stops(other));
+            let awaited: Vec<&Member> = others.filter(|other| job.awaits_end_of(other)).collect();
+            if awaited.is_empty() {
+                None
+            } else if job.phase != Phase::Waiting {
+                Some(Hook::Runs)
+            } else if awaited.iter().any(|other| !other.is_complete()) {
+                Some(Hook::Waits)
+            } else {
+                (!self.members.is_confirmed(job)).then_some(Hook::IsCalled)
+            }
+        };
+        jobs.iter().map(hook).collect()
     }
 
     /// Tells the next of the old jobs to stop; when all are gone, the new ones begin.
