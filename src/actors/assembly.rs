@@ -47,8 +47,6 @@ const PIPES_AT_START: usize = 6;
 pub struct Setup {
     /// The first configuration.
     pub spec: Spec,
-    /// Whether there must be a control socket.
-    pub needs_control: bool,
     /// Loads the next one.
     pub load: Arc<Load>,
     /// Where everything is logged.
@@ -61,11 +59,11 @@ pub struct Setup {
     pub recording: Option<Recording>,
 }
 
-/// Supervises until everything is over; returns the status to exit with.
-pub fn run(setup: Setup) -> io::Result<u8> {
+/// Supervises until everything is over; returns the status to exit with. With `needs_control`, there must be a control socket.
+pub fn run(setup: Setup, needs_control: bool) -> io::Result<u8> {
     check_descriptors()?;
     System::new().block_on(async {
-        let listeners = Listeners::bind(&setup.spec, setup.needs_control, setup.log.logger())?;
+        let listeners = Listeners::bind(&setup.spec, needs_control, setup.log.logger())?;
         let program = assemble(setup, Some(listeners))?;
         listen_to_all(&program.pilot)?;
         let status = program.exited.await;
@@ -105,7 +103,7 @@ pub struct Program {
 /// Puts the actors together, within a running actix system; `listeners` are served, if there are any. Nothing runs
 /// before the caller waits.
 pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Program> {
-    let Setup { spec, needs_control: _, load, log, kernel, mut environ, recording } = setup;
+    let Setup { spec, load, log, kernel, mut environ, recording } = setup;
     configure_environment(&mut environ, &spec);
     let clock = Clock::start(recording);
     let (exit, exited) = oneshot::channel();

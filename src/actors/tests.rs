@@ -171,15 +171,7 @@ where
         let next = Arc::new(Mutex::new(spec.clone()));
         let found = Arc::clone(&next);
         let load = Arc::new(move |_: &BTreeMap<String, String>| Ok(found.lock().unwrap().clone()));
-        let setup = Setup {
-            spec,
-            needs_control: false,
-            load,
-            log,
-            kernel: Box::new(fake.clone()),
-            environ,
-            recording,
-        };
+        let setup = Setup { spec, load, log, kernel: Box::new(fake.clone()), environ, recording };
         let Program { pilot, registry, board, exited, .. } = assemble(setup, None).unwrap();
         let violations = Rc::<RefCell<Vec<String>>>::default();
         let scribe =

@@ -63,15 +63,15 @@ pub fn run(
     }
     let recording = record.map(|path| recording(path, &log)).transpose()?;
     let is_logged_apart = is_logged_apart(&spec.logging.output);
-    let outcome = assembly::run(Setup {
+    let setup = Setup {
         spec,
-        needs_control: config_path(path).is_ok(),
         load: loader(path, main),
         log: log.clone(),
         kernel: Box::new(Linux::default()),
         environ: Environ::new(std::env::vars_os()),
         recording: recording.clone(),
-    });
+    };
+    let outcome = assembly::run(setup, config_path(path).is_ok());
     if let Err(error) = &outcome {
         slog::crit!(log.logger(), "cannot supervise: {error}");
         if is_logged_apart {

@@ -148,8 +148,7 @@ async fn perform(story: Story, recording: Option<Recording>) -> Outcome {
     });
     let spec = story.program.spec(&socket);
     let environ = Environ::new([]);
-    let setup =
-        Setup { spec, needs_control: false, load, log, kernel: Box::new(kernel.clone()), environ, recording };
+    let setup = Setup { spec, load, log, kernel: Box::new(kernel.clone()), environ, recording };
     let Assembled { pilot, registry, board, exited, consul: agent, .. } =
         assemble(setup, None).expect("all actors");
     rules.read_from(board);
