@@ -42,7 +42,6 @@ impl Checks {
         Self { verdicts, round: 0, health: Health::Unknown, serving: false, maintenance: false }
     }
 
-    /// The job's health now.
     pub const fn health(&self) -> Health {
         self.health
     }

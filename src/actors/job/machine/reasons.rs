@@ -36,7 +36,6 @@ impl StopReason {
         matches!(self, Self::Unhealthy | Self::UnhealthyForGood)
     }
 
-    /// The reason in words.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Shutdown => "the program shuts down",

@@ -44,7 +44,6 @@ pub struct Place {
     pub phase: Phase,
     /// Its current execution is ready.
     pub ready: bool,
-    /// Its health.
     pub health: Health,
     /// It has health checks.
     pub is_checked: bool,
@@ -160,7 +159,6 @@ impl Group {
         Self { facts: new.facts.and(old.facts), ..new }
     }
 
-    /// The configuration.
     pub const fn spec(&self) -> &Arc<GroupSpec> {
         &self.spec
     }

@@ -13,15 +13,12 @@ use crate::messages::moment::Moment;
 /// One job of the program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// The configuration.
     pub spec: Arc<JobSpec>,
     /// Tells it from others that had this name before.
     pub generation: u64,
-    /// Its phase.
     pub phase: Phase,
     /// Whether it stops only to run again, or until it is started by hand.
     pub returns: bool,
-    /// Its health.
     pub health: Health,
     /// Whether its current execution is ready.
     pub ready: bool,
@@ -73,12 +70,10 @@ impl Member {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &Arc<str> {
         &self.spec.name
     }
 
-    /// Takes note of what it reports.
     pub fn note(&mut self, change: &JobChanged) {
         self.phase = change.phase;
         self.returns = change.returns;
@@ -92,12 +87,10 @@ impl Member {
         self.group_order = change.group_order;
     }
 
-    /// Whether it is over.
     pub fn is_complete(&self) -> bool {
         self.phase == Phase::Complete
     }
 
-    /// Whether it belongs to that group.
     pub fn is_in_group(&self, name: &str) -> bool {
         self.spec.group.as_ref().is_some_and(|place| *place.group == *name)
     }

@@ -24,22 +24,18 @@ pub struct Members {
 }
 
 impl Members {
-    /// All of them.
     pub fn list(&self) -> &[Member] {
         &self.list
     }
 
-    /// All of them, to be changed.
     pub fn list_mut(&mut self) -> &mut [Member] {
         &mut self.list
     }
 
-    /// The job of that name.
     pub fn get(&self, name: &str) -> Option<&Member> {
         self.index.get(name).and_then(|index| self.list.get(*index))
     }
 
-    /// The configurations of all jobs.
     pub fn specs(&self) -> Vec<Arc<JobSpec>> {
         self.list.iter().map(|job| Arc::clone(&job.spec)).collect()
     }
@@ -135,7 +131,6 @@ impl Members {
         (!are_certain).then_some(questions)
     }
 
-    /// The number of the last news.
     pub const fn news(&self) -> u64 {
         self.news
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 /// A job that is to stop, or is over.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
-    /// Its name.
     pub name: &'a str,
     /// The jobs that must outlive it.
     pub needs: &'a [Arc<str>],

@@ -7,7 +7,6 @@ use crate::messages::event::EventCode;
 use crate::messages::health::Health;
 use crate::messages::job::Phase;
 
-/// The state of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Facts {
     /// All members are ready; one that is complete and succeeded needs not be.
