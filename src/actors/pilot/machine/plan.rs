@@ -23,7 +23,8 @@ pub struct Plan {
 /// are restarted with one that begins anew.
 pub fn plan(
     old: &[Arc<JobSpec>],
-    (new, groups): (&[Arc<JobSpec>], &[Arc<GroupSpec>]),
+    new: &[Arc<JobSpec>],
+    groups: &[Arc<GroupSpec>],
     stopped_by_hand: &BTreeSet<Arc<str>>,
     restart_all: bool,
 ) -> Plan {
@@ -78,7 +79,7 @@ mod tests {
     fn what_did_not_change_is_kept_and_what_changed_is_stopped_and_started() {
         let old = [job("same", 0), job("changed", 0), job("gone", 0)];
         let new = [job("new", 0), job("changed", 1), job("same", 0)];
-        let plan = plan(&old, (&new, &[]), &BTreeSet::new(), false);
+        let plan = plan(&old, &new, &[], &BTreeSet::new(), false);
         assert_eq!(plan.keep, names(&["same"]));
         assert_eq!(plan.stop, names(&["changed", "gone"]));
         assert_eq!(plan.start, names(&["new", "changed"]));
@@ -87,7 +88,7 @@ mod tests {
     #[test]
     fn coprocesses_and_what_was_stopped_by_hand_begin_anew() {
         let jobs = [coprocess("agent"), job("halted", 0), job("app", 0)];
-        let plan = plan(&jobs, (&jobs, &[]), &BTreeSet::from([Arc::from("halted")]), false);
+        let plan = plan(&jobs, &jobs, &[], &BTreeSet::from([Arc::from("halted")]), false);
         assert_eq!(plan.keep, names(&["app"]));
         assert_eq!(plan.start, names(&["agent", "halted"]));
     }
@@ -95,7 +96,7 @@ mod tests {
     #[test]
     fn everything_begins_anew_when_asked_for() {
         let jobs = [job("a", 0), job("b", 0)];
-        assert_eq!(plan(&jobs, (&jobs, &[]), &BTreeSet::new(), true).start, names(&["a", "b"]));
+        assert_eq!(plan(&jobs, &jobs, &[], &BTreeSet::new(), true).start, names(&["a", "b"]));
     }
 
     #[test]
@@ -110,7 +111,7 @@ mod tests {
         };
         let old = [job("a", 0), job("b", 0), job("c", 0), job("d", 0)];
         let new = [job("a", 0), job("b", 1), job("c", 0), job("d", 0)];
-        let plan = plan(&old, (&new, &[Arc::new(group)]), &BTreeSet::new(), false);
+        let plan = plan(&old, &new, &[Arc::new(group)], &BTreeSet::new(), false);
         assert_eq!((plan.keep, plan.start), (names(&["a", "d"]), names(&["b", "c"])));
     }
 
@@ -128,7 +129,7 @@ mod tests {
         fn every_job_is_kept_or_stopped_and_kept_or_started_exactly_once(
             old in some_jobs(), new in some_jobs(), all in any::<bool>(),
         ) {
-            let plan = plan(&old, (&new, &[]), &BTreeSet::new(), all);
+            let plan = plan(&old, &new, &[], &BTreeSet::new(), all);
             let mut before: Vec<_> = plan.keep.iter().chain(&plan.stop).cloned().collect();
             let mut after: Vec<_> = plan.keep.iter().chain(&plan.start).cloned().collect();
             before.sort();
@@ -139,14 +140,14 @@ mod tests {
 
         #[test]
         fn applying_a_plan_twice_does_nothing_but_restart_coprocesses(old in some_jobs(), new in some_jobs()) {
-            let first = plan(&old, (&new, &[]), &BTreeSet::new(), false);
+            let first = plan(&old, &new, &[], &BTreeSet::new(), false);
             let named = |jobs: &[Arc<JobSpec>], name: &Arc<str>| {
                 jobs.iter().find(|job| job.name == *name).cloned().unwrap()
             };
             // A job that is kept runs with what it was started with.
             let kept = first.keep.iter().map(|name| named(&old, name));
             let running: Vec<_> = kept.chain(first.start.iter().map(|name| named(&new, name))).collect();
-            let mut second = plan(&running, (&new, &[]), &BTreeSet::new(), false);
+            let mut second = plan(&running, &new, &[], &BTreeSet::new(), false);
             let coprocesses: Vec<_> =
                 new.iter().filter(|job| job.kind == JobKind::Coprocess).map(|job| job.name.clone()).collect();
             second.stop.sort();

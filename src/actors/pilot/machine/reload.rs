@@ -121,7 +121,7 @@ impl State {
     }
 
     fn plan(&self, spec: &Spec, restart_all: bool) -> Plan {
-        plan(&self.members.specs(), (&spec.jobs, &spec.groups), &self.members.halted(), restart_all)
+        plan(&self.members.specs(), &spec.jobs, &spec.groups, &self.members.halted(), restart_all)
     }
 
     /// The new configuration cannot be used: nothing has changed.
