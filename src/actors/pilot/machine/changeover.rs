@@ -53,12 +53,14 @@ impl State {
         let members = new.iter().map(|job| Member::new(Arc::clone(job), generation)).collect();
         self.members.change(keep, members, &self.spec.jobs);
         let awaited = self.spec.awaited_checks();
-        let start = |job: &&Arc<JobSpec>| {
-            let publish =
-                awaited.contains(&job.name).then(|| Action::PublishOutcomes(job.name.clone(), true));
-            [Some(Action::StartJob(Arc::clone(job), generation)), publish]
-        };
-        new.iter().flat_map(start).flatten().collect()
+        let mut actions = Vec::new();
+        for job in new {
+            actions.push(Action::StartJob(Arc::clone(job), generation));
+            if awaited.contains(&job.name) {
+                actions.push(Action::PublishOutcomes(job.name.clone(), true));
+            }
+        }
+        actions
     }
 
     /// Has the checks of jobs that stay publish the outcomes of their tries if a job waits for them now, and no longer if
