@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::State;
 use super::member::Member;
 use super::startable::{Outside, can_still_come};
-use super::{Stage, State};
 use crate::config::spec::Trigger;
 use crate::messages::account::Awaited;
 use crate::messages::event::{EventKey, Source};
@@ -18,7 +18,8 @@ impl State {
         let asked = self.chain(name);
         let keys: Vec<(&Member, EventKey)> =
             asked.iter().flat_map(|job| named(job).iter().map(|key| (*job, key.clone()))).collect();
-        let prospects = can_still_come(jobs, self.outside(), &keys);
+        let outside = if self.is_shutting_down() { Outside::SHUTDOWN } else { Outside::RUNNING };
+        let prospects = can_still_come(jobs, outside, &keys);
         let mut awaited: BTreeMap<Arc<str>, Vec<Awaited>> = BTreeMap::new();
         for ((job, key), can_still_come) in keys.into_iter().zip(prospects) {
             let happened = has_happened(job, &key);
@@ -50,11 +51,6 @@ impl State {
             }
         }
         found
-    }
-
-    fn outside(&self) -> Outside {
-        let is_running = matches!(self.stage, Stage::Running | Stage::Reloading(_));
-        Outside { shutdown: is_running, world: is_running, coprocesses: true, time_limits: is_running }
     }
 }
 

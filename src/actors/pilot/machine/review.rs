@@ -43,8 +43,7 @@ pub fn review(jobs: &[Member]) -> Review {
     if let Some(job) = jobs.iter().find(|job| job.is_too_ill()) {
         return Review { end: Some(Reason::Unhealthy(job.name().clone())), ..Review::default() };
     }
-    let possible = Outside { shutdown: true, world: true, coprocesses: true, time_limits: true };
-    let lost = lost(jobs, possible);
+    let lost = lost(jobs, Outside::RUNNING);
     match dormant(jobs) {
         None => Review { lost, ..Review::default() },
         Some(dormant) => Review { lost, end: Some(Reason::Completed), dormant },
@@ -54,9 +53,8 @@ pub fn review(jobs: &[Member]) -> Review {
 /// The jobs that only the shutdown itself, or the end of a coprocess, can start: they wait for us, not we for them. `None` if
 /// another job is a reason to go on.
 fn dormant(jobs: &[Member]) -> Option<Vec<usize>> {
-    let ordinary = Outside { shutdown: false, world: true, coprocesses: false, time_limits: true };
-    let alive = can_live(jobs, ordinary);
-    let ever = can_live(jobs, Outside { shutdown: true, coprocesses: true, ..ordinary });
+    let alive = can_live(jobs, Outside { shutdown: false, coprocesses: false, ..Outside::RUNNING });
+    let ever = can_live(jobs, Outside::RUNNING);
     let living = jobs.iter().enumerate().filter(|(_, job)| !job.is_complete() && job.is_ordinary());
     let is_dormant = |(index, job): (usize, &Member)| {
         let at = |list: &[bool]| list.get(index).copied().unwrap_or(false);

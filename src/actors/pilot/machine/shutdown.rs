@@ -69,8 +69,7 @@ pub struct Orders {
 /// The jobs to be told something now. `is_confirmed` tells of those that said, after all events so far, that they still
 /// wait.
 pub fn orders(jobs: &[Member], is_confirmed: impl Fn(&Member) -> bool) -> Orders {
-    let outside = Outside { shutdown: false, world: false, coprocesses: true, time_limits: false };
-    let unreachable = lost(jobs, outside);
+    let unreachable = lost(jobs, Outside::SHUTDOWN);
     let candidate = |(index, job)| {
         let is_lost = unreachable.binary_search(&index).is_ok();
         candidate(job, is_lost, is_lost && is_confirmed(job))

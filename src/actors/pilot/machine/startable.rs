@@ -20,6 +20,13 @@ pub struct Outside {
     pub time_limits: bool,
 }
 
+impl Outside {
+    /// While the program runs, everything may come.
+    pub const RUNNING: Self = Self { shutdown: true, world: true, coprocesses: true, time_limits: true };
+    /// In a shutdown, only jobs cause events.
+    pub const SHUTDOWN: Self = Self { shutdown: false, world: false, coprocesses: true, time_limits: false };
+}
+
 /// For each job, whether it lives or can still come to life.
 pub fn can_live(jobs: &[Member], outside: Outside) -> Vec<bool> {
     can_live_after(jobs, outside, BTreeSet::new())
@@ -184,9 +191,9 @@ fn waiters(jobs: &[Member]) -> BTreeMap<&str, Vec<usize>> {
     waiters
 }
 
-/// The waiting jobs that nothing can start any more. Who gives up still publishes `stopping` and `stopped`, so those
-/// whom that can start, through any chain, have their turn later. Jobs that wait for each other in a circle give up
-/// together, unless one of them does so in time, which ends the circle.
+/// The waiting jobs to be given up: nothing can start them any more. A job that is given up still publishes `stopping` and
+/// `stopped`; jobs that these events can start, directly or through others, are left for later. Jobs that wait for each
+/// other in a circle are given up together, unless the time limit of one ends the circle.
 pub fn lost(jobs: &[Member], outside: Outside) -> Vec<usize> {
     let waits = |index: &usize| jobs.get(*index).is_some_and(|job| job.phase == Phase::Waiting);
     let dead = |alive: Vec<bool>| -> Vec<usize> {
@@ -248,7 +255,7 @@ mod tests {
 
     use super::super::tests::{checked, coprocess, event};
 
-    const OPEN: Outside = Outside { shutdown: true, world: true, coprocesses: true, time_limits: true };
+    const OPEN: Outside = Outside::RUNNING;
 
     fn job(name: &str, phase: Phase, missing: Missing) -> Member {
         Member { missing, ..super::super::tests::job(name, phase) }
@@ -332,8 +339,7 @@ mod tests {
     fn a_shutdown_does_not_wait_for_the_time_limit_of_a_wait() {
         let circle = [limited(waits("a", "b", EventCode::Stopped)), waits("b", "a", EventCode::Stopped)];
         assert_eq!(lost(&circle, OPEN), [0; 0]);
-        let shutdown = Outside { shutdown: false, world: false, coprocesses: true, time_limits: false };
-        assert_eq!(lost(&circle, shutdown), [0, 1]);
+        assert_eq!(lost(&circle, Outside::SHUTDOWN), [0, 1]);
     }
 
     #[test]
