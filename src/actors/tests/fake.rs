@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::ffi::{CStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -205,12 +205,6 @@ fn killed(signal: Signal) -> ExitStatus {
     ExitStatus::Signal { signal, core_dumped: false }
 }
 
-fn variable(text: &CStr) -> Option<(OsString, OsString)> {
-    let text = text.to_str().ok()?;
-    let (name, value) = text.split_once('=')?;
-    Some((name.into(), value.into()))
-}
-
 fn not_found() -> SpawnError {
     SpawnError::new("execute it".into(), io::Error::from_raw_os_error(libc::ENOENT))
 }
@@ -220,7 +214,9 @@ impl Kernel for Fake {
         let name = launch.command.program.clone();
         let mut world = self.0.borrow_mut();
         let manner = world.manners.get(&name).copied().unwrap_or(Manner::Serves);
-        let environment = launch.whole_environment().unwrap().iter().filter_map(variable).collect();
+        let environment = launch.whole_environment().unwrap();
+        let variables = environment.variables().iter();
+        let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let dead = world.dead.len();
         world.started.push(Started { name, at: Instant::now(), environment, dead });
         let pid = Pid::new(world.next).unwrap();
