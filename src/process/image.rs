@@ -53,7 +53,7 @@ impl Image {
 
     /// Completes the variables that have the number of this process. Safe after a fork: one system call, no allocation.
     pub(super) fn tell_own_number(&self) {
-        let number = u64::from(process::id());
+        let number = process::id();
         self.own_numbers.iter().for_each(|variable| variable.complete(number));
     }
 
@@ -74,7 +74,7 @@ struct OwnNumber {
 
 impl OwnNumber {
     /// The most digits of a number.
-    const DIGITS: usize = 20;
+    const DIGITS: usize = 10;
 
     fn new(name: &str) -> Self {
         let bytes = name.bytes().chain([b'=']).chain([0; Self::DIGITS + 1]);
@@ -86,14 +86,10 @@ impl OwnNumber {
     }
 
     /// Writes the number. Nobody else reads or writes it meanwhile: the process that was cloned is the only one.
-    fn complete(&self, number: u64) {
-        let length = number.checked_ilog10().unwrap_or(0) as usize + 1;
-        let mut rest = number;
-        for place in (self.start..self.start + length).rev() {
-            if let Some(cell) = self.text.get(place) {
-                cell.set(b'0' + (rest % 10) as u8);
-            }
-            rest /= 10;
+    fn complete(&self, number: u32) {
+        let mut buffer = itoa::Buffer::new();
+        for (place, digit) in self.text.iter().skip(self.start).zip(buffer.format(number).bytes()) {
+            place.set(digit);
         }
     }
 }
@@ -104,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_variable_has_the_number_that_it_was_completed_with() {
-        for number in [0, 7, 10, 4_194_304, u64::MAX] {
+        for number in [0, 7, 10, 4_194_304, u32::MAX] {
             let variable = OwnNumber::new("LISTEN_PID");
             variable.complete(number);
             let text: Vec<u8> = variable.text.iter().map(Cell::get).collect();
