@@ -16,6 +16,9 @@ use crate::config::spec::{ExecutionSpec, VariableFile};
 /// The largest file that is read. The kernel takes no longer string.
 const MOST_BYTES: u64 = 128 << 10;
 
+/// Why a value cannot be used.
+const NUL: &str = "a NUL character cannot be passed to a process";
+
 /// A variable and its value.
 type Entry = (Vec<u8>, Vec<u8>);
 
@@ -52,7 +55,7 @@ fn read_variable(VariableFile { name, path }: &VariableFile) -> Result<Entry, Sp
         value.pop_if(|last| *last == b'\r');
     }
     if value.contains(&0) {
-        return Err(cannot(invalid("a NUL character cannot be passed to a process")));
+        return Err(cannot(invalid(NUL)));
     }
     Ok((name.as_bytes().to_vec(), value))
 }

@@ -2,54 +2,25 @@
 //!
 //! Why not a crate: those that parse `.env` files (dotenvy) expand `$NAME` and take only UTF-8, and their errors quote the line.
 
-use std::error::Error;
-use std::fmt;
+use super::{Entry, NUL};
 
-/// What is wrong with a file, and in which line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EnvFileError {
-    line: usize,
-    problem: Problem,
-}
+/// What is wrong with a line.
+type Problem = &'static str;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Problem {
-    NoVariable,
-    BadName,
-    OpenQuote,
-    AfterQuote,
-    Nul,
-}
+const NO_VARIABLE: Problem = "expected NAME=VALUE";
+const BAD_NAME: Problem = "the name of a variable has only letters, digits and `_`, and starts with no digit";
+const OPEN_QUOTE: Problem = "a quote is not closed";
+const AFTER_QUOTE: Problem = "expected the end of the line after a closing quote";
 
-impl fmt::Display for EnvFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let problem = match self.problem {
-            Problem::NoVariable => "expected NAME=VALUE",
-            Problem::BadName => {
-                "the name of a variable has only letters, digits and `_`, and starts with no digit"
-            }
-            Problem::OpenQuote => "a quote is not closed",
-            Problem::AfterQuote => "expected the end of the line after a closing quote",
-            Problem::Nul => "a NUL character cannot be passed to a process",
-        };
-        write!(f, "line {}: {problem}", self.line)
-    }
-}
-
-impl Error for EnvFileError {}
-
-/// A variable and its value.
-pub type Entry = (Vec<u8>, Vec<u8>);
-
-/// The variables of a file, in its order; a name may come twice, and then the last counts.
-pub fn parse(text: &[u8]) -> Result<Vec<Entry>, EnvFileError> {
+/// The variables of a file, in its order; a name may come twice, and then the last counts. An error names the line.
+pub fn parse(text: &[u8]) -> Result<Vec<Entry>, String> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut rest = Rest { text, line: 1 };
     let mut entries = Vec::new();
     while !rest.text.is_empty() {
         let line = rest.line;
         let found = rest.entry();
-        entries.extend(found.map_err(|problem| EnvFileError { line, problem })?);
+        entries.extend(found.map_err(|problem| format!("line {line}: {problem}"))?);
     }
     Ok(entries)
 }
@@ -69,13 +40,13 @@ impl<'a> Rest<'a> {
             return Ok(None);
         }
         let line = self.text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let length = line.iter().position(|byte| *byte == b'=').ok_or(Problem::NoVariable)?;
+        let length = line.iter().position(|byte| *byte == b'=').ok_or(NO_VARIABLE)?;
         let name = line.get(..length).unwrap_or_default().trim_ascii();
         let exported =
             name.strip_prefix(b"export").filter(|rest| rest.starts_with(b" ") || rest.starts_with(b"\t"));
         let name = exported.map_or(name, <[u8]>::trim_ascii_start);
         if !is_name(name) {
-            return Err(Problem::BadName);
+            return Err(BAD_NAME);
         }
         self.advance(length + 1);
         self.skip_blanks();
@@ -84,7 +55,7 @@ impl<'a> Rest<'a> {
             Some(_) | None => self.skip_line().trim_ascii_end().to_vec(),
         };
         if value.contains(&0) {
-            return Err(Problem::Nul);
+            return Err(NUL);
         }
         Ok(Some((name.to_vec(), value)))
     }
@@ -95,10 +66,10 @@ impl<'a> Rest<'a> {
         let mut bytes = self.text.iter().enumerate().skip(1);
         let end = loop {
             match bytes.next() {
-                None => return Err(Problem::OpenQuote),
+                None => return Err(OPEN_QUOTE),
                 Some((at, byte)) if *byte == quote => break at + 1,
                 Some((_, b'\\')) if quote == b'"' => match bytes.next() {
-                    None => return Err(Problem::OpenQuote),
+                    None => return Err(OPEN_QUOTE),
                     Some((_, b'n')) => value.push(b'\n'),
                     Some((_, b't')) => value.push(b'\t'),
                     Some((_, b'r')) => value.push(b'\r'),
@@ -111,7 +82,7 @@ impl<'a> Rest<'a> {
         self.advance(end);
         let after = self.skip_line().trim_ascii();
         if !matches!(after.first(), None | Some(b'#')) {
-            return Err(Problem::AfterQuote);
+            return Err(AFTER_QUOTE);
         }
         Ok(value)
     }
@@ -161,7 +132,7 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        parse(text.as_bytes()).unwrap_err().to_string()
+        parse(text.as_bytes()).unwrap_err()
     }
 
     #[test]
