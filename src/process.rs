@@ -27,6 +27,7 @@ mod running;
 mod signals;
 mod spawn;
 mod spawner;
+mod stat;
 mod terminal;
 mod variables;
 mod wait;

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process;
 
 use super::environment::{JOB, SUPERVISOR};
+use super::stat::Stat;
 use super::{group, is_pid_one, wait};
 use crate::messages::process::{Orphan, Pid};
 use crate::messages::signal::Signal;
@@ -64,24 +65,12 @@ fn living(list: &str) -> impl Iterator<Item = i32> + '_ {
 
 /// Whether nothing of a process runs.
 fn is_over(pid: i32) -> bool {
-    first_thread(pid).is_none_or(|(is_dead, others)| is_dead && others == 0)
+    Stat::read(pid).is_none_or(|stat| stat.is_over())
 }
 
 /// Whether a process looks like a zombie, since its first thread has ended, and runs on in others.
 fn runs_without_first_thread(pid: i32) -> bool {
-    first_thread(pid).is_some_and(|(is_dead, others)| is_dead && others > 0)
-}
-
-/// Whether the first thread of a process has ended, and how many others there are; `None` if the process is gone.
-fn first_thread(pid: i32) -> Option<(bool, u32)> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; the state follows the last parenthesis.
-    let stat = String::from_utf8_lossy(&stat);
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split_ascii_whitespace();
-    let is_dead = fields.next().is_none_or(|state| matches!(state, "Z" | "X"));
-    let threads: u32 = fields.nth(16)?.parse().ok()?;
-    Some((is_dead, threads.saturating_sub(1)))
+    Stat::read(pid).is_some_and(|stat| stat.is_without_first_thread && !stat.is_over())
 }
 
 /// Describes an orphan, as far as /proc tells. May hang: see [`super::descriptions`].

@@ -1,6 +1,4 @@
 //! Process groups: signalling one, and whether anything is left of it.
-//!
-//! procfs was weighed: it reads all 52 fields of `/proc/PID/stat` where three are needed, for every process of the machine.
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -9,6 +7,7 @@ use std::{fs, io};
 use nix::errno::Errno;
 
 use super::Delivery;
+use super::stat::Stat;
 use crate::messages::process::Pid;
 use crate::messages::signal::Signal;
 
@@ -82,38 +81,14 @@ enum Members {
 
 fn look_for_members(groups: &mut HashMap<i32, Members>) {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
-            continue;
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(member) = Stat::read(pid) else { continue };
+        let Some(seen) = groups.get_mut(&member.group) else { continue };
+        if !member.is_over() {
+            *seen = Members::Running;
+        } else if *seen == Members::NoneSeen {
+            *seen = Members::OnlyZombies;
         }
-        let stat = fs::read(entry.path().join("stat")).unwrap_or_default();
-        let Some((group, membership)) = member(&String::from_utf8_lossy(&stat)) else { continue };
-        match (groups.get_mut(&group), membership) {
-            (Some(seen), Membership::Running) => *seen = Members::Running,
-            (Some(seen @ Members::NoneSeen), Membership::Zombie) => *seen = Members::OnlyZombies,
-            (Some(Members::OnlyZombies | Members::Running) | None, Membership::Zombie)
-            | (None, Membership::Running) => {}
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Membership {
-    Running,
-    Zombie,
-}
-
-/// The group of the process of a `/proc/PID/stat` text. A process whose first thread has ended looks like a
-/// zombie but runs on in its other threads.
-fn member(stat: &str) -> Option<(i32, Membership)> {
-    // The name, the second field, can hold spaces and parentheses.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?;
-    let group: i32 = fields.nth(1)?.parse().ok()?;
-    let threads: u32 = fields.nth(14)?.parse().ok()?;
-    match state {
-        "Z" | "X" if threads <= 1 => Some((group, Membership::Zombie)),
-        _ => Some((group, Membership::Running)),
     }
 }
 
@@ -121,28 +96,8 @@ fn member(stat: &str) -> Option<(i32, Membership)> {
 mod tests {
     use super::*;
 
-    fn stat(name: &str, state: &str, group: i32, threads: u32) -> String {
-        format!("77 ({name}) {state} 1 {group} 5 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 {threads} 0 99 0 0")
-    }
-
     fn group(number: i32) -> Pid {
         Pid::new(number).unwrap()
-    }
-
-    #[test]
-    fn a_name_with_parentheses_does_not_hide_a_member() {
-        assert_eq!(member(&stat("a) Z 1 (b", "S", 7, 1)), Some((7, Membership::Running)));
-    }
-
-    #[test]
-    fn a_zombie_with_threads_still_runs() {
-        assert_eq!(member(&stat("sh", "Z", 7, 1)), Some((7, Membership::Zombie)));
-        assert_eq!(member(&stat("sh", "Z", 7, 2)), Some((7, Membership::Running)));
-    }
-
-    #[test]
-    fn a_process_that_vanished_is_no_member() {
-        assert_eq!(member(""), None);
     }
 
     #[test]
