@@ -72,7 +72,7 @@ pub use variables::{EnvironmentBlock, Variables};
 /// ends, [`peek_exited`](Self::peek_exited) tells so and the leader stays a zombie, so the number cannot be
 /// given to another process: signal what is left of the group now, then [`reap`](Self::reap). The
 /// kernel does not reuse the number while the group has members, so it may be signalled later too, until
-/// [`signal_group`](Self::signal_group) or [`group_is_alive`](Self::group_is_alive) has once said that
+/// [`signal_group`](Self::signal_group) or [`living_groups`](Self::living_groups) has once said that
 /// nothing is left; never after that. Members whose parents died become our children and are
 /// peeked and reaped like any other; one whose parent lives elsewhere ends without a SIGCHLD for us.
 pub trait Kernel {
@@ -118,11 +118,6 @@ pub trait Kernel {
 
     /// Sends a signal to one process.
     fn signal_process(&self, process: Pid, signal: Signal);
-
-    /// Whether a group has a process that still runs: zombies do not count.
-    fn group_is_alive(&self, group: Pid) -> bool {
-        self.living_groups(&[group]).contains(&group)
-    }
 
     /// Which of these groups have a process that still runs, in one pass: zombies do not count.
     fn living_groups(&self, groups: &[Pid]) -> HashSet<Pid>;

@@ -79,11 +79,11 @@ fn started_without_proc() {
     assert!(!Path::new("/proc/self").exists());
     assert_eq!(LINUX.memory_kills(), None);
     let pid = spawn(&plain(), &["sleep", "1000"]).unwrap().pid;
-    assert!(LINUX.group_is_alive(pid));
+    assert!(group_is_alive(pid));
     assert!(!LINUX.signal_all_children(Signal::TERM), "nobody tells who they are");
     LINUX.signal_group(pid, Signal::KILL).unwrap();
     assert_eq!(killed_by(children.wait(pid)), Some(libc::SIGKILL));
-    assert!(!LINUX.group_is_alive(pid));
+    assert!(!group_is_alive(pid));
 }
 
 #[test]
