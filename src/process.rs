@@ -58,7 +58,7 @@ pub use jitter::random_share;
 pub use jitter::set_seed;
 pub use launcher::{ExecutionCommand, Kind, Launcher, Order};
 pub use notify::{Datagram, Message, NotifySocket};
-pub use passed::{FIRST as FIRST_PASSED, Passed, ready_pipe};
+pub use passed::{FIRST as FIRST_PASSED, Passed, pipe_to_us};
 pub use privileges::beyond_signals;
 pub use running::RunningJobs;
 pub use signals::{Signals, hold_signals};

@@ -1,6 +1,6 @@
 //! Descriptors that a process is given beside its streams, and what it is told of them.
 
-use std::io::{self, PipeReader};
+use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::config::spec::Environment;
 /// The first descriptor after the streams, where systemd's protocol puts those that it passes.
 pub const FIRST: RawFd = 3;
 
-/// The pipe that a process writes a newline to when it is ready. Both ends close on exec; ours does not block.
-pub fn ready_pipe() -> io::Result<(PipeReader, OwnedFd)> {
+/// A pipe from a process to us. Both ends close on exec; only ours is non-blocking, since children expect blocking writes.
+pub fn pipe_to_us() -> io::Result<(PipeReader, PipeWriter)> {
     let (reader, writer) = io::pipe()?;
     fcntl(reader.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    Ok((reader, writer.into()))
+    Ok((reader, writer))
 }
 
 /// What a process gets in addition.

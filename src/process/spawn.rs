@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use std::{mem, ptr};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use nix::unistd::{Gid, Uid, chdir, fchown, getpid, setpgid, setsid, tcsetpgrp};
@@ -29,7 +29,9 @@ use super::execution::{Steps, login_environment};
 use super::image::Image;
 use super::init::reset;
 use super::spawner::Progress;
-use super::{Launch, Output, Passed, Pipes, SpawnOutcome, Spawned, diagnosis, memory, resolve, terminal};
+use super::{
+    Launch, Output, Passed, Pipes, SpawnOutcome, Spawned, diagnosis, memory, pipe_to_us, resolve, terminal,
+};
 use crate::config::spec::ExecutionSpec;
 use crate::messages::process::Pid;
 
@@ -360,8 +362,8 @@ fn null() -> Result<&'static File, SpawnError> {
 
 /// The pipes of stdout and stderr. They belong to the user of the job, who could not open `/dev/stdout` otherwise.
 fn output_pipes(execution: &ExecutionSpec) -> Result<(Pipes, [PipeWriter; 2]), SpawnError> {
-    let (stdout, stdout_writer) = output_pipe()?;
-    let (stderr, stderr_writer) = output_pipe()?;
+    let (stdout, stdout_writer) = pipe_to_us().map_err(cannot_pipe)?;
+    let (stderr, stderr_writer) = pipe_to_us().map_err(cannot_pipe)?;
     if let Some(user) = &execution.user {
         let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(execution.group.unwrap_or(user.gid)));
         for writer in [&stdout_writer, &stderr_writer] {
@@ -369,7 +371,7 @@ fn output_pipes(execution: &ExecutionSpec) -> Result<(Pipes, [PipeWriter; 2]), S
             let _ = fchown(writer, Some(uid), Some(gid));
         }
     }
-    Ok((Pipes { stdout, stderr }, [stdout_writer, stderr_writer]))
+    Ok((Pipes { stdout: stdout.into(), stderr: stderr.into() }, [stdout_writer, stderr_writer]))
 }
 
 /// Copies of descriptors, and for each its number and the one that it gets in the child.
@@ -396,17 +398,6 @@ fn lift(passed: &Passed, report: &mut PipeWriter) -> io::Result<CopiedDescriptor
 
 fn cannot_pass(error: io::Error) -> SpawnError {
     SpawnError::new("pass a descriptor to it".to_owned(), error)
-}
-
-/// Both ends close on exec; only ours is non-blocking, since children expect blocking writes.
-fn output_pipe() -> Result<(OwnedFd, PipeWriter), SpawnError> {
-    let open = || -> io::Result<(PipeReader, PipeWriter)> {
-        let (reader, writer) = io::pipe()?;
-        fcntl(reader.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        Ok((reader, writer))
-    };
-    let (reader, writer) = open().map_err(cannot_pipe)?;
-    Ok((reader.into(), writer))
 }
 
 fn cannot_pipe(error: io::Error) -> SpawnError {

@@ -18,7 +18,7 @@ use crate::actors::task::Task;
 use crate::config::spec::{JobSpec, ReadyBy};
 use crate::logging::LineWatch;
 use crate::messages::process::{ExecutionId, ExecutionReport, Pid};
-use crate::process::{Datagram, FIRST_PASSED, Message, NotifySocket, Order, Passed, ready_pipe};
+use crate::process::{Datagram, FIRST_PASSED, Message, NotifySocket, Order, Passed, pipe_to_us};
 
 /// Messages of one execution that are read before others have their turn.
 const MESSAGES_PER_TURN: usize = 32;
@@ -126,8 +126,8 @@ impl Ways {
         }
         match &job.ready.by {
             Some(ReadyBy::Descriptor(number)) => {
-                let (reader, writer) = ready_pipe()?;
-                passed.descriptors.push((Arc::new(writer), *number));
+                let (reader, writer) = pipe_to_us()?;
+                passed.descriptors.push((Arc::new(writer.into()), *number));
                 passed.tell("CONTAINERPILOT_READY_FD", number.to_string());
                 ways.pipe = Some(reader);
             }
