@@ -129,18 +129,13 @@ impl Order {
 
     /// The job and the name of its program's processes, unless it is a health check.
     pub fn owner_of_orphans(&self) -> Option<(Arc<str>, String)> {
-        match self.kind {
-            Kind::Job => Some((self.job.name.clone(), kernel_name(&self.job.exec.as_ref()?.program))),
-            Kind::Check(..) => None,
-        }
+        let job = self.own_job()?;
+        Some((job.name.clone(), kernel_name(&job.exec.as_ref()?.program)))
     }
 
     /// The variable that tells others of its process, if it is a job's.
     pub fn variable(&self) -> Option<OsString> {
-        match self.kind {
-            Kind::Job => Some(process_name(&self.job.name)),
-            Kind::Check(..) => None,
-        }
+        self.own_job().map(|job| process_name(&job.name))
     }
 
     /// The start of its process, in that environment; `None` for a job that has nothing to execute.
@@ -151,7 +146,7 @@ impl Order {
         };
         let execution = &self.job.execution;
         let environment = environ.build(&Request {
-            job: matches!(self.kind, Kind::Job).then_some(&*self.job.name),
+            job: self.own_job().map(|job| &*job.name),
             another_user: execution.user.as_ref().is_some_and(is_another_user),
             own: &execution.env,
             occasion: self.occasion.as_ref(),

@@ -68,20 +68,21 @@ impl NotifySocket {
 
     /// The next message, if there is one. One that is too long comes without text.
     pub fn receive(&self) -> io::Result<Option<Datagram>> {
-        match self.socket.try_io(Interest::READABLE, || receive(self.socket.as_raw_fd())) {
-            Ok(datagram) => Ok(Some(datagram)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_there(self.socket.try_io(Interest::READABLE, || receive(self.socket.as_raw_fd())))
     }
 
     /// The next message, if there is one, also if the event loop has not noticed it yet.
     pub fn receive_unnoticed(&self) -> io::Result<Option<Datagram>> {
-        match receive(self.socket.as_raw_fd()) {
-            Ok(datagram) => Ok(Some(datagram)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_there(receive(self.socket.as_raw_fd()))
+    }
+}
+
+/// That there is no message is no error.
+fn if_there(received: io::Result<Datagram>) -> io::Result<Option<Datagram>> {
+    match received {
+        Ok(datagram) => Ok(Some(datagram)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

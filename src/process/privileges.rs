@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use nix::unistd::Uid;
-
+use super::execution::is_another_user;
 use crate::config::spec::Spec;
 
 /// The number of CAP_KILL.
@@ -11,17 +10,11 @@ const CAP_KILL: u32 = 5;
 
 /// The jobs that run as another user and that we could not signal, since we lack CAP_KILL.
 pub fn beyond_signals(spec: &Spec) -> Vec<&str> {
-    let own = Uid::effective().as_raw();
-    let is_other = |user: u32| user != own;
-    let jobs =
-        spec.jobs.iter().filter(|job| job.execution.user.as_ref().is_some_and(|user| is_other(user.uid)));
-    let names: Vec<&str> = jobs.map(|job| &*job.name).collect();
-    let status = if names.is_empty() { String::new() } else { own_status() };
-    if may_kill(&status) { vec![] } else { names }
-}
-
-fn own_status() -> String {
-    fs::read_to_string("/proc/self/status").unwrap_or_default()
+    if may_kill(&fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+        return vec![];
+    }
+    let jobs = spec.jobs.iter().filter(|job| job.execution.user.as_ref().is_some_and(is_another_user));
+    jobs.map(|job| &*job.name).collect()
 }
 
 /// Whether the effective capabilities have CAP_KILL; also if that is not known.
