@@ -49,7 +49,15 @@ impl Lookups {
             Some(answer) => answer,
             None => {
                 let permit = self.permits.acquire().await.map_err(io::Error::other)?;
-                self.begin(name, permit, resolve).await?
+                match self.claim(name, permit) {
+                    Ok(lookup) => {
+                        let answer = lookup.answer.subscribe();
+                        offload::run(move || lookup.run(resolve)).await?;
+                        answer
+                    }
+                    // It began while this one waited for its permit.
+                    Err(under_way) => under_way,
+                }
             }
         };
         match answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone()) {
@@ -59,23 +67,7 @@ impl Lookups {
         }
     }
 
-    async fn begin(
-        &'static self,
-        name: &str,
-        permit: SemaphorePermit<'static>,
-        resolve: Resolver,
-    ) -> io::Result<watch::Receiver<Answer>> {
-        match self.claim(name, permit) {
-            Ok(lookup) => {
-                let answer = lookup.answer.subscribe();
-                offload::run(move || lookup.run(resolve)).await?;
-                Ok(answer)
-            }
-            // It began while this one waited for its permit.
-            Err(under_way) => Ok(under_way),
-        }
-    }
-
+    /// Enters a look-up of this name, unless there is one.
     fn claim(
         &'static self,
         name: &str,
