@@ -105,9 +105,10 @@ impl fmt::Display for Kind {
 }
 
 /// A record that is being written; clones share it. It lives on the thread of the event loop.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Recording(Rc<Shared>);
 
+#[derive(Debug)]
 struct Shared {
     /// `None` once the record has ended.
     queue: RefCell<Option<Sender<Entry>>>,
@@ -126,13 +127,14 @@ struct Shared {
 }
 
 /// How much is kept, in bytes.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Limits {
     file: usize,
     queue: usize,
 }
 
 /// Something for the thread to do.
+#[derive(Debug)]
 enum Entry {
     /// Append this line.
     Line(Vec<u8>),
@@ -199,13 +201,10 @@ impl Recording {
     }
 
     fn write(&self, line: &Line<'_, impl Serialize>) {
-        if self.0.queue.borrow().is_some() {
-            self.append(masked(|| serde_json::to_vec(line)));
+        if self.0.queue.borrow().is_none() {
+            return;
         }
-    }
-
-    fn append(&self, line: serde_json::Result<Vec<u8>>) {
-        let mut text = match line {
+        let mut text = match masked(|| serde_json::to_vec(line)) {
             Ok(text) => text,
             Err(error) => return self.give_up(&format!("a line cannot be written: {error}")),
         };
@@ -248,12 +247,6 @@ impl Recording {
             self.send(last_line(why));
             self.0.queue.take();
         }
-    }
-}
-
-impl fmt::Debug for Recording {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recording").finish_non_exhaustive()
     }
 }
 

@@ -63,14 +63,11 @@ enum Problem {
     Different(Box<Difference>),
 }
 
-/// An input that led to other actions than the recorded ones.
+/// A step that led to other actions than the recorded ones.
 #[derive(Debug)]
 struct Difference {
-    machine: String,
-    at: Moment,
-    input: String,
+    step: Step,
     recorded: Vec<String>,
-    now: Vec<String>,
 }
 
 impl fmt::Display for Failure {
@@ -93,7 +90,7 @@ impl std::error::Error for Failure {}
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { machine, at, input, recorded, now } = self;
+        let Self { step: Step { machine, at, input, actions: now }, recorded } = self;
         let seconds = at.since_beginning().as_secs_f64();
         write!(f, "{} decides otherwise, {seconds:.6}s after the start", printable(machine))?;
         write!(f, "\ninput: {}", shown(input))?;
@@ -172,6 +169,7 @@ struct Replayed {
 }
 
 /// A step that was run again.
+#[derive(Debug)]
 struct Step {
     machine: String,
     at: Moment,
@@ -248,16 +246,16 @@ impl Replay {
     }
 
     fn compare(&mut self, open: Option<Step>, recorded: &RawValue) -> Result<(), Problem> {
-        let Some(Step { machine, at, input, actions }) = open else {
+        let Some(step) = open else {
             return Err(Problem::bad("actions without an input"));
         };
         let recorded: Vec<&RawValue> = serde_json::from_slice(recorded.get().as_bytes())
             .map_err(|error| Problem::bad(format!("cannot read the actions: {error}")))?;
-        if recorded.iter().map(|action| action.get()).eq(&actions) {
+        if recorded.iter().map(|action| action.get()).eq(&step.actions) {
             return Ok(());
         }
         let recorded = recorded.into_iter().map(|action| action.get().to_owned()).collect();
-        Err(Problem::Different(Box::new(Difference { machine, at, input, recorded, now: actions })))
+        Err(Problem::Different(Box::new(Difference { step, recorded })))
     }
 }
 
