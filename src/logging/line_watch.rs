@@ -21,7 +21,7 @@ type Found = Rc<dyn Fn()>;
 #[derive(Clone)]
 pub struct LineWatch {
     expression: Rc<Regex>,
-    found: Option<Found>,
+    found: Found,
     is_found: Rc<Cell<bool>>,
     /// The beginning of an incomplete line.
     partial: Vec<u8>,
@@ -34,17 +34,10 @@ impl fmt::Debug for LineWatch {
 }
 
 impl LineWatch {
-    /// `None` if it is no expression, which the configuration excludes.
-    pub fn new(expression: &str) -> Option<Self> {
+    /// Calls `found` when there was a line that matches; `None` if it is no expression, which the configuration excludes.
+    pub fn new(expression: &str, found: Found) -> Option<Self> {
         let expression = RegexBuilder::new(expression).size_limit(EXPRESSION_LIMIT).build().ok()?;
-        let is_found = Rc::default();
-        Some(Self { expression: Rc::new(expression), found: None, is_found, partial: Vec::new() })
-    }
-
-    /// Does this when the line was found.
-    #[must_use]
-    pub fn then(self, found: Found) -> Self {
-        Self { found: Some(found), ..self }
+        Some(Self { expression: Rc::new(expression), found, is_found: Rc::default(), partial: Vec::new() })
     }
 
     /// Looks at the next bytes of a stream; true if there is nothing to look for any more.
@@ -73,9 +66,7 @@ impl LineWatch {
         let line = String::from_utf8_lossy(&self.partial);
         if self.expression.is_match(line.strip_suffix('\r').unwrap_or(&line)) {
             self.is_found.set(true);
-            if let Some(found) = &self.found {
-                found();
-            }
+            (self.found)();
         }
         self.partial.clear();
     }
@@ -88,8 +79,8 @@ mod tests {
     fn watch(expression: &str) -> (LineWatch, Rc<Cell<u32>>) {
         let times = Rc::new(Cell::new(0));
         let counted = Rc::clone(&times);
-        let watch = LineWatch::new(expression).unwrap();
-        (watch.then(Rc::new(move || counted.set(counted.get() + 1))), times)
+        let found = Rc::new(move || counted.set(counted.get() + 1));
+        (LineWatch::new(expression, found).unwrap(), times)
     }
 
     #[test]

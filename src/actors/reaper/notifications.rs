@@ -88,8 +88,8 @@ pub(super) struct Ways {
     /// The read end of the pipe that a newline makes ready.
     pipe: Option<PipeReader>,
     socket: Option<Rc<NotifySocket>>,
-    /// Looks for the line that makes ready.
-    line: Option<LineWatch>,
+    /// The expression for the line that makes ready.
+    line: Option<String>,
     /// What waits for a newline, and for a message.
     newline_task: Option<Task>,
     message_task: Option<Task>,
@@ -131,7 +131,7 @@ impl Ways {
                 passed.tell("CONTAINERPILOT_READY_FD", number.to_string());
                 ways.pipe = Some(reader);
             }
-            Some(ReadyBy::Log(expression)) => ways.line = LineWatch::new(expression),
+            Some(ReadyBy::Log(expression)) => ways.line = Some(expression.clone()),
             Some(ReadyBy::Notify) | None => {}
         }
         Ok((Some(ways), passed))
@@ -167,9 +167,9 @@ impl Reaper {
 
     /// Looks at the log for the line that makes an execution ready.
     pub(super) fn watch_lines(&mut self, execution: ExecutionId) -> Option<LineWatch> {
-        let watch = self.ways.get_mut(&execution)?.line.take()?;
+        let expression = self.ways.get_mut(&execution)?.line.take()?;
         let owner = self.handles.get(&execution)?.owner.clone();
-        Some(watch.then(Rc::new(move || owner.do_send(ExecutionReport::Ready(execution)))))
+        LineWatch::new(&expression, Rc::new(move || owner.do_send(ExecutionReport::Ready(execution))))
     }
 
     fn tell_ready(&self, execution: ExecutionId) {

@@ -387,8 +387,8 @@ async fn a_watched_line_is_found_once_whether_it_is_logged_or_not() {
             let mut story = Story::new(level);
             let times = Rc::new(Cell::new(0));
             let counted = Rc::clone(&times);
-            let watch = LineWatch::new("^ready$").unwrap();
-            story.stream.watch(watch.then(Rc::new(move || counted.set(counted.get() + 1))));
+            let found = Rc::new(move || counted.set(counted.get() + 1));
+            story.stream.watch(LineWatch::new("^ready$", found).unwrap());
             for (text, expected) in [("not ready\n", 0), ("ready\n", 1), ("ready\n", 1)] {
                 story.child.write_all(text.as_bytes()).unwrap();
                 story.stream.drain();
