@@ -28,12 +28,11 @@ fn formats(criterion: &mut Criterion) {
         for format in [LogFormat::Default, LogFormat::Text, LogFormat::Json] {
             let mut lines =
                 LineFormatter::new(Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout });
-            let mut time = TimeText::default();
             let mut out = Vec::new();
             group.bench_function(format!("{name}/{format:?}"), |bencher| {
                 bencher.iter(|| {
                     out.clear();
-                    time.set(SystemTime::now());
+                    let time = TimeText::new(SystemTime::now());
                     lines.feed(black_box(&chunk), format, &time, &mut out);
                     black_box(&out);
                 });
@@ -53,12 +52,11 @@ fn keeping(criterion: &mut Criterion) {
         let (kept, keep, job) = (KeptOutput::default(), Keep::Bytes(keep), Arc::from("app"));
         let label = Label { job: Arc::from("app"), pid: 7, stream: OutputStream::Stdout };
         let mut lines = LineFormatter::new(label);
-        let mut time = TimeText::default();
         let mut out = Vec::new();
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 out.clear();
-                time.set(SystemTime::now());
+                let time = TimeText::new(SystemTime::now());
                 lines.feed(black_box(&chunk), LogFormat::Default, &time, &mut out);
                 kept.add(&job, 7, keep, black_box(&out));
             });

@@ -19,7 +19,7 @@ mod output;
 mod repeat;
 mod settings;
 mod sink;
-pub mod time;
+mod time;
 mod writer;
 
 use std::io;

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::config::spec::Probe;
-use crate::logging::time::TimeText;
+use crate::logging::TimeText;
 use crate::messages::event::{EventCode, EventKey, Source};
 
 /// A time as people tell it: `02:13:07 UTC`, with its date if that is not today's.

@@ -60,7 +60,8 @@ struct Forwarder {
     kept: KeptOutput,
     /// The open streams by the number that their events in epoll carry.
     streams: RefCell<HashMap<u64, Rc<Stream>>>,
-    scratch: RefCell<Scratch>,
+    /// What a read brings, whichever stream it is from.
+    chunk: RefCell<Vec<u8>>,
 }
 
 /// An epoll with the trait that tokio's `AsyncFd` needs.
@@ -86,13 +87,6 @@ struct Stream {
     keep: Keep,
 }
 
-/// Buffers that all streams share.
-#[derive(Debug)]
-struct Scratch {
-    chunk: Vec<u8>,
-    time: TimeText,
-}
-
 /// The result of a read.
 enum Outcome {
     Bytes(usize),
@@ -109,7 +103,7 @@ impl ChildOutput {
             sink: log.sink().clone(),
             kept,
             streams: RefCell::default(),
-            scratch: RefCell::new(Scratch { chunk: vec![0; CHUNK], time: TimeText::default() }),
+            chunk: RefCell::new(vec![0; CHUNK]),
         });
         spawn_local(forward(Rc::clone(&forwarder)));
         spawn_local(forward_held(Rc::clone(&forwarder)));
@@ -152,12 +146,11 @@ impl ChildStream {
         let Some(held) = self.stream.held.take() else { return };
         let level = if succeeded { LogLevel::Debug } else { lines::LEVEL };
         self.stream.lines.borrow_mut().set_level(level);
-        let time = TimeText::new(SystemTime::now());
         let text = held.into_text();
         if !text.is_empty() && self.forwarder.sink.is_flooded() {
             self.forwarder.sink.count_lost();
         } else {
-            self.forwarder.log(&self.stream, &text, &time);
+            self.forwarder.log(&self.stream, &text);
         }
         self.forwarder.finish_line(&self.stream);
         self.forwarder.stop_holding(&self.stream);
@@ -278,14 +271,13 @@ impl Forwarder {
 
     /// Reads at most `limit` bytes once and logs them in one piece.
     fn read(&self, stream: &Stream, limit: usize) -> Outcome {
-        let Scratch { chunk, time } = &mut *self.scratch.borrow_mut();
+        let mut chunk = self.chunk.borrow_mut();
         let chunk = chunk.get_mut(..limit.min(CHUNK)).unwrap_or_default();
         loop {
             match unistd::read(stream.pipe.as_fd(), chunk) {
                 Ok(0) => return Outcome::End,
                 Ok(length) => {
-                    time.set(SystemTime::now());
-                    self.log(stream, chunk.get(..length).unwrap_or_default(), time);
+                    self.log(stream, chunk.get(..length).unwrap_or_default());
                     return Outcome::Bytes(length);
                 }
                 Err(Errno::EINTR) => {}
@@ -296,7 +288,7 @@ impl Forwarder {
         }
     }
 
-    fn log(&self, stream: &Stream, bytes: &[u8], time: &TimeText) {
+    fn log(&self, stream: &Stream, bytes: &[u8]) {
         stream.look(bytes);
         if let Some(held) = &mut *stream.held.borrow_mut() {
             return held.add(bytes);
@@ -304,7 +296,8 @@ impl Forwarder {
         let settings = self.sink.settings();
         let level = stream.lines.borrow().level();
         if settings.admits(level) {
-            self.append(stream, |lines, out| lines.feed(bytes, settings.format(), time, out));
+            let time = TimeText::new(SystemTime::now());
+            self.append(stream, |lines, out| lines.feed(bytes, settings.format(), &time, out));
         } else {
             stream.lines.borrow_mut().discard_partial();
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::readiness::reason_not_ready;
 use crate::explain;
-use crate::logging::time::TimeText;
+use crate::logging::TimeText;
 use crate::messages::health::Verdict;
 use crate::messages::job::Phase;
 use crate::messages::status::{GroupStatus, JobStatus, Overview, WatchStatus};
