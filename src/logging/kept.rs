@@ -34,10 +34,10 @@ struct Shared {
     changed: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Store {
-    /// How many bytes of each job are kept, unless it says otherwise.
-    keep: u32,
+    /// The settings in force.
+    logging: LoggingSpec,
     /// The rings of the jobs that have printed something.
     rings: BTreeMap<Arc<str>, Ring>,
     /// The bytes that all rings occupy.
@@ -46,23 +46,7 @@ struct Store {
     newest: u64,
     /// Why nothing is kept of some jobs.
     unkept: HashMap<Arc<str>, &'static str>,
-    /// Output of jobs has a level that the log leaves out.
-    is_below_level: bool,
     closed: bool,
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        Self {
-            keep: LoggingSpec::default().keep,
-            rings: BTreeMap::new(),
-            size: 0,
-            newest: 0,
-            unkept: HashMap::new(),
-            is_below_level: false,
-            closed: false,
-        }
-    }
 }
 
 /// How much of a stream's output is kept.
@@ -81,7 +65,7 @@ impl KeptOutput {
     /// the terminal.
     pub fn configure(&self, spec: &Spec, has_terminal: bool) {
         let mut store = self.0.store.borrow_mut();
-        store.keep = spec.logging.keep;
+        store.logging = spec.logging.clone();
         let why = |job: &Arc<JobSpec>| {
             let why = match job.keep.unwrap_or(spec.logging.keep) {
                 _ if job.tty && has_terminal => "it goes to the terminal, since the job has `tty: true`",
@@ -91,7 +75,6 @@ impl KeptOutput {
             };
             Some((Arc::clone(&job.name), why))
         };
-        store.is_below_level = spec.logging.level > LEVEL;
         store.unkept = spec.jobs.iter().filter_map(why).collect();
         let known: HashSet<&str> = spec.jobs.iter().map(|job| &*job.name).collect();
         let Store { rings, unkept, .. } = &mut *store;
@@ -103,7 +86,7 @@ impl KeptOutput {
     pub fn why_unkept(&self, job: &str) -> Option<&'static str> {
         let store = self.0.store.borrow();
         // Something may have been kept while the level was another one.
-        let is_below_level = store.is_below_level && !store.rings.contains_key(job);
+        let is_below_level = store.logging.level > LEVEL && !store.rings.contains_key(job);
         let level = is_below_level.then_some("it has the level INFO, which `logging.level` leaves out");
         store.unkept.get(job).copied().or(level)
     }
@@ -122,13 +105,8 @@ impl KeptOutput {
 
     /// The last lines that a process of a job has printed: at most so many, and at most so many bytes.
     pub fn last_lines(&self, job: &str, pid: u32, lines: usize, bytes: usize) -> Vec<u8> {
-        self.0
-            .store
-            .borrow()
-            .rings
-            .get(job)
-            .map(|ring| ring.last_lines(pid, lines, bytes))
-            .unwrap_or_default()
+        let store = self.0.store.borrow();
+        store.rings.get(job).map(|ring| ring.last_lines(pid, lines, bytes)).unwrap_or_default()
     }
 
     /// Waits until there is more; false if there will be none.
@@ -145,7 +123,7 @@ impl KeptOutput {
     pub fn add(&self, job: &Arc<str>, pid: u32, keep: Keep, records: &[u8]) {
         let limit = match keep {
             Keep::Nothing => return,
-            Keep::Default => self.0.store.borrow().keep,
+            Keep::Default => self.0.store.borrow().logging.keep,
             Keep::Bytes(bytes) => bytes,
         };
         if limit == 0 || records.is_empty() {
@@ -166,10 +144,7 @@ impl KeptOutput {
 
 impl Store {
     fn add(&mut self, job: &Arc<str>, limit: usize, (time, pid): (u64, u32), records: &[u8]) {
-        if !self.rings.contains_key(job) {
-            self.rings.insert(Arc::clone(job), Ring::default());
-        }
-        let Some(ring) = self.rings.get_mut(job) else { return };
+        let ring = self.rings.entry(Arc::clone(job)).or_default();
         let before = ring.size();
         ring.push(&mut self.newest, Origin { time, pid }, records, limit);
         self.size = (self.size + ring.size()).saturating_sub(before);
