@@ -25,7 +25,7 @@ use user::UserMetrics;
 
 use crate::config::series;
 use crate::config::spec::MetricSpec;
-use crate::messages::status::Overview;
+use crate::messages::status::{LogUsage, Overview};
 
 /// All values of all metrics.
 #[derive(Debug, Clone, Default)]
@@ -47,18 +47,7 @@ pub struct Scene<'a> {
     /// The time of the scrape.
     pub now: Instant,
     /// Counters of the log.
-    pub log: Option<LogUse>,
-}
-
-/// Counters of the log.
-#[derive(Debug, Clone, Copy)]
-pub struct LogUse {
-    /// Bytes that were written.
-    pub bytes: u64,
-    /// How often the output of jobs had to wait.
-    pub stalls: u64,
-    /// Whether it waits now, or the log cannot be written.
-    pub is_stalled: bool,
+    pub log: Option<LogUsage>,
 }
 
 impl Metrics {

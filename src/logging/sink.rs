@@ -20,6 +20,7 @@ use super::settings::Settings;
 use super::time::TimeText;
 use super::writer;
 use crate::config::spec::{LogLevel, LogOutput};
+use crate::messages::status::LogUsage;
 
 /// No process is started while this many bytes more than the bound wait. One read of short lines becomes several MiB of
 /// records; that alone must not delay a start.
@@ -41,17 +42,6 @@ const PARTS: u32 = 10;
 pub struct LogSink {
     shared: Arc<Shared>,
     _closer: Arc<Closer>,
-}
-
-/// How much was logged, and whether that goes well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogUsage {
-    /// Bytes that were written.
-    pub bytes: u64,
-    /// How often the output of jobs had to wait, because the log was not read fast enough.
-    pub stalls: u64,
-    /// Whether it waits now, or the log cannot be written.
-    pub is_stalled: bool,
 }
 
 /// Tells the writer that the last sink is dropped; the writer itself holds only `Shared`.

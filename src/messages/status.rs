@@ -188,6 +188,17 @@ pub struct Layout {
     pub stop_budget: Duration,
 }
 
+/// How much was logged, and whether that goes well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogUsage {
+    /// Bytes that were written.
+    pub bytes: u64,
+    /// How often the output of jobs had to wait, because the log was not read fast enough.
+    pub stalls: u64,
+    /// Whether it waits now, or the log cannot be written.
+    pub is_stalled: bool,
+}
+
 /// The content of the board.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {

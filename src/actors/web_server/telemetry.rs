@@ -10,10 +10,11 @@ use serde_json::json;
 use super::reply::{are_few, json, long, make, resource};
 use super::status;
 use super::{AppState, page};
+use crate::logging::LogSink;
 use crate::messages::status::Overview;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::ProcessUse;
-use crate::metrics::{LogUse, Metrics, Scene};
+use crate::metrics::{Metrics, Scene};
 
 /// Some load balancers send HEAD.
 const QUERY: &[Method] = &[Method::GET, Method::HEAD];
@@ -37,10 +38,7 @@ async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
 /// All metrics in that format.
 pub async fn exposition(state: &AppState, format: Format) -> String {
     let queued = state.queued.get();
-    let log = state.sink.as_ref().map(|sink| {
-        let usage = sink.usage();
-        LogUse { bytes: usage.bytes, stalls: usage.stalls, is_stalled: usage.is_stalled }
-    });
+    let log = state.sink.as_ref().map(LogSink::usage);
     let expose = move |overview: &Overview, metrics: &Metrics| {
         let (process, now) = (ProcessUse::read(), Instant::now());
         metrics.expose(format, &Scene { overview, queued, process, now, log })
