@@ -23,7 +23,6 @@ mod time;
 mod writer;
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,12 +66,6 @@ impl Log {
         Ok(Self::over(LogSink::open(&spec.output, Settings::new(spec.level, spec.format))?))
     }
 
-    /// A log that goes to a given descriptor, whatever `spec.output` says, with room for about `bound` bytes.
-    pub fn to_descriptor(descriptor: OwnedFd, spec: &LoggingSpec, bound: usize) -> io::Result<Self> {
-        let settings = Settings::new(spec.level, spec.format);
-        Ok(Self::over(LogSink::to_descriptor(descriptor, settings, bound)?))
-    }
-
     /// A log whose writer is a test. Our own records are not written: how often one repeats depends on the real time.
     #[cfg(test)]
     pub fn simulated(bound: usize, margin: usize) -> (Self, SimulatedWriter) {
@@ -107,7 +100,7 @@ impl Log {
     pub fn adopt(&self, prepared: PreparedLog) {
         let PreparedLog { output, spec } = prepared;
         if let Some(output) = output {
-            self.sink().use_output(&spec.output, output);
+            self.sink().use_output(output);
         }
         self.sink().settings().apply(&spec);
     }

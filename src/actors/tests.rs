@@ -11,7 +11,6 @@ mod stopping;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -163,8 +162,8 @@ where
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     System::with_tokio_rt(runtime).block_on(async move {
-        let sink = File::options().write(true).open("/dev/null").unwrap();
-        let log = Log::to_descriptor(sink.into(), &LoggingSpec::default(), 1 << 20).unwrap();
+        let output = LogOutput::File("/dev/null".into());
+        let log = Log::open(&LoggingSpec { output, ..LoggingSpec::default() }).unwrap();
         let fake = Fake::new(manners);
         let events = Rc::<RefCell<Vec<String>>>::default();
         let environ = Environ::new([]);

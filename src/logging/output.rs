@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
@@ -19,8 +19,7 @@ use crate::reason::reason;
 #[derive(Debug)]
 pub struct Output {
     file: File,
-    /// `None` for a given descriptor.
-    target: Option<LogOutput>,
+    target: LogOutput,
 }
 
 impl Output {
@@ -31,19 +30,24 @@ impl Output {
             LogOutput::Stderr => duplicate(io::stderr().as_fd(), "stderr")?,
             LogOutput::File(path) => open_file(path)?,
         };
-        Ok(Self { file, target: Some(target.clone()) })
+        Ok(Self::over(file, target.clone()))
     }
 
-    /// Writes to a descriptor that is open already.
-    pub fn descriptor(descriptor: OwnedFd) -> Self {
-        Self { file: descriptor.into(), target: None }
+    /// Writes to a file that is open already.
+    pub fn over(file: File, target: LogOutput) -> Self {
+        Self { file, target }
+    }
+
+    /// How the configuration names it.
+    pub fn target(&self) -> &LogOutput {
+        &self.target
     }
 
     /// Opens the same file again; `None` if the output is not a file.
     pub fn reopen(&self) -> io::Result<Option<Self>> {
         match &self.target {
-            Some(target @ LogOutput::File(_)) => Self::open(target).map(Some),
-            Some(LogOutput::Stdout | LogOutput::Stderr) | None => Ok(None),
+            target @ LogOutput::File(_) => Self::open(target).map(Some),
+            LogOutput::Stdout | LogOutput::Stderr => Ok(None),
         }
     }
 
@@ -74,18 +78,16 @@ impl Output {
     /// Its name in messages.
     pub fn name(&self) -> String {
         match &self.target {
-            Some(LogOutput::Stdout) => "stdout".to_owned(),
-            Some(LogOutput::Stderr) => "stderr".to_owned(),
-            Some(LogOutput::File(path)) => format!("{path:?}"),
-            None => "its descriptor".to_owned(),
+            LogOutput::Stdout => "stdout".to_owned(),
+            LogOutput::Stderr => "stderr".to_owned(),
+            LogOutput::File(path) => format!("{path:?}"),
         }
     }
 
     /// Says on stderr that the log is broken, unless stderr is the log or would block.
     pub fn announce(&self, message: &str) {
-        match self.target {
-            Some(LogOutput::Stdout | LogOutput::File(_)) => {}
-            Some(LogOutput::Stderr) | None => return,
+        if self.target == LogOutput::Stderr {
+            return;
         }
         let stderr = io::stderr();
         let mut descriptors = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
@@ -128,7 +130,7 @@ mod tests {
     #[test]
     fn a_full_pipe_is_waited_for_until_it_is_read_or_broken() {
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).unwrap();
-        let output = Output::descriptor(writer);
+        let output = Output::over(writer.into(), LogOutput::Stdout);
         let fill = || while output.write(&[b'x'; 4096]).is_ok() {};
         fill();
         let reader = thread::spawn(move || {

@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -59,6 +58,8 @@ impl Drop for Closer {
 #[derive(Debug)]
 pub(super) struct Shared {
     queue: Mutex<Queue>,
+    /// The output after all changes in the queue.
+    target: Mutex<LogOutput>,
     /// The writer waits here.
     work: Condvar,
     /// `flush` waits here.
@@ -83,8 +84,6 @@ struct Queue {
     pending: Vec<u8>,
     /// Changes of the output, in the order of their places in `pending`.
     changes: VecDeque<Change>,
-    /// The output after all changes; `None` if it is a given descriptor.
-    target: Option<LogOutput>,
     /// The number of bytes of our own records in `pending`.
     own: usize,
     /// The number of our own records that were dropped for lack of room and are not reported yet.
@@ -122,21 +121,12 @@ pub(super) enum AfterFailure {
 impl LogSink {
     /// Opens the output and starts the writer; an error names the file.
     pub fn open(output: &LogOutput, settings: Settings) -> io::Result<Self> {
-        Self::start(Output::open(output)?, Some(output.clone()), settings, DEFAULT_BOUND)
+        Self::start(Output::open(output)?, settings, DEFAULT_BOUND)
     }
 
-    /// Starts a writer to a given descriptor, with room for about `bound` bytes.
-    pub fn to_descriptor(descriptor: OwnedFd, settings: Settings, bound: usize) -> io::Result<Self> {
-        Self::start(Output::descriptor(descriptor), None, settings, bound)
-    }
-
-    fn start(
-        output: Output,
-        target: Option<LogOutput>,
-        settings: Settings,
-        bound: usize,
-    ) -> io::Result<Self> {
-        let shared = Arc::new(Shared::new(target, settings, (bound, FLOOD_MARGIN)));
+    /// Starts a writer to an open output, with room for about `bound` bytes.
+    pub(super) fn start(output: Output, settings: Settings, bound: usize) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(output.target().clone(), settings, (bound, FLOOD_MARGIN)));
         writer::start(Arc::clone(&shared), output)?;
         Ok(Self { _closer: Arc::new(Closer(Arc::clone(&shared))), shared })
     }
@@ -218,16 +208,16 @@ impl LogSink {
 
     /// Opens an output; `None` if it is the one in use. An error names the file.
     pub(super) fn prepare_output(&self, target: &LogOutput) -> io::Result<Option<Output>> {
-        if self.shared.lock().target.as_ref() == Some(target) {
+        if *self.shared.target() == *target {
             return Ok(None);
         }
         Output::open(target).map(Some)
     }
 
     /// Sends later records to another output.
-    pub(super) fn use_output(&self, target: &LogOutput, output: Output) {
+    pub(super) fn use_output(&self, output: Output) {
+        *self.shared.target() = output.target().clone();
         self.shared.change(Action::Use(output));
-        self.shared.lock().target = Some(target.clone());
     }
 
     /// Blocks until everything queued is written. Gives up, and returns false, if the output accepts nothing for
@@ -271,9 +261,10 @@ impl LogSink {
 }
 
 impl Shared {
-    fn new(target: Option<LogOutput>, settings: Settings, (bound, margin): (usize, usize)) -> Self {
+    fn new(target: LogOutput, settings: Settings, (bound, margin): (usize, usize)) -> Self {
         Self {
-            queue: Mutex::new(Queue { target, ..Queue::default() }),
+            queue: Mutex::default(),
+            target: Mutex::new(target),
             work: Condvar::new(),
             progress: Condvar::new(),
             room: Notify::new(),
@@ -289,6 +280,10 @@ impl Shared {
     /// Ignores poisoning: after a panic, the queue still holds whole records.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn target(&self) -> MutexGuard<'_, LogOutput> {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn written(&self) -> u64 {

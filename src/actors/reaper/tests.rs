@@ -1,11 +1,10 @@
 //! The engine over a fake kernel.
 
-use std::fs::File;
 use std::time::Duration;
 
 use super::*;
 use crate::actors::tests::fake::Fake;
-use crate::config::spec::{CommandLine, JobSpec, LoggingSpec};
+use crate::config::spec::{CommandLine, JobSpec, LogOutput, LoggingSpec};
 use crate::process::Launcher;
 
 /// Hears of executions, and does nothing.
@@ -31,8 +30,8 @@ impl Handler<OrphansGone> for Owner {
 async fn a_job_at_the_terminal_that_was_stopped_before_its_start_was_known_goes_on() {
     let (fake, owner) = (Fake::new(vec![]), Owner.start());
     fake.stop_next();
-    let sink = File::options().write(true).open("/dev/null").unwrap();
-    let log = Log::to_descriptor(sink.into(), &LoggingSpec::default(), 1 << 20).unwrap();
+    let output = LogOutput::File("/dev/null".into());
+    let log = Log::open(&LoggingSpec { output, ..LoggingSpec::default() }).unwrap();
     let environ = Arc::new(Environ::new([]));
     let output = (log, KeptOutput::default());
     let gone = owner.clone().recipient();

@@ -15,7 +15,8 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::config::spec::{LogFormat, LogLevel, LogOutput, LoggingSpec};
-use crate::logging::OutputStream;
+use crate::logging::output::Output;
+use crate::logging::{OutputStream, Settings};
 
 mod held;
 
@@ -34,6 +35,13 @@ struct Story {
 fn stream_from(pipe: OwnedFd, log: &Log) -> ChildStream {
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
     ChildOutput::start(log, KeptOutput::default()).unwrap().add(pipe, label(), Keep::Default).unwrap()
+}
+
+/// A log to that descriptor with room for about `bound` bytes.
+fn log_to(descriptor: impl Into<File>, bound: usize) -> Log {
+    let output = Output::over(descriptor.into(), LogOutput::Stdout);
+    let settings = Settings::new(LogLevel::Info, LogFormat::Default);
+    Log::over(LogSink::start(output, settings, bound).unwrap())
 }
 
 fn label() -> Label {
@@ -203,7 +211,7 @@ async fn a_slow_log_slows_the_child_and_loses_nothing() {
     const LINES: usize = 40_000;
     let log_lines = told(async {
         let (log_reader, log_writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
-        let log = Log::to_descriptor(log_writer, &LoggingSpec::default(), 64 * 1024).unwrap();
+        let log = log_to(log_writer, 64 * 1024);
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
         let stream = stream_from(reader, &log);
         let written = Arc::new(AtomicUsize::new(0));
@@ -242,7 +250,7 @@ async fn a_slow_log_slows_the_child_and_loses_nothing() {
 async fn a_drain_does_not_wait_for_room() {
     let text = told(async {
         let (log_reader, log_writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
-        let log = Log::to_descriptor(log_writer, &LoggingSpec::default(), 4096).unwrap();
+        let log = log_to(log_writer, 4096);
         while log.sink().has_room() {
             log.sink().append(|out| out.extend_from_slice(&[b'x'; 4096]));
         }
@@ -266,7 +274,7 @@ async fn a_chatty_child_starves_nobody() {
         let mut story = Story::new(LogLevel::Info);
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
         let null = File::options().write(true).open("/dev/null").unwrap();
-        let other_log = Log::to_descriptor(null.into(), &LoggingSpec::default(), 1 << 20).unwrap();
+        let other_log = log_to(null, 1 << 20);
         let _chatty = stream_from(reader, &other_log);
         let over = Arc::new(AtomicBool::new(false));
         let flood = thread::spawn({

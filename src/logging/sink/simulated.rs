@@ -22,7 +22,7 @@ pub fn sink(
     bound: usize,
     margin: usize,
 ) -> (LogSink, SimulatedWriter) {
-    let shared = Arc::new(Shared::new(Some(target), settings, (bound, margin)));
+    let shared = Arc::new(Shared::new(target, settings, (bound, margin)));
     let sink = LogSink { _closer: Arc::new(Closer(Arc::clone(&shared))), shared: Arc::clone(&shared) };
     (sink, SimulatedWriter { shared, seen: 0 })
 }

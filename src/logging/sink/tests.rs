@@ -4,7 +4,7 @@ mod files;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -24,7 +24,8 @@ fn settings() -> Settings {
 }
 
 fn sink_to(descriptor: impl Into<OwnedFd>, bound: usize) -> LogSink {
-    LogSink::to_descriptor(descriptor.into(), settings(), bound).unwrap()
+    let output = Output::over(descriptor.into().into(), LogOutput::Stdout);
+    LogSink::start(output, settings(), bound).unwrap()
 }
 
 /// A pipe that holds one page, so that it is soon full.
@@ -42,7 +43,7 @@ fn rest_of(mut reader: impl Read) -> String {
 
 fn set_output(sink: &LogSink, target: &LogOutput) -> io::Result<()> {
     if let Some(output) = sink.prepare_output(target)? {
-        sink.use_output(target, output);
+        sink.use_output(output);
     }
     Ok(())
 }
@@ -248,10 +249,7 @@ fn a_closed_output_costs_records_and_a_new_one_says_so() {
     let text = fs::read_to_string(folder.path().join("log")).unwrap();
     let (first, report) = text.split_once('\n').unwrap();
     assert_eq!(first, "written");
-    assert!(
-        report.contains("cannot write the log to its descriptor: Broken pipe; works again after "),
-        "{report}"
-    );
+    assert!(report.contains("cannot write the log to stdout: Broken pipe; works again after "), "{report}");
     assert!(report.ends_with("s, records lost: 3, bytes lost: 15\n"), "{report}");
 }
 
