@@ -11,7 +11,7 @@ use super::histogram::Histogram;
 use crate::config::series::CHECK_DURATION;
 use crate::messages::event::{EventKey, Source};
 use crate::messages::health::Health;
-use crate::messages::status::Overview;
+use crate::messages::status::{JobStatus, Overview};
 
 const HEALTHS: [Health; 4] = [Health::Unknown, Health::Healthy, Health::Unhealthy, Health::Maintenance];
 
@@ -30,10 +30,7 @@ pub struct BuiltIn {
 impl Metrics {
     /// Counts an event.
     pub fn event_published(&mut self, key: &EventKey) {
-        match self.built_in.events.get_mut(key) {
-            Some(count) => *count += 1,
-            None => drop(self.built_in.events.insert(key.clone(), 1)),
-        }
+        *self.built_in.events.entry(key.clone()).or_default() += 1;
     }
 
     /// Counts a request to the control socket; `path` is a route's pattern.
@@ -111,16 +108,9 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     for (name, job) in jobs() {
         out.sample(&[("name", name)], job.restarts as f64);
     }
-    // Only jobs with a schedule have it.
-    if jobs().any(|(_, job)| job.missed_runs.is_some()) {
-        let help = "Scheduled runs of the job that did not come or were skipped, since it was configured.";
-        out.family("containerpilot_job_missed_runs_total", help, Kind::Counter);
-    }
-    for (name, job) in jobs() {
-        if let Some(missed) = job.missed_runs {
-            out.sample(&[("name", name)], missed as f64);
-        }
-    }
+    let help = "Scheduled runs of the job that did not come or were skipped, since it was configured.";
+    let missed = |job: &JobStatus| Some(job.missed_runs? as f64);
+    expose_of_some(out, overview, ("containerpilot_job_missed_runs_total", help, Kind::Counter), missed);
     if !overview.groups.is_empty() {
         let help = "Restarts that the group decided on, since it was configured.";
         out.family("containerpilot_group_restarts_total", help, Kind::Counter);
@@ -128,7 +118,12 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     for group in &overview.groups {
         out.sample(&[("name", &group.name)], group.restarts as f64);
     }
-    expose_readiness(out, overview);
+    let help = "How long the last execution of the job that became ready took for that.";
+    let ready = |job: &JobStatus| Some(job.ready_after?.as_secs_f64());
+    expose_of_some(out, overview, ("containerpilot_job_ready_seconds", help, Kind::Gauge), ready);
+    let help = "Executions of the job that its watchdog ended, since it was configured.";
+    let kills = |job: &JobStatus| Some(job.watchdog_kills? as f64);
+    expose_of_some(out, overview, ("containerpilot_job_watchdog_kills_total", help, Kind::Counter), kills);
     let help = "Status of the job's last execution as a shell tells it: 128+N for signal N.";
     out.family("containerpilot_job_last_exit_code", help, Kind::Gauge);
     for (name, job) in jobs() {
@@ -151,23 +146,19 @@ pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
     out.sample(&[], f64::from(u8::from(overview.maintenance)));
 }
 
-/// Writes how long jobs took to become ready, and how often their watchdogs ended them. Only jobs that know have it.
-fn expose_readiness(out: &mut Exposition, overview: &Overview) {
-    let ready = overview.jobs.iter().filter_map(|(name, job)| Some((name, job.ready_after?)));
-    for (index, (name, time)) in ready.enumerate() {
+/// Writes a family that only some jobs have, such as those with a schedule; nothing if no job has it.
+fn expose_of_some(
+    out: &mut Exposition,
+    overview: &Overview,
+    (name, help, kind): (&str, &str, Kind),
+    value: impl Fn(&JobStatus) -> Option<f64>,
+) {
+    let values = overview.jobs.iter().filter_map(|(job, status)| Some((job, value(status)?)));
+    for (index, (job, value)) in values.enumerate() {
         if index == 0 {
-            let help = "How long the last execution of the job that became ready took for that.";
-            out.family("containerpilot_job_ready_seconds", help, Kind::Gauge);
+            out.family(name, help, kind);
         }
-        out.sample(&[("name", name)], time.as_secs_f64());
-    }
-    let watched = overview.jobs.iter().filter_map(|(name, job)| Some((name, job.watchdog_kills?)));
-    for (index, (name, kills)) in watched.enumerate() {
-        if index == 0 {
-            let help = "Executions of the job that its watchdog ended, since it was configured.";
-            out.family("containerpilot_job_watchdog_kills_total", help, Kind::Counter);
-        }
-        out.sample(&[("name", name)], kills as f64);
+        out.sample(&[("name", job)], value);
     }
 }
 

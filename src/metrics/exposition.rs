@@ -58,9 +58,6 @@ pub enum Kind {
     Summary,
 }
 
-/// The size of an exposition with about ten jobs.
-const USUAL_SIZE: usize = 16 << 10;
-
 /// Labels of one series: names and values.
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
@@ -76,12 +73,7 @@ pub struct Exposition {
 impl Exposition {
     /// An empty exposition.
     pub fn new(format: Format) -> Self {
-        Self {
-            format,
-            text: String::with_capacity(USUAL_SIZE),
-            family: String::new(),
-            pauses: Pauses::default(),
-        }
+        Self { format, text: String::new(), family: String::new(), pauses: Pauses::default() }
     }
 
     /// Begins a family; its samples follow.
@@ -122,9 +114,7 @@ impl Exposition {
     pub fn part(&mut self, suffix: &str, labels: Labels<'_>, value: f64) {
         self.pauses.at(self.text.len());
         self.text.push_str(&self.family);
-        if !suffix.is_empty() {
-            self.text.push_str(suffix);
-        }
+        self.text.push_str(suffix);
         for (index, (name, value)) in labels.iter().enumerate() {
             self.text.push(if index == 0 { '{' } else { ',' });
             self.text.push_str(name);
@@ -172,11 +162,8 @@ fn write_number(value: f64, out: &mut String) {
     } else if value.is_infinite() {
         out.write_str(if value > 0.0 { "+Inf" } else { "-Inf" })
     } else if value.fract() == 0.0 && value.abs() < 1e15 {
-        // Integers are formatted many times faster, and most values are a single digit.
-        match value as i64 {
-            digit @ 0..=9 => out.write_char(char::from(b'0' + digit as u8)),
-            whole => out.write_str(itoa::Buffer::new().format(whole)),
-        }
+        // Most values are whole, and those are formatted many times faster.
+        out.write_str(itoa::Buffer::new().format(value as i64))
     } else if !(1e-5..1e17).contains(&value.abs()) {
         write!(out, "{value:e}")
     } else {

@@ -28,10 +28,7 @@ impl Metrics {
 
     /// Counts a registration that Consul has accepted.
     pub fn service_registered(&mut self, service: &str) {
-        match self.operation.registrations.get_mut(service) {
-            Some(count) => *count += 1,
-            None => drop(self.operation.registrations.insert(service.to_owned(), 1)),
-        }
+        *self.operation.registrations.entry(service.to_owned()).or_default() += 1;
     }
 
     /// Counts a failed run that nobody had asked to end.
