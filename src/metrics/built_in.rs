@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Metrics;
-use super::exposition::{Exposition, Kind};
+use super::exposition::Exposition;
 use super::histogram::Histogram;
 use crate::config::series::CHECK_DURATION;
+use crate::config::spec::MetricKind;
 use crate::messages::event::{EventKey, Source};
 use crate::messages::health::Health;
 use crate::messages::status::{JobStatus, Overview};
@@ -66,104 +67,104 @@ impl Metrics {
 impl BuiltIn {
     /// Writes the families of all that is counted.
     pub fn expose(&self, out: &mut Exposition) {
-        out.family("containerpilot_events", "Count of published events, by code and source.", Kind::Counter);
+        out.counter("containerpilot_events", "Count of published events, by code and source.");
         for (key, count) in &self.events {
             let source = key.source.to_string();
             out.sample(&[("code", key.code.metric_name()), ("source", &source)], *count as f64);
         }
         let help = "Count of requests to the control socket, by response code and path.";
-        out.family("containerpilot_control_http_requests", help, Kind::Counter);
+        out.counter("containerpilot_control_http_requests", help);
         for ((status, path), count) in &self.control_requests {
             out.sample(&[("code", &status.to_string()), ("path", path)], *count as f64);
         }
         let help = "How long health checks took, by job and check.";
-        out.family(CHECK_DURATION, help, Kind::Histogram);
+        out.family(CHECK_DURATION, help, MetricKind::Histogram);
         for ((job, check), histogram) in &self.check_durations {
             histogram.expose(out, &[("name", job), ("check", check)]);
         }
-        out.family("containerpilot_consul_requests_total", "Count of requests to Consul.", Kind::Counter);
+        out.counter("containerpilot_consul_requests_total", "Count of requests to Consul.");
         out.sample(&[], self.consul_requests as f64);
         let help = "Count of requests to Consul that failed.";
-        out.family("containerpilot_consul_failures_total", help, Kind::Counter);
+        out.counter("containerpilot_consul_failures_total", help);
         out.sample(&[], self.consul_failures as f64);
     }
 }
 
 /// Writes the state of jobs and watches. The label is `name`, since Prometheus has a label `job` of its own.
 pub fn expose_overview(out: &mut Exposition, overview: &Overview) {
-    out.family("containerpilot_watch_instances", "Healthy instances of each watched service.", Kind::Gauge);
+    out.gauge("containerpilot_watch_instances", "Healthy instances of each watched service.");
     for (name, watch) in &overview.watches {
         out.sample(&[("service", name)], watch.instances.len() as f64);
     }
     let help = "How long it took until Consul knew the latest change of a service.";
-    out.family("containerpilot_consul_lag_seconds", help, Kind::Gauge);
+    out.gauge("containerpilot_consul_lag_seconds", help);
     out.sample(&[], overview.discovery.lag.as_secs_f64());
     let jobs = || overview.jobs.iter().map(|(name, job)| (&**name, job));
-    out.family("containerpilot_job_up", "Whether a process of the job runs.", Kind::Gauge);
+    out.gauge("containerpilot_job_up", "Whether a process of the job runs.");
     for (name, job) in jobs() {
         out.sample(&[("name", name)], f64::from(u8::from(job.pid.is_some())));
     }
     let help = "Runs of the job after its first, since it was configured.";
-    out.family("containerpilot_job_restarts_total", help, Kind::Counter);
+    out.counter("containerpilot_job_restarts_total", help);
     for (name, job) in jobs() {
         out.sample(&[("name", name)], job.restarts as f64);
     }
-    let help = "Scheduled runs of the job that did not come or were skipped, since it was configured.";
-    let missed = |job: &JobStatus| Some(job.missed_runs? as f64);
-    expose_of_some(out, overview, ("containerpilot_job_missed_runs_total", help, Kind::Counter), missed);
+    let missed = of_some(overview, |job| Some(job.missed_runs? as f64));
+    if !missed.is_empty() {
+        let help = "Scheduled runs of the job that did not come or were skipped, since it was configured.";
+        out.counter("containerpilot_job_missed_runs_total", help);
+    }
+    for (name, missed) in missed {
+        out.sample(&[("name", name)], missed);
+    }
     if !overview.groups.is_empty() {
         let help = "Restarts that the group decided on, since it was configured.";
-        out.family("containerpilot_group_restarts_total", help, Kind::Counter);
+        out.counter("containerpilot_group_restarts_total", help);
     }
     for group in &overview.groups {
         out.sample(&[("name", &group.name)], group.restarts as f64);
     }
-    let help = "How long the last execution of the job that became ready took for that.";
-    let ready = |job: &JobStatus| Some(job.ready_after?.as_secs_f64());
-    expose_of_some(out, overview, ("containerpilot_job_ready_seconds", help, Kind::Gauge), ready);
-    let help = "Executions of the job that its watchdog ended, since it was configured.";
-    let kills = |job: &JobStatus| Some(job.watchdog_kills? as f64);
-    expose_of_some(out, overview, ("containerpilot_job_watchdog_kills_total", help, Kind::Counter), kills);
+    let ready = of_some(overview, |job| Some(job.ready_after?.as_secs_f64()));
+    if !ready.is_empty() {
+        let help = "How long the last execution of the job that became ready took for that.";
+        out.gauge("containerpilot_job_ready_seconds", help);
+    }
+    for (name, seconds) in ready {
+        out.sample(&[("name", name)], seconds);
+    }
+    let kills = of_some(overview, |job| Some(job.watchdog_kills? as f64));
+    if !kills.is_empty() {
+        let help = "Executions of the job that its watchdog ended, since it was configured.";
+        out.counter("containerpilot_job_watchdog_kills_total", help);
+    }
+    for (name, kills) in kills {
+        out.sample(&[("name", name)], kills);
+    }
     let help = "Status of the job's last execution as a shell tells it: 128+N for signal N.";
-    out.family("containerpilot_job_last_exit_code", help, Kind::Gauge);
+    out.gauge("containerpilot_job_last_exit_code", help);
     for (name, job) in jobs() {
         if let Some((status, _)) = &job.last_exit {
             out.sample(&[("name", name)], f64::from(*status));
         }
     }
-    out.family(
-        "containerpilot_job_health",
-        "1 for the health that the job has, 0 for the others.",
-        Kind::Gauge,
-    );
+    out.gauge("containerpilot_job_health", "1 for the health that the job has, 0 for the others.");
     for (name, job) in jobs() {
         for health in HEALTHS {
             let is_so = f64::from(u8::from(job.health == health));
             out.sample(&[("name", name), ("health", health.name())], is_so);
         }
     }
-    out.family("containerpilot_maintenance", "Whether the container is in maintenance.", Kind::Gauge);
+    out.gauge("containerpilot_maintenance", "Whether the container is in maintenance.");
     out.sample(&[], f64::from(u8::from(overview.maintenance)));
 }
 
-/// Writes a family that only some jobs have, such as those with a schedule; nothing if no job has it.
-fn expose_of_some(
-    out: &mut Exposition,
-    overview: &Overview,
-    (name, help, kind): (&str, &str, Kind),
-    value: impl Fn(&JobStatus) -> Option<f64>,
-) {
-    let values = overview.jobs.iter().filter_map(|(job, status)| Some((job, value(status)?)));
-    for (index, (job, value)) in values.enumerate() {
-        if index == 0 {
-            out.family(name, help, kind);
-        }
-        out.sample(&[("name", job)], value);
-    }
+/// A value that only some jobs have, such as those with a schedule; by name.
+fn of_some(overview: &Overview, value: impl Fn(&JobStatus) -> Option<f64>) -> Vec<(&str, f64)> {
+    overview.jobs.iter().filter_map(|(name, job)| Some((&**name, value(job)?))).collect()
 }
 
 /// Writes the length of the Registry's queue.
 pub fn expose_queue(out: &mut Exposition, queued: usize) {
-    out.family("containerpilot_event_queue_depth", "Events that wait for their delivery.", Kind::Gauge);
+    out.gauge("containerpilot_event_queue_depth", "Events that wait for their delivery.");
     out.sample(&[], queued as f64);
 }

@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use memchr::memchr3;
 
+use crate::config::spec::MetricKind;
 use crate::offload::Pauses;
 
 /// A text format for metrics.
@@ -45,19 +46,6 @@ impl Format {
     }
 }
 
-/// The type of a family of series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Counts in buckets.
-    Histogram,
-    /// Quantiles.
-    Summary,
-}
-
 /// Labels of one series: names and values.
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
@@ -77,17 +65,17 @@ impl Exposition {
     }
 
     /// Begins a family; its samples follow.
-    pub fn family(&mut self, name: &str, help: &str, kind: Kind) {
+    pub fn family(&mut self, name: &str, help: &str, kind: MetricKind) {
         name.clone_into(&mut self.family);
         let (shown, kind) = match (self.format, kind) {
-            (Format::OpenMetrics, Kind::Counter) => match name.strip_suffix("_total") {
+            (Format::OpenMetrics, MetricKind::Counter) => match name.strip_suffix("_total") {
                 Some(stem) => (stem, "counter"),
                 None => (name, "unknown"),
             },
-            (Format::Prometheus, Kind::Counter) => (name, "counter"),
-            (_, Kind::Gauge) => (name, "gauge"),
-            (_, Kind::Histogram) => (name, "histogram"),
-            (_, Kind::Summary) => (name, "summary"),
+            (Format::Prometheus, MetricKind::Counter) => (name, "counter"),
+            (_, MetricKind::Gauge) => (name, "gauge"),
+            (_, MetricKind::Histogram) => (name, "histogram"),
+            (_, MetricKind::Summary) => (name, "summary"),
         };
         if !help.is_empty() {
             self.line_about("# HELP ", shown);
@@ -97,6 +85,16 @@ impl Exposition {
         self.line_about("# TYPE ", shown);
         self.text.push_str(kind);
         self.text.push('\n');
+    }
+
+    /// Begins a family of counters.
+    pub fn counter(&mut self, name: &str, help: &str) {
+        self.family(name, help, MetricKind::Counter);
+    }
+
+    /// Begins a family of gauges.
+    pub fn gauge(&mut self, name: &str, help: &str) {
+        self.family(name, help, MetricKind::Gauge);
     }
 
     fn line_about(&mut self, what: &str, name: &str) {
@@ -212,9 +210,9 @@ mod tests {
     fn a_name_does_not_depend_on_the_format() {
         for format in [Format::Prometheus, Format::OpenMetrics] {
             let mut out = Exposition::new(format);
-            out.family("jobs", "Jobs.", Kind::Counter);
+            out.family("jobs", "Jobs.", MetricKind::Counter);
             out.sample(&[("job", "a")], 1.0);
-            out.family("runs_total", "Runs.", Kind::Counter);
+            out.family("runs_total", "Runs.", MetricKind::Counter);
             out.sample(&[], 2.0);
             let text = out.finish();
             assert!(text.contains("\njobs{job=\"a\"} 1\n"), "{text}");
@@ -225,7 +223,7 @@ mod tests {
     #[test]
     fn open_metrics_names_a_counter_without_its_suffix_and_ends_with_a_mark() {
         let mut out = Exposition::new(Format::OpenMetrics);
-        out.family("runs_total", "", Kind::Counter);
+        out.family("runs_total", "", MetricKind::Counter);
         out.sample(&[], 2.0);
         assert_eq!(out.finish(), "# TYPE runs counter\nruns_total 2\n# EOF\n");
     }
@@ -233,7 +231,7 @@ mod tests {
     #[test]
     fn help_and_labels_are_escaped() {
         let mut out = Exposition::new(Format::Prometheus);
-        out.family("a", "one\ntwo \\ \"three\"", Kind::Gauge);
+        out.family("a", "one\ntwo \\ \"three\"", MetricKind::Gauge);
         out.sample(&[("l", "x\"\\\n")], 1.0);
         assert_eq!(
             out.finish(),

@@ -46,7 +46,8 @@ fn with<'a>(labels: &[(&'a str, &'a str)], one: (&'a str, &'a str)) -> Vec<(&'a 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::exposition::{Format, Kind};
+    use crate::config::spec::MetricKind;
+    use crate::metrics::exposition::Format;
 
     #[test]
     fn a_bucket_holds_everything_up_to_its_bound() {
@@ -55,7 +56,7 @@ mod tests {
             histogram.observe(value);
         }
         let mut out = Exposition::new(Format::Prometheus);
-        out.family("h", "", Kind::Histogram);
+        out.family("h", "", MetricKind::Histogram);
         histogram.expose(&mut out, &[]);
         let text = out.finish();
         for line in [

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::exposition::{Exposition, Kind};
+use super::exposition::Exposition;
 use super::{Metrics, Scene};
 use crate::messages::event::Source;
 use crate::messages::job::Phase;
@@ -50,16 +50,16 @@ impl Operation {
     /// Writes the families of all that is counted.
     pub fn expose(&self, out: &mut Exposition) {
         let help = "Count of reloads, by whether the new configuration was put into force.";
-        out.family("containerpilot_reloads_total", help, Kind::Counter);
+        out.counter("containerpilot_reloads_total", help);
         out.sample(&[("outcome", "success")], self.reloads as f64);
         out.sample(&[("outcome", "failure")], self.refused_reloads as f64);
         let help = "Count of registrations that Consul has accepted, by service.";
-        out.family("containerpilot_registrations_total", help, Kind::Counter);
+        out.counter("containerpilot_registrations_total", help);
         for (service, count) in &self.registrations {
             out.sample(&[("service", service)], *count as f64);
         }
         let help = "Count of failed runs that nobody had asked to end, by job and reason.";
-        out.family("containerpilot_job_crashes_total", help, Kind::Counter);
+        out.counter("containerpilot_job_crashes_total", help);
         for ((job, reason), count) in &self.crashes {
             out.sample(&[("name", job), ("reason", reason.name())], *count as f64);
         }
@@ -69,26 +69,26 @@ impl Operation {
 /// Writes what is read at the time of the scrape.
 pub fn expose(out: &mut Exposition, scene: &Scene<'_>) {
     let help = "1 if the job will not run again, and its last run failed or it never ran.";
-    out.family("containerpilot_job_gave_up", help, Kind::Gauge);
+    out.gauge("containerpilot_job_gave_up", help);
     for (name, job) in &scene.overview.jobs {
         out.sample(&[("name", name)], f64::from(u8::from(has_given_up(job))));
     }
     let began = scene.overview.shutdown_began;
     let seconds = began.map_or(0.0, |began| scene.now.saturating_duration_since(began).as_secs_f64());
     let help = "How long the shutdown has taken so far; 0 before it begins.";
-    out.family("containerpilot_shutdown_seconds", help, Kind::Gauge);
+    out.gauge("containerpilot_shutdown_seconds", help);
     out.sample(&[], seconds);
     let help = "How long the whole shutdown may take.";
-    out.family("containerpilot_shutdown_budget_seconds", help, Kind::Gauge);
+    out.gauge("containerpilot_shutdown_budget_seconds", help);
     out.sample(&[], scene.overview.layout.stop_budget.as_secs_f64());
     let Some(log) = &scene.log else { return };
-    out.family("containerpilot_log_bytes_total", "Bytes that were written to the log.", Kind::Counter);
+    out.counter("containerpilot_log_bytes_total", "Bytes that were written to the log.");
     out.sample(&[], log.bytes as f64);
     let help = "How often the output of jobs had to wait because the log was not read fast enough.";
-    out.family("containerpilot_log_stalls_total", help, Kind::Counter);
+    out.counter("containerpilot_log_stalls_total", help);
     out.sample(&[], log.stalls as f64);
     let help = "Whether the output of jobs waits for the log now, or the log cannot be written.";
-    out.family("containerpilot_log_stalled", help, Kind::Gauge);
+    out.gauge("containerpilot_log_stalled", help);
     out.sample(&[], f64::from(u8::from(log.is_stalled)));
 }
 

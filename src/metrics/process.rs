@@ -9,7 +9,7 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, rlim_t};
 use nix::sys::time::{TimeVal, TimeValLike};
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::exposition::{Exposition, Kind};
+use super::exposition::Exposition;
 
 /// The resources that our own process uses.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,7 @@ impl ProcessUse {
     /// Writes every family.
     pub fn expose(&self, out: &mut Exposition) {
         let help = "Total user and system CPU time spent in seconds.";
-        out.family("process_cpu_seconds_total", help, Kind::Counter);
+        out.counter("process_cpu_seconds_total", help);
         out.sample(&[], self.cpu_seconds);
         let gauges = [
             ("process_open_fds", "Number of open file descriptors.", self.open_files),
@@ -63,7 +63,7 @@ impl ProcessUse {
             ),
         ];
         for (name, help, value) in gauges {
-            out.family(name, help, Kind::Gauge);
+            out.gauge(name, help);
             out.sample(&[], value);
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::digest::Window;
-use super::exposition::{Exposition, Kind};
+use super::exposition::Exposition;
 use super::histogram::Histogram;
 use crate::config::spec::{MetricKind, MetricSpec};
 use crate::config::suggest::nearest;
@@ -121,21 +121,11 @@ impl UserMetric {
     }
 
     fn expose(&self, out: &mut Exposition, now: Instant) {
+        out.family(&self.name, &self.help, self.value.kind());
         match &self.value {
-            Value::Counter(total) => {
-                out.family(&self.name, &self.help, Kind::Counter);
-                out.sample(&[], *total);
-            }
-            Value::Gauge(current) => {
-                out.family(&self.name, &self.help, Kind::Gauge);
-                out.sample(&[], *current);
-            }
-            Value::Histogram(histogram) => {
-                out.family(&self.name, &self.help, Kind::Histogram);
-                histogram.expose(out, &[]);
-            }
+            Value::Counter(value) | Value::Gauge(value) => out.sample(&[], *value),
+            Value::Histogram(histogram) => histogram.expose(out, &[]),
             Value::Summary { window, sum, count } => {
-                out.family(&self.name, &self.help, Kind::Summary);
                 for (share, value) in QUANTILES.into_iter().zip(window.quantiles(QUANTILES, now)) {
                     let share = out.bound(share);
                     out.sample(&[("quantile", &share)], value);
