@@ -1,6 +1,9 @@
 //! Copies text and escapes what a format wants escaped: the part that `logfmt` and `json` share. serde_json cannot do
 //! it: it knows neither Go's escapes nor text that is not UTF-8.
 
+use std::fmt::Arguments;
+use std::io::Write;
+
 /// For each byte whether it is one of some; a look into a table is fast at every level of optimisation.
 pub type ByteSet = [bool; 256];
 
@@ -84,6 +87,12 @@ fn write_beyond_ascii<E: Escape>(bytes: &[u8], out: &mut Vec<u8>) {
             E::write_invalid(byte, out);
         }
     }
+}
+
+/// Appends formatted text.
+pub fn write_into(out: &mut Vec<u8>, text: Arguments<'_>) {
+    // Writing into a vector cannot fail.
+    let _ = out.write_fmt(text);
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 //! Written by hand: slog-term and slog-json render every part of every record anew, and their formats are not those of
 //! logrus, which ContainerPilot 3 writes.
 
-use std::io::Write;
-
+use super::escape::write_into;
 use super::time::TimeText;
 use super::{json, logfmt};
 use crate::config::spec::{LogFormat, LogLevel};
@@ -237,11 +236,6 @@ fn write_pair(key: &str, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(key.as_bytes());
     out.push(b'=');
     logfmt::write_value(value, out);
-}
-
-fn write_into(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    // Writing into a vector cannot fail.
-    let _ = out.write_fmt(text);
 }
 
 #[cfg(test)]

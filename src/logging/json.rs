@@ -1,8 +1,6 @@
 //! Strings as Go's `encoding/json` writes them by default, HTML escaping included.
 
-use std::io::Write;
-
-use super::escape::{ByteSet, Escape, byte_set, write_escaped};
+use super::escape::{ByteSet, Escape, byte_set, write_escaped, write_into};
 
 /// Appends `text` as a JSON string; invalid UTF-8 becomes `\ufffd`, once for each byte.
 pub fn write_string(text: &[u8], out: &mut Vec<u8>) {
@@ -24,8 +22,7 @@ impl Escape for Json {
             '\r' => out.extend_from_slice(b"\\r"),
             '\t' => out.extend_from_slice(b"\\t"),
             '\0'..='\x7f' | '\u{2028}' | '\u{2029}' => {
-                // Writing into a vector cannot fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(character));
+                write_into(out, format_args!("\\u{:04x}", u32::from(character)));
             }
             _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
         }

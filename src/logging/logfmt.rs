@@ -1,9 +1,7 @@
 //! Values as logrus' text formatter writes them: without quotes if no character needs them, else quoted by the rules of
 //! Go's `%q`.
 
-use std::io::Write;
-
-use super::escape::{ByteSet, Escape, byte_set, find, write_escaped};
+use super::escape::{ByteSet, Escape, byte_set, find, write_escaped, write_into};
 
 /// Appends `value`, in quotes if it needs them. An empty value stays empty, as with logrus.
 pub fn write_value(value: &[u8], out: &mut Vec<u8>) {
@@ -42,23 +40,18 @@ impl Escape for Quoted {
             '\r' => out.extend_from_slice(b"\\r"),
             '\t' => out.extend_from_slice(b"\\t"),
             '\x0b' => out.extend_from_slice(b"\\v"),
-            '\0'..='\x1f' | '\x7f' => write_hex(format_args!("\\x{:02x}", u32::from(character)), out),
+            '\0'..='\x1f' | '\x7f' => write_into(out, format_args!("\\x{:02x}", u32::from(character))),
             _ if is_printable(character) => {
                 out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
             }
-            '\u{80}'..='\u{ffff}' => write_hex(format_args!("\\u{:04x}", u32::from(character)), out),
-            _ => write_hex(format_args!("\\U{:08x}", u32::from(character)), out),
+            '\u{80}'..='\u{ffff}' => write_into(out, format_args!("\\u{:04x}", u32::from(character))),
+            _ => write_into(out, format_args!("\\U{:08x}", u32::from(character))),
         }
     }
 
     fn write_invalid(byte: u8, out: &mut Vec<u8>) {
-        write_hex(format_args!("\\x{byte:02x}"), out);
+        write_into(out, format_args!("\\x{byte:02x}"));
     }
-}
-
-fn write_hex(escape: std::fmt::Arguments<'_>, out: &mut Vec<u8>) {
-    // Writing into a vector cannot fail.
-    let _ = out.write_fmt(escape);
 }
 
 /// Go's `strconv.IsPrint` for characters beyond ASCII: letters, marks, numbers, punctuation and symbols.
