@@ -12,6 +12,9 @@ mod tree;
 
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
+use serde::Serialize;
+
 use crate::config::duration::GoDuration;
 use crate::config::spec::{GroupSpec, JobKind, JobSpec, Spec, Trigger};
 use crate::messages::event::{EventCode, EventKey, Source};
@@ -22,7 +25,7 @@ use crate::messages::status::{JobStatus, NEVER_RAN, Overview};
 pub use critical::Step;
 
 /// The forms of a graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// A tree for people.
     Text,
@@ -67,7 +70,8 @@ impl Format {
 }
 
 /// What a node stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A job.
     Job,
@@ -79,18 +83,6 @@ pub enum Kind {
     Group,
     /// Something that happens to the whole program: a signal, the shutdown, maintenance.
     Outside,
-}
-
-impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Job => "job",
-            Self::Coprocess => "coprocess",
-            Self::Watch => "watch",
-            Self::Group => "group",
-            Self::Outside => "outside",
-        }
-    }
 }
 
 /// How a job or watch does.
@@ -107,7 +99,7 @@ pub enum Tone {
 }
 
 /// A job, a watch, or something outside that jobs wait for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Node {
     /// Its name, as a source of events.
     pub name: String,
@@ -118,6 +110,7 @@ pub struct Node {
     /// Its state and health, if the program runs.
     pub state: Option<String>,
     /// How it does.
+    #[serde(skip)]
     pub tone: Tone,
 }
 
@@ -299,12 +292,12 @@ fn job_state(job: &JobStatus) -> (String, Tone) {
         (Phase::Running, Health::Unknown) if !job.starting && job.checks.is_empty() => Tone::Good,
         (Phase::Running, _) => Tone::Waiting,
         (Phase::Complete, _) if !job.has_run || failed => Tone::Bad,
-        (Phase::Complete, _) => Tone::Neutral,
         (Phase::Waiting | Phase::Queued, _) => Tone::Waiting,
         (Phase::Delayed | Phase::Sweeping | Phase::TimedOut, _) => Tone::Bad,
-        (Phase::Halted, _) => Tone::Neutral,
         (
-            Phase::Holding
+            Phase::Complete
+            | Phase::Halted
+            | Phase::Holding
             | Phase::Deregistering
             | Phase::Draining
             | Phase::Terminating

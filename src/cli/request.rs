@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::config::spec::CommandLine;
+use crate::graph;
 use crate::messages::control::{ControlJob, JobOrder, Reload};
 
 /// What the program was called to do. `config` is the flag's value; where it is absent, the
@@ -152,7 +153,7 @@ pub enum ClientRequest {
     /// Shows the graph of dependencies.
     Graph {
         /// As text or as a picture.
-        format: GraphFormat,
+        format: graph::Format,
         /// The command after `--`, one more job of the configuration if nothing runs.
         main: Option<CommandLine>,
     },
@@ -197,21 +198,6 @@ pub enum ClientRequest {
         /// How long to wait until it is done; `None` does not wait.
         wait: Option<Duration>,
     },
-}
-
-/// The forms of `graph`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum GraphFormat {
-    /// A tree for people.
-    Text,
-    /// Graphviz.
-    Dot,
-    /// Mermaid, for Markdown.
-    Mermaid,
-    /// A picture.
-    Svg,
-    /// For programs.
-    Json,
 }
 
 /// The two directions of maintenance mode.

@@ -5,21 +5,29 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use crate::messages::event::{EventCode, Source};
 use crate::messages::job::{Missing, Phase};
 use crate::messages::status::{JobStatus, Overview};
 
 /// One job on the critical path; times are since the program began.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
     /// The job.
     pub job: String,
     /// When its program was executed.
+    #[serde(serialize_with = "as_seconds")]
     pub started: Duration,
     /// The event that the next one waited for; `None` for the last.
     pub event: Option<&'static str>,
     /// When that came, or when the last one could be used.
+    #[serde(serialize_with = "as_seconds")]
     pub done: Duration,
+}
+
+fn as_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
 }
 
 /// The critical path, first step first; empty if nothing could be used yet.

@@ -2,26 +2,19 @@
 
 use serde::Serialize;
 
-use super::{Graph, Step};
+use super::{Graph, Node, Step};
 use crate::offload::Draft;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown<'a> {
-    nodes: Vec<ShownNode<'a>>,
+    nodes: &'a [Node],
     edges: Vec<ShownEdge<'a>>,
     starting: bool,
-    critical_path: Vec<ShownStep<'a>>,
+    critical_path: &'a [Step],
 }
 
-#[derive(Serialize)]
-struct ShownNode<'a> {
-    name: &'a str,
-    kind: &'static str,
-    schedule: Option<&'a str>,
-    state: Option<&'a str>,
-}
-
+/// An edge with the names of its ends.
 #[derive(Serialize)]
 struct ShownEdge<'a> {
     from: Option<&'a str>,
@@ -31,22 +24,8 @@ struct ShownEdge<'a> {
     critical: bool,
 }
 
-#[derive(Serialize)]
-struct ShownStep<'a> {
-    job: &'a str,
-    started: f64,
-    event: Option<&'static str>,
-    done: f64,
-}
-
 pub fn render(graph: &Graph) -> String {
     let name = |index: usize| graph.nodes.get(index).map(|node| node.name.as_str());
-    let nodes = graph.nodes.iter().map(|node| ShownNode {
-        name: &node.name,
-        kind: node.kind.name(),
-        schedule: node.schedule.as_deref(),
-        state: node.state.as_deref(),
-    });
     let edges = graph.edges.iter().map(|edge| ShownEdge {
         from: name(edge.from),
         to: name(edge.to),
@@ -55,21 +34,14 @@ pub fn render(graph: &Graph) -> String {
         critical: edge.is_critical,
     });
     let shown = Shown {
-        nodes: nodes.collect(),
+        nodes: &graph.nodes,
         edges: edges.collect(),
         starting: graph.is_starting,
-        critical_path: graph.path.iter().map(ShownStep::of).collect(),
+        critical_path: &graph.path,
     };
     let mut draft = Draft::default();
     // Writing into memory cannot fail, and JSON is UTF-8.
     let _ = serde_json::to_writer(&mut draft, &shown);
     draft.text.push(b'\n');
     String::from_utf8(draft.text).unwrap_or_default()
-}
-
-impl<'a> ShownStep<'a> {
-    fn of(step: &'a Step) -> Self {
-        let (started, done) = (step.started.as_secs_f64(), step.done.as_secs_f64());
-        Self { job: &step.job, started, event: step.event, done }
-    }
 }

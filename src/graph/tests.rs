@@ -202,7 +202,14 @@ fn every_form_names_every_job_and_escapes_what_means_something_there() {
     assert!(graph.render(Format::Dot).contains("label=\"<b>\\\"x\\\"\\nevery 5s\""));
     assert!(graph.render(Format::Mermaid).contains("(\"#lt;b#gt;#quot;x#quot;<br/>every 5s\")"));
     let json: Value = serde_json::from_str(&graph.render(Format::Json)).unwrap();
-    assert_eq!(json["criticalPath"][0]["job"], "db");
+    assert_eq!(
+        json["nodes"][1],
+        json!({ "name": "migrate", "kind": "job", "schedule": null, "state": "complete, healthy" })
+    );
+    assert_eq!(
+        json["criticalPath"][0],
+        json!({ "job": "db", "started": 0.01, "event": "healthy", "done": 2.3 })
+    );
     assert_eq!(
         json["edges"][0],
         json!({

@@ -5,7 +5,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::value::duration;
-use crate::cli::request::{ClientRequest, Format, GraphFormat};
+use crate::cli::request::{ClientRequest, Format};
+use crate::graph;
 use crate::messages::control::JobOrder;
 
 // None has a documentation comment: it would take the place of the command's description.
@@ -71,8 +72,8 @@ pub(super) struct WhyArguments {
 #[derive(Debug, Args)]
 pub(super) struct GraphArguments {
     /// For people, for Graphviz, for Markdown, as a picture, or for programs
-    #[arg(long = "format", value_enum, default_value_t = GraphFormat::Text)]
-    pub(super) graph_format: GraphFormat,
+    #[arg(long = "format", value_enum, default_value_t = graph::Format::Text)]
+    pub(super) graph_format: graph::Format,
     /// The command that will run too, as the job `main`; a running containerpilot knows its own
     #[arg(last = true, value_name = "CMD")]
     pub(super) main: Option<Vec<String>>,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cli::request::GraphFormat;
+use crate::graph;
 
 fn parsed(line: &str) -> Result<Request, clap::Error> {
     parse(line.split(' ').map(OsString::from), false)
@@ -190,9 +190,9 @@ fn commands_become_requests() {
         ("cp why app -format json", why(Format::Json)),
         ("cp when", ClientRequest::When { jobs: vec![] }),
         ("cp when app", ClientRequest::When { jobs: names(&["app"]) }),
-        ("cp graph", graph(GraphFormat::Text, None)),
-        ("cp graph -format svg", graph(GraphFormat::Svg, None)),
-        ("cp graph -- app -v", graph(GraphFormat::Text, Some(app_v()))),
+        ("cp graph", graph(graph::Format::Text, None)),
+        ("cp graph -format svg", graph(graph::Format::Svg, None)),
+        ("cp graph -- app -v", graph(graph::Format::Text, Some(app_v()))),
         ("cp signal app hup", job("app", JobOrder::Signal(Signal::HUP))),
     ] {
         assert_eq!(client(line), expected, "{line}");

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::exchange::{self, TimedRequest};
 use super::{CommandError, TIMEOUT, get, output, printable, success, table, text, unreachable};
-use crate::cli::request::GraphFormat;
 use crate::cli::{config_path, environment, print_report};
 use crate::config::spec::CommandLine;
 use crate::config::{self, Loaded, System};
@@ -119,18 +118,8 @@ fn wrapped(text: &str, width: usize) -> String {
 }
 
 /// Asks for the graph.
-pub fn request(format: GraphFormat) -> TimedRequest {
-    get(format!("/v3/graph?format={}", chosen(format).name()), Some(TIMEOUT))
-}
-
-const fn chosen(format: GraphFormat) -> Format {
-    match format {
-        GraphFormat::Text => Format::Text,
-        GraphFormat::Dot => Format::Dot,
-        GraphFormat::Mermaid => Format::Mermaid,
-        GraphFormat::Svg => Format::Svg,
-        GraphFormat::Json => Format::Json,
-    }
+pub fn request(format: Format) -> TimedRequest {
+    get(format!("/v3/graph?format={}", format.name()), Some(TIMEOUT))
 }
 
 /// Prints the graph of the running program; if none runs, that of the configuration, with `main` as one more job.
@@ -138,7 +127,7 @@ pub async fn graph(
     config: Option<&Path>,
     main: Option<&CommandLine>,
     socket: &Path,
-    format: GraphFormat,
+    format: Format,
 ) -> Result<ExitCode, CommandError> {
     let graph = match exchange::send(socket, &request(format)).await {
         Ok(response) => text(&mut success(socket, response).await?).await?,
@@ -147,7 +136,7 @@ pub async fn graph(
             let path = config_path(config).map_err(|_| unreachable(socket, &error))?;
             let loaded = config::load_beside(main.cloned(), &path, &environment(), &System::current());
             let Loaded { spec, .. } = loaded.map_err(|report| print_report(&path, &report))?;
-            Graph::of(&spec).render(chosen(format))
+            Graph::of(&spec).render(format)
         }
         Err(error) => return Err(unreachable(socket, &error)),
     };
@@ -156,12 +145,10 @@ pub async fn graph(
 }
 
 /// The graph as it may be printed. JSON stays as it is: our escapes are none of JSON's.
-fn shown(graph: String, format: GraphFormat) -> String {
+fn shown(graph: String, format: Format) -> String {
     match format {
-        GraphFormat::Json => graph,
-        GraphFormat::Text | GraphFormat::Dot | GraphFormat::Mermaid | GraphFormat::Svg => {
-            printable_lines(&graph)
-        }
+        Format::Json => graph,
+        Format::Text | Format::Dot | Format::Mermaid | Format::Svg => printable_lines(&graph),
     }
 }
 
@@ -210,9 +197,9 @@ What happened before:
     fn a_graph_in_json_stays_json_whatever_its_names_are() {
         for name in ["a\u{202e}b", "a\u{200f}b", "a\u{85}b"] {
             let graph = json!({ "nodes": [{ "name": name }] });
-            let told = shown(graph.to_string(), GraphFormat::Json);
+            let told = shown(graph.to_string(), Format::Json);
             assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), graph);
-            assert!(!shown(name.to_owned(), GraphFormat::Text).contains(name), "a terminal would obey it");
+            assert!(!shown(name.to_owned(), Format::Text).contains(name), "a terminal would obey it");
         }
     }
 
