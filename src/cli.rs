@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use request::{Color, Request};
 
+use crate::config;
 use crate::config::diagnostic::Report;
 use crate::reason::reason;
 
@@ -41,8 +42,6 @@ impl fmt::Display for CommandError {
         f.write_str(&self.0)
     }
 }
-
-impl std::error::Error for CommandError {}
 
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
@@ -69,20 +68,21 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn perform(request: Request) -> Result<ExitCode, CommandError> {
     match request {
         Request::Supervise { config, main, leftover, record } => {
-            supervise::run(config.as_deref(), main, &leftover, record.as_deref())
-        }
-        Request::Render { config, destination } => {
-            render::run(&config_path(config.as_deref())?, &destination)
+            return supervise::run(config.as_deref(), main, &leftover, record.as_deref());
         }
         Request::Check { config, options, main } => {
-            check::run(&config_path(config.as_deref())?, main, options)
+            return check::run(&config_path(config.as_deref())?, main, options);
         }
-        Request::Schema => check::print_schema(),
-        Request::Client { config, socket, request } => client::run(config.as_deref(), socket, &request),
-        Request::Migrate { old, destination, main } => migrate::run(&old, &destination, main.as_ref()),
-        Request::Replay { record } => replay::run(&record),
-        Request::Version => version::print(),
+        Request::Render { config, destination } => {
+            render::run(&config_path(config.as_deref())?, &destination)?;
+        }
+        Request::Schema => output::print(config::SCHEMA)?,
+        Request::Client { config, socket, request } => client::run(config.as_deref(), socket, &request)?,
+        Request::Migrate { old, destination, main } => migrate::run(&old, &destination, main.as_ref())?,
+        Request::Replay { record } => replay::run(&record)?,
+        Request::Version => output::print(&version::text())?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// clap reports help that was asked for as an error, too. All others are usage errors: status 2.

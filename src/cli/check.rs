@@ -1,4 +1,4 @@
-//! `check` reports every problem of a configuration; `schema` prints what editors need to prevent some.
+//! `check` reports every problem of a configuration.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -19,12 +19,6 @@ pub fn run(path: &Path, main: Option<CommandLine>, options: CheckOptions) -> Res
     };
     output::print(&text)?;
     Ok(if passes(&report, options.strict) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Prints the JSON Schema of the configuration.
-pub fn print_schema() -> Result<ExitCode, CommandError> {
-    output::print(config::SCHEMA)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Whether to colour what is written to this stream.

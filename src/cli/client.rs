@@ -10,18 +10,18 @@ mod orders;
 mod outlook;
 mod ready;
 mod report;
+mod stream;
 mod table;
 mod watch;
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use exchange::{TimedRequest, TimedResponse};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Value, json};
 
 use super::request::{ClientRequest, Format, Maintenance};
 use super::{CommandError, config_path, environment, output};
@@ -42,7 +42,7 @@ pub fn run(
     config: Option<&Path>,
     socket: Option<PathBuf>,
     request: &ClientRequest,
-) -> Result<ExitCode, CommandError> {
+) -> Result<(), CommandError> {
     let socket = match socket {
         Some(socket) => socket,
         None => configured_socket(config)?,
@@ -53,41 +53,77 @@ pub fn run(
     runtime.block_on(perform(config, &socket, request))
 }
 
-async fn perform(
-    config: Option<&Path>,
-    socket: &Path,
-    request: &ClientRequest,
-) -> Result<ExitCode, CommandError> {
+async fn perform(config: Option<&Path>, socket: &Path, request: &ClientRequest) -> Result<(), CommandError> {
     match request {
-        ClientRequest::Orders { names, order, wait } => orders::run(socket, names, *order, *wait).await,
-        ClientRequest::Ready { jobs, wait } => ready::run(socket, jobs, *wait).await,
-        ClientRequest::Status { jobs, watch: true, .. } => watch::run(socket, jobs).await,
-        ClientRequest::Report { out } => {
-            report::run(socket, out.as_deref()).await?;
-            Ok(ExitCode::SUCCESS)
+        ClientRequest::Ping => {
+            let mut response = ask(socket, &get("/v3/ping", Some(TIMEOUT))).await?;
+            output::print(&printable_lines(&text(&mut response).await?))?;
         }
-        ClientRequest::Graph { format, main } => outlook::graph(config, main.as_ref(), socket, *format).await,
+        ClientRequest::Ready { jobs, wait } => ready::run(socket, jobs, *wait).await?,
+        ClientRequest::Status { jobs, watch: true, .. } => watch::run(socket, jobs).await?,
+        ClientRequest::Status { jobs, format, watch: false } => {
+            let status = outlook::only(status(socket).await?, jobs)?;
+            output::print(&match format {
+                Format::Json => format!("{status:#}\n"),
+                Format::Human => table::render(&status, output::width()),
+            })?;
+        }
+        ClientRequest::Why { job, format } => {
+            let answer = answer(socket, &job_path(job, "why")).await?;
+            output::print(&match format {
+                Format::Json => format!("{answer:#}\n"),
+                Format::Human => outlook::why(&answer, output::width()),
+            })?;
+        }
+        ClientRequest::When { jobs } => {
+            let status = outlook::only(status(socket).await?, jobs)?;
+            output::print(&outlook::when(&status, !jobs.is_empty(), output::width()))?;
+        }
+        ClientRequest::Graph { format, main } => {
+            outlook::graph(config, main.as_ref(), socket, *format).await?;
+        }
+        ClientRequest::Events { since, follow } => events::run(socket, *since, *follow).await?,
+        ClientRequest::Logs { jobs, follow, lines, since } => {
+            logs::run(socket, jobs, *follow, *lines, since.as_deref()).await?;
+        }
+        ClientRequest::Crashes { job, format } => {
+            let target = job.as_ref().map_or("/v3/crashes".to_owned(), |job| job_path(job, "crashes"));
+            let answer = answer(socket, &target).await?;
+            output::print(&match format {
+                Format::Json => format!("{answer:#}\n"),
+                Format::Human => crashes::render(&answer, job.is_some()),
+            })?;
+        }
+        ClientRequest::Report { out } => report::run(socket, out.as_deref()).await?,
+        ClientRequest::Reload(reload) => {
+            // Old processes may take as long to stop as they are configured to.
+            let request = TimedRequest { timeout: None, ..put("/v3/reload", reload_body(*reload)) };
+            let summary = value(&mut ask(socket, &request).await?).await?;
+            output::print(&reload_summary(&summary, reload.dry_run))?;
+        }
+        ClientRequest::Maintenance(direction) => {
+            let target = match direction {
+                Maintenance::Enable => "/v3/maintenance/enable",
+                Maintenance::Disable => "/v3/maintenance/disable",
+            };
+            ask(socket, &put(target, None)).await?;
+        }
+        ClientRequest::PutEnvironment(changes) => {
+            let changes: Map<String, Value> =
+                changes.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+            ask(socket, &put("/v3/environ", Some(changes.into()))).await?;
+        }
         ClientRequest::PutMetrics(values) => {
             for values in one_per_name(values) {
-                ask(socket, &to_http(&ClientRequest::PutMetrics(values))).await?;
+                let values: Map<String, Value> =
+                    values.into_iter().map(|(name, value)| (name, json!(value))).collect();
+                ask(socket, &put("/v3/metric", Some(values.into()))).await?;
             }
-            Ok(ExitCode::SUCCESS)
         }
-        ClientRequest::Status { watch: false, .. }
-        | ClientRequest::Reload(_)
-        | ClientRequest::Ping
-        | ClientRequest::Maintenance(_)
-        | ClientRequest::PutEnvironment(_)
-        | ClientRequest::Why { .. }
-        | ClientRequest::When { .. }
-        | ClientRequest::Events { .. }
-        | ClientRequest::Logs { .. }
-        | ClientRequest::Crashes { .. }
-        | ClientRequest::Job(_) => {
-            let response = ask(socket, &to_http(request)).await?;
-            print(request, response).await
-        }
+        ClientRequest::Job(ControlJob { name, order }) => drop(ask(socket, &job_order(name, *order)).await?),
+        ClientRequest::Orders { names, order, wait } => orders::run(socket, names, *order, *wait).await?,
     }
+    Ok(())
 }
 
 /// Sends a request; a response that is no success is an error with the server's words.
@@ -105,13 +141,16 @@ async fn success(socket: &Path, mut response: TimedResponse) -> Result<TimedResp
     let text = text(&mut response).await?;
     let json = serde_json::from_str::<Value>(&text).ok();
     let message = json.as_ref().and_then(|json| json.get("error")?.as_str());
-    Err(CommandError::new(match message {
-        Some(message) => printable_lines(message.trim_end()),
-        None => {
-            let text = printable(text.trim());
-            format!("the control socket {} answered {status}: {text}", socket.display())
-        }
-    }))
+    Err(match message {
+        Some(message) => CommandError::new(printable_lines(message.trim_end())),
+        None => answered(socket, status, &text),
+    })
+}
+
+/// The error for a response that is not ours.
+fn answered(socket: &Path, status: u16, text: &str) -> CommandError {
+    let text = printable(text.trim());
+    CommandError::new(format!("the control socket {} answered {status}: {text}", socket.display()))
 }
 
 /// The configured path of the socket, which is found also if the rest of the configuration is wrong; without any
@@ -161,12 +200,20 @@ fn hint(live: &[PathBuf]) -> String {
 
 /// The whole status.
 async fn status(socket: &Path) -> Result<Value, CommandError> {
-    let request = get("/v3/status".to_owned(), Some(TIMEOUT));
-    value(&mut ask(socket, &request).await?).await
+    answer(socket, "/v3/status").await
 }
 
-fn get(target: String, timeout: Option<Duration>) -> TimedRequest {
+/// The answer to a GET, which must be JSON.
+async fn answer(socket: &Path, target: &str) -> Result<Value, CommandError> {
+    value(&mut ask(socket, &get(target, Some(TIMEOUT))).await?).await
+}
+
+fn get(target: &str, timeout: Option<Duration>) -> TimedRequest {
     TimedRequest { request: http_request("GET", target, None), timeout }
+}
+
+fn put(target: &str, body: Option<Value>) -> TimedRequest {
+    TimedRequest { request: http_request("PUT", target, body), timeout: Some(TIMEOUT) }
 }
 
 /// The path of a job, with what follows its name.
@@ -174,62 +221,15 @@ fn job_path(name: &str, verb: &str) -> String {
     format!("/v3/jobs/{}/{verb}", utf8_percent_encode(name, RESERVED))
 }
 
-/// The HTTP request that asks for this.
-fn to_http(request: &ClientRequest) -> TimedRequest {
-    let put = |target: &str, body: Option<Value>| TimedRequest {
-        request: http_request("PUT", target.to_owned(), body),
-        timeout: Some(TIMEOUT),
+/// The request that gives an order to a job, or to the jobs of a group.
+fn job_order(name: &str, order: JobOrder) -> TimedRequest {
+    let (verb, body) = match order {
+        JobOrder::Start => ("start", None),
+        JobOrder::Stop => ("stop", None),
+        JobOrder::Restart => ("restart", None),
+        JobOrder::Signal(signal) => ("signal", Some(json!({ "signal": signal.to_string() }))),
     };
-    match request {
-        ClientRequest::Ping => get("/v3/ping".to_owned(), Some(TIMEOUT)),
-        ClientRequest::Status { .. } | ClientRequest::When { .. } | ClientRequest::Orders { .. } => {
-            get("/v3/status".to_owned(), Some(TIMEOUT))
-        }
-        ClientRequest::Ready { jobs, .. } => ready::request(jobs, TIMEOUT),
-        ClientRequest::Why { job, .. } => get(job_path(job, "why"), Some(TIMEOUT)),
-        ClientRequest::Graph { format, .. } => outlook::request(*format),
-        ClientRequest::Events { since, follow } => {
-            let since = since.map(|since| format!("&since={since}")).unwrap_or_default();
-            let timeout = if *follow { None } else { Some(TIMEOUT) };
-            get(format!("/v3/events?wait={}{since}", u8::from(*follow)), timeout)
-        }
-        ClientRequest::Logs { jobs, follow, lines, since } => {
-            let timeout = if *follow { None } else { Some(TIMEOUT) };
-            get(logs::target(jobs, *follow, *lines, since.as_deref()), timeout)
-        }
-        ClientRequest::Report { .. } => get("/v3/report".to_owned(), Some(TIMEOUT)),
-        ClientRequest::Crashes { job, .. } => {
-            let target = job.as_ref().map_or("/v3/crashes".to_owned(), |job| {
-                format!("/v3/jobs/{}/crashes", utf8_percent_encode(job, RESERVED))
-            });
-            get(target, Some(TIMEOUT))
-        }
-        // Old processes may take as long to stop as they are configured to.
-        ClientRequest::Reload(reload) => {
-            TimedRequest { timeout: None, ..put("/v3/reload", reload_body(*reload)) }
-        }
-        ClientRequest::Maintenance(Maintenance::Enable) => put("/v3/maintenance/enable", None),
-        ClientRequest::Maintenance(Maintenance::Disable) => put("/v3/maintenance/disable", None),
-        ClientRequest::PutEnvironment(changes) => {
-            let changes = changes.iter().map(|(name, value)| (name.clone(), json!(value)));
-            put("/v3/environ", Some(Value::Object(changes.collect())))
-        }
-        ClientRequest::PutMetrics(values) => {
-            let number = |value: f64| Number::from_f64(value).map_or(Value::Null, Value::Number);
-            let values: Map<String, Value> =
-                values.iter().map(|(name, value)| (name.clone(), number(*value))).collect();
-            put("/v3/metric", Some(Value::Object(values)))
-        }
-        ClientRequest::Job(ControlJob { name, order }) => {
-            let (verb, body) = match order {
-                JobOrder::Start => ("start", None),
-                JobOrder::Stop => ("stop", None),
-                JobOrder::Restart => ("restart", None),
-                JobOrder::Signal(signal) => ("signal", Some(json!({ "signal": signal.to_string() }))),
-            };
-            put(&job_path(name, verb), body)
-        }
-    }
+    put(&job_path(name, verb), body)
 }
 
 /// The values in as many requests as they need, since a name can be in a JSON object only once.
@@ -245,11 +245,11 @@ fn one_per_name(values: &[(String, f64)]) -> Vec<Vec<(String, f64)>> {
     requests
 }
 
-fn http_request(method: &str, target: String, body: Option<Value>) -> Request {
+fn http_request(method: &str, target: &str, body: Option<Value>) -> Request {
     let headers = [("host", "control"), ("connection", "close"), ("content-type", "application/json")];
     Request {
         method: method.to_owned(),
-        target,
+        target: target.to_owned(),
         headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         body: body.map(|body| body.to_string()).unwrap_or_default(),
     }
@@ -264,58 +264,24 @@ fn reload_body(Reload { restart_all, dry_run }: Reload) -> Option<Value> {
     }
 }
 
-async fn print(request: &ClientRequest, mut response: TimedResponse) -> Result<ExitCode, CommandError> {
-    match request {
-        ClientRequest::Events { .. } => events::print(&mut response).await?,
-        ClientRequest::Logs { .. } => logs::print(&mut response).await?,
-        ClientRequest::Crashes { format: Format::Json, .. } => {
-            output::print(&format!("{:#}\n", value(&mut response).await?))?;
-        }
-        ClientRequest::Crashes { format: Format::Human, job } => {
-            output::print(&crashes::render(&value(&mut response).await?, job.is_some()))?;
-        }
-        ClientRequest::Ping => output::print(&printable_lines(&text(&mut response).await?))?,
-        ClientRequest::Status { jobs, format, .. } => {
-            let status = outlook::only(value(&mut response).await?, jobs)?;
-            output::print(&match format {
-                Format::Json => format!("{status:#}\n"),
-                Format::Human => table::render(&status, output::width()),
-            })?;
-        }
-        ClientRequest::Why { format: Format::Json, .. } => {
-            output::print(&format!("{:#}\n", value(&mut response).await?))?;
-        }
-        ClientRequest::Why { format: Format::Human, .. } => {
-            output::print(&outlook::why(&value(&mut response).await?, output::width()))?;
-        }
-        ClientRequest::When { jobs } => {
-            let status = outlook::only(value(&mut response).await?, jobs)?;
-            output::print(&outlook::when(&status, !jobs.is_empty(), output::width()))?;
-        }
-        ClientRequest::Reload(Reload { dry_run, .. }) => {
-            output::print(&reload_summary(&value(&mut response).await?, *dry_run))?;
-        }
-        ClientRequest::Maintenance(_)
-        | ClientRequest::Report { .. }
-        | ClientRequest::PutEnvironment(_)
-        | ClientRequest::PutMetrics(_)
-        | ClientRequest::Ready { .. }
-        | ClientRequest::Graph { .. }
-        | ClientRequest::Orders { .. }
-        | ClientRequest::Job(_) => {}
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 /// The summary of a reload for people.
 fn reload_summary(summary: &Value, dry_run: bool) -> String {
     let would = if dry_run { "would be " } else { "" };
     let line = |key: &str| {
-        let names = summary.get(key).and_then(Value::as_array)?;
-        let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+        let names: Vec<&str> = list(summary, key).iter().filter_map(Value::as_str).collect();
         (!names.is_empty()).then(|| format!("{would}{key}: {}\n", printable(&names.join(", "))))
     };
     ["stopped", "started", "kept"].into_iter().filter_map(line).collect()
+}
+
+/// A text of a JSON object, for people; `?` if there is none.
+fn word(object: &Value, key: &str) -> String {
+    printable(object[key].as_str().unwrap_or("?"))
+}
+
+/// The elements of an array in a JSON object; none if there is no such array.
+fn list<'a>(object: &'a Value, key: &str) -> &'a [Value] {
+    object[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 async fn value(response: &mut TimedResponse) -> Result<Value, CommandError> {
@@ -332,8 +298,30 @@ fn unreadable(error: &dyn Display) -> CommandError {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
     use super::*;
     use crate::messages::signal::Signal;
+
+    /// The method and target, and the body, of what a request sends. The answer is a failure, so that nothing is printed.
+    fn sent(request: &ClientRequest) -> (String, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut buffer = [0; 4096];
+            let length = stream.read(&mut buffer).unwrap();
+            stream.write_all(b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n").unwrap();
+            String::from_utf8(buffer[..length].to_vec()).unwrap()
+        });
+        run(None, Some(socket), request).unwrap_err();
+        let text = server.join().unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.split_once(" HTTP/1.1\r\n").unwrap().0.to_owned(), body.to_owned())
+    }
 
     #[test]
     fn every_request_has_its_method_path_and_body() {
@@ -380,11 +368,7 @@ mod tests {
                 r#"{"signal":"SIGHUP"}"#,
             ),
         ] {
-            let sent = to_http(&request).request;
-            assert_eq!(
-                (sent.method.as_str(), sent.target.as_str(), sent.body.as_str()),
-                (method, target, body)
-            );
+            assert_eq!(sent(&request), (format!("{method} {target}"), body.to_owned()));
         }
     }
 

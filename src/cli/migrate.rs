@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::ExitCode;
 
 use super::request::Destination;
 use super::{CommandError, locate, output, print_report, render};
@@ -12,11 +11,7 @@ use crate::config::spec::CommandLine;
 use crate::reason::reason;
 
 /// Migrates a file; a file that needs no migration is handed on as it is.
-pub fn run(
-    old: &Path,
-    destination: &Destination,
-    main: Option<&CommandLine>,
-) -> Result<ExitCode, CommandError> {
+pub fn run(old: &Path, destination: &Destination, main: Option<&CommandLine>) -> Result<(), CommandError> {
     let path = locate::without_scheme(old.as_os_str());
     let name = path.display().to_string();
     let text = fs::read_to_string(&path)
@@ -34,7 +29,7 @@ pub fn run(
             output::print_error(&summary(&name, &remarks, destination));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn summary(name: &str, remarks: &[Remark], destination: &Destination) -> String {

@@ -1,7 +1,6 @@
 //! `-template`: the configuration as its template renders it, before it is parsed.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use super::request::Destination;
 use super::{CommandError, environment, output, print_report};
@@ -9,10 +8,9 @@ use crate::config;
 use crate::reason::reason;
 
 /// Prints or writes the rendered configuration; a template with an error leaves the destination untouched.
-pub fn run(path: &Path, destination: &Destination) -> Result<ExitCode, CommandError> {
+pub fn run(path: &Path, destination: &Destination) -> Result<(), CommandError> {
     let text = config::render(path, &environment()).map_err(|report| print_report(path, &report))?;
-    deliver(&text, destination)?;
-    Ok(ExitCode::SUCCESS)
+    deliver(&text, destination)
 }
 
 /// Prints a configuration, or writes it as a whole.

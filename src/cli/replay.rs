@@ -3,19 +3,17 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::process::ExitCode;
 
 use super::{CommandError, output};
 use crate::reason::reason;
 use crate::replay;
 
 /// Replays a record; a difference is an error.
-pub fn run(path: &Path) -> Result<ExitCode, CommandError> {
+pub fn run(path: &Path) -> Result<(), CommandError> {
     let name = path.display();
     let file = File::open(path)
         .map_err(|error| CommandError::new(format!("cannot read {name}: {}", reason(&error))))?;
     let summary = replay::run(BufReader::new(file))
         .map_err(|failure| CommandError::new(format!("{name}: {failure}")))?;
-    output::print(&format!("{summary}\n"))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(output::print(&format!("{summary}\n"))?)
 }

@@ -10,8 +10,9 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::events::{LONGEST_LINE, complete_lines};
+use super::events::target;
 use super::exchange::TimedResponse;
+use super::stream::{LONGEST_LINE, complete_lines};
 use super::{CommandError, ask, get, status};
 
 /// How long the stream of events of a program that has ended may take to end.
@@ -110,9 +111,8 @@ impl Changes {
 }
 
 /// The stream of the events after this one, or of those that come from now on.
-async fn stream(socket: &Path, last: Option<i64>) -> Result<TimedResponse, CommandError> {
-    let since = last.map(|last| format!("&since={last}")).unwrap_or_default();
-    ask(socket, &get(format!("/v3/events?wait=1{since}"), None)).await
+async fn stream(socket: &Path, last: Option<u64>) -> Result<TimedResponse, CommandError> {
+    ask(socket, &get(&target(last, true), None)).await
 }
 
 /// Reads the stream.
@@ -121,7 +121,7 @@ struct Follower {
     exits: watch::Sender<BTreeMap<String, Exit>>,
     news: Arc<Notify>,
     /// The number of the last event that was read.
-    last: Option<i64>,
+    last: Option<u64>,
 }
 
 impl Follower {
@@ -142,7 +142,7 @@ impl Follower {
             && let Ok(Some(piece)) = response.chunk().await
         {
             text.extend(piece);
-            for line in complete_lines(&mut text).lines() {
+            for line in String::from_utf8_lossy(&complete_lines(&mut text)).lines() {
                 self.note(line);
             }
             self.news.notify_one();
@@ -152,9 +152,8 @@ impl Follower {
     fn note(&mut self, line: &str) {
         let event = line.strip_prefix("data: ").and_then(|json| serde_json::from_str::<Value>(json).ok());
         let Some(event) = event else { return };
-        let number = |key: &str| event.get(key).and_then(Value::as_i64);
         let word = |key: &str| event.get(key).and_then(Value::as_str);
-        self.last = number("sequence").or(self.last);
+        self.last = event.get("sequence").and_then(Value::as_u64).or(self.last);
         let is_success = match word("code") {
             Some("exitSuccess") => true,
             Some("exitFailed") => false,
@@ -162,7 +161,7 @@ impl Follower {
         };
         let Some(source) = word("source") else { return };
         let reason = word("reason").unwrap_or("ended").to_owned();
-        let exit = Exit { is_success, reason, pid: number("pid") };
+        let exit = Exit { is_success, reason, pid: event.get("pid").and_then(Value::as_i64) };
         self.exits.send_modify(|exits| drop(exits.insert(source.to_owned(), exit)));
     }
 

@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::{list, word};
 use crate::printable::printable;
 
 /// All dossiers in the response, newest first.
 pub fn render(response: &Value, in_full: bool) -> String {
-    let crashes = response.get("crashes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let crashes = list(response, "crashes");
     if crashes.is_empty() {
         return "no crashes\n".to_owned();
     }
@@ -28,7 +29,6 @@ fn summary(crash: &Value) -> String {
 
 fn dossier(crash: &Value) -> String {
     let mut text = summary(crash);
-    let list = |key: &str| crash.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if crash.get("killedBy").is_some_and(Value::is_string) {
         let _ = writeln!(text, "  killed by: {}", word(crash, "killedBy"));
     }
@@ -38,13 +38,17 @@ fn dossier(crash: &Value) -> String {
         let _ =
             writeln!(text, "  used: {cpu:.2}s of CPU, at most {:.0} KiB of memory", number("maxResidentKiB"));
     }
-    for check in list("checks") {
+    for check in list(crash, "checks") {
         let reason = check.get("reason").filter(|reason| reason.is_string());
         let reason = reason.map(|_| format!(": {}", word(check, "reason"))).unwrap_or_default();
         let _ = writeln!(text, "  check {} was {}{reason}", word(check, "name"), word(check, "status"));
     }
-    section(&mut text, "the events before", list("events").iter().map(event));
-    section(&mut text, "its last lines", list("lines").iter().filter_map(Value::as_str).map(printable));
+    section(&mut text, "the events before", list(crash, "events").iter().map(event));
+    section(
+        &mut text,
+        "its last lines",
+        list(crash, "lines").iter().filter_map(Value::as_str).map(printable),
+    );
     text
 }
 
@@ -61,10 +65,6 @@ fn section(text: &mut String, title: &str, lines: impl Iterator<Item = String>) 
 fn event(event: &Value) -> String {
     let reason = event.get("reason").map(|_| format!(": {}", word(event, "reason"))).unwrap_or_default();
     format!("{} {} {}{reason}", word(event, "time"), word(event, "source"), word(event, "code"))
-}
-
-fn word(value: &Value, key: &str) -> String {
-    printable(value.get(key).and_then(Value::as_str).unwrap_or("?"))
 }
 
 #[cfg(test)]

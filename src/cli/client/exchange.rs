@@ -108,8 +108,7 @@ mod tests {
                 waiting.push(stream);
             }
             let timeout = Some(Duration::from_millis(100));
-            let request = super::super::http_request("GET", "/v3/ping".to_owned(), None);
-            let result = send(&path, &TimedRequest { request, timeout }).await.map(|_| ());
+            let result = send(&path, &super::super::get("/v3/ping", timeout)).await.map(|_| ());
             assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
         });
     }

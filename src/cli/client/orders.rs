@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,8 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use super::changes::{Changes, Exit, Woken};
-use super::{CommandError, ask, http_request, job_path, output, printable, status};
-use super::{TIMEOUT, exchange::TimedRequest, table};
+use super::{CommandError, ask, job_order, list, output, printable, status, table};
 use crate::explain::words::ending;
 use crate::messages::control::JobOrder;
 
@@ -38,14 +36,14 @@ pub async fn run(
     names: &[String],
     order: JobOrder,
     wait: Option<Duration>,
-) -> Result<ExitCode, CommandError> {
+) -> Result<(), CommandError> {
     let before = jobs(&status(socket).await?);
     // Before the orders, so that nothing is missed.
     let changes = Changes::follow(socket).await?;
     let mut failures = Vec::new();
     let mut pending: Vec<String> = Vec::new();
     for name in names {
-        match ask(socket, &request(name, order)).await {
+        match ask(socket, &job_order(name, order)).await {
             Ok(_) => pending.extend(members(name, &before)),
             Err(error) => failures.push(error.to_string()),
         }
@@ -54,14 +52,9 @@ pub async fn run(
         failures.extend(settle(socket, &changes, &before, pending, order, Instant::now() + wait).await?);
     }
     match failures.as_slice() {
-        [] => Ok(ExitCode::SUCCESS),
+        [] => Ok(()),
         failures => Err(CommandError::new(failures.join("\ncontainerpilot: "))),
     }
-}
-
-fn request(name: &str, order: JobOrder) -> TimedRequest {
-    let target = job_path(name, &order.to_string());
-    TimedRequest { request: http_request("PUT", target, None), timeout: Some(TIMEOUT) }
 }
 
 /// The jobs that an order to this name is for: one, or the members of a group.
@@ -172,8 +165,8 @@ fn unfinished(
 }
 
 fn jobs(status: &Value) -> BTreeMap<String, Value> {
-    let jobs = status["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
-    jobs.iter().filter_map(|job| Some((job["name"].as_str()?.to_owned(), job.clone()))).collect()
+    let jobs = list(status, "jobs").iter();
+    jobs.filter_map(|job| Some((job["name"].as_str()?.to_owned(), job.clone()))).collect()
 }
 
 /// How far an order to a job is, whose status was and is this.

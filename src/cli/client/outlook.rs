@@ -2,17 +2,17 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::process::ExitCode;
 
 use serde_json::Value;
 
 use super::exchange::{self, TimedRequest};
-use super::{CommandError, TIMEOUT, get, output, printable, success, table, text, unreachable};
+use super::{
+    CommandError, TIMEOUT, get, list, output, printable, printable_lines, success, table, text, unreachable,
+};
 use crate::cli::{config_path, environment, print_report};
 use crate::config::spec::CommandLine;
 use crate::config::{self, Loaded, System};
 use crate::graph::{Format, Graph};
-use crate::printable::printable_lines;
 
 /// Lines of a paragraph are not longer than this, even if the terminal is wider.
 const WIDEST: usize = 100;
@@ -22,9 +22,8 @@ pub fn only(mut status: Value, names: &[String]) -> Result<Value, CommandError> 
     if names.is_empty() {
         return Ok(status);
     }
-    let jobs = status.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default();
     let find = |name: &String| {
-        let found = jobs.iter().find(|job| job["name"] == **name).cloned();
+        let found = list(&status, "jobs").iter().find(|job| job["name"] == **name).cloned();
         found.ok_or_else(|| CommandError::new(format!("there is no job \"{name}\"")))
     };
     let chosen = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
@@ -39,8 +38,7 @@ pub fn only(mut status: Value, names: &[String]) -> Result<Value, CommandError> 
 
 /// When jobs are started next. Without names, only those that are.
 pub fn when(status: &Value, are_named: bool, width: Option<usize>) -> String {
-    let jobs = status["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let rows: Vec<Vec<String>> = jobs
+    let rows: Vec<Vec<String>> = list(status, "jobs")
         .iter()
         .filter(|job| are_named || !job["nextTry"].is_null())
         .map(|job| {
@@ -67,7 +65,7 @@ pub fn why(answer: &Value, width: Option<usize>) -> String {
         text.push_str(&wrapped(&to_do, width));
     }
     text.push_str(&last_failure(&answer["lastFailure"]));
-    let chain = answer["chain"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let chain = list(answer, "chain");
     if !chain.is_empty() {
         text.push_str("\nWhat happened before:\n");
     }
@@ -87,7 +85,7 @@ fn last_failure(failure: &Value) -> String {
     if let Some(by) = failure["killedBy"].as_str() {
         text.push_str(&format!("\nWho ended {job}: {}\n", printable(by)));
     }
-    let lines = failure["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let lines = list(failure, "lines");
     if !lines.is_empty() {
         text.push_str(&format!("\nWhat {job} printed last:\n"));
     }
@@ -119,7 +117,7 @@ fn wrapped(text: &str, width: usize) -> String {
 
 /// Asks for the graph.
 pub fn request(format: Format) -> TimedRequest {
-    get(format!("/v3/graph?format={}", format.name()), Some(TIMEOUT))
+    get(&format!("/v3/graph?format={}", format.name()), Some(TIMEOUT))
 }
 
 /// Prints the graph of the running program; if none runs, that of the configuration, with `main` as one more job.
@@ -128,7 +126,7 @@ pub async fn graph(
     main: Option<&CommandLine>,
     socket: &Path,
     format: Format,
-) -> Result<ExitCode, CommandError> {
+) -> Result<(), CommandError> {
     let graph = match exchange::send(socket, &request(format)).await {
         Ok(response) => text(&mut success(socket, response).await?).await?,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
@@ -140,8 +138,7 @@ pub async fn graph(
         }
         Err(error) => return Err(unreachable(socket, &error)),
     };
-    output::print(&shown(graph, format))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(output::print(&shown(graph, format))?)
 }
 
 /// The graph as it may be printed. JSON stays as it is: our escapes are none of JSON's.

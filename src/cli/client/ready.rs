@@ -1,7 +1,6 @@
 //! `-ready`: exits 0 if the container is ready, or the named jobs are; else 1 with the reasons.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use percent_encoding::utf8_percent_encode;
@@ -10,7 +9,9 @@ use tokio::time::Instant;
 
 use super::changes::Changes;
 use super::exchange::{self, TimedRequest};
-use super::{CommandError, RESERVED, TIMEOUT, get, output, printable, text, unreachable};
+use super::{
+    CommandError, RESERVED, TIMEOUT, answered, get, list, output, printable, text, unreachable, word,
+};
 
 /// How long to wait for a program that does not run yet, or for a change that has no event.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -20,11 +21,11 @@ pub fn request(jobs: &[String], timeout: Duration) -> TimedRequest {
     let name = |job: &String| format!("job={}", utf8_percent_encode(job, RESERVED));
     let query = jobs.iter().map(name).collect::<Vec<_>>().join("&");
     let question = if query.is_empty() { "" } else { "?" };
-    get(format!("/v3/ready{question}{query}"), Some(timeout))
+    get(&format!("/v3/ready{question}{query}"), Some(timeout))
 }
 
 /// Asks, and with `wait` asks again until it is ready or the time is over.
-pub async fn run(socket: &Path, jobs: &[String], wait: Option<Duration>) -> Result<ExitCode, CommandError> {
+pub async fn run(socket: &Path, jobs: &[String], wait: Option<Duration>) -> Result<(), CommandError> {
     let deadline = wait.map(|wait| Instant::now() + wait);
     let mut changes: Option<Changes> = None;
     loop {
@@ -34,8 +35,7 @@ pub async fn run(socket: &Path, jobs: &[String], wait: Option<Duration>) -> Resu
         });
         let error = match look(socket, jobs, timeout).await {
             Ok(()) => {
-                output::print("ready\n")?;
-                return Ok(ExitCode::SUCCESS);
+                return Ok(output::print("ready\n")?);
             }
             Err(Obstacle::Final(error)) => return Err(error),
             Err(Obstacle::ForNow(error)) => error,
@@ -72,19 +72,14 @@ async fn look(socket: &Path, jobs: &[String], timeout: Duration) -> Result<(), O
     match (status, answer.get("error").and_then(Value::as_str)) {
         (503, None) => Err(Obstacle::ForNow(CommandError::new(reasons(&answer)))),
         (_, Some(error)) => Err(Obstacle::Final(CommandError::new(printable(error)))),
-        (_, None) => Err(Obstacle::Final(CommandError::new(format!(
-            "the control socket {} answered {status}: {}",
-            socket.display(),
-            printable(body.trim())
-        )))),
+        (_, None) => Err(Obstacle::Final(answered(socket, status, &body))),
     }
 }
 
 /// The reasons why it is not ready, for people.
 fn reasons(answer: &Value) -> String {
-    let jobs = answer["notReady"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let word = |job: &Value, key: &str| printable(job[key].as_str().unwrap_or("?"));
-    let jobs = jobs.iter().map(|job| format!("{} {}", word(job, "name"), word(job, "reason")));
+    let jobs =
+        list(answer, "notReady").iter().map(|job| format!("{} {}", word(job, "name"), word(job, "reason")));
     let shutdown = (answer["shuttingDown"] == true).then(|| "the program is shutting down".to_owned());
     format!("not ready: {}", shutdown.into_iter().chain(jobs).collect::<Vec<_>>().join("; "))
 }

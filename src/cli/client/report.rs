@@ -8,11 +8,9 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 
-use super::exchange::{self, TimedRequest};
-use super::{RESERVED, TIMEOUT, http_request, unreachable, unreadable};
+use super::{TIMEOUT, exchange, get, job_path, list, unreachable, unreadable};
 use crate::cli::{CommandError, output};
 use crate::logging::TimeText;
 use crate::printable::printable;
@@ -85,8 +83,7 @@ impl Report<'_> {
             self.add("events.jsonl", events_of(&events).as_bytes());
         }
         for (index, job) in self.jobs().await.iter().enumerate() {
-            let target = format!("/v3/jobs/{}/why", utf8_percent_encode(job, RESERVED));
-            self.add_answer(&format!("why/{index}.json"), &target).await;
+            self.add_answer(&format!("why/{index}.json"), &job_path(job, "why")).await;
         }
         if !self.missing.is_empty() {
             let missing = std::mem::take(&mut self.missing);
@@ -123,8 +120,10 @@ impl Report<'_> {
     async fn jobs(&self) -> Vec<String> {
         let Ok((200, body)) = ask(self.socket, "/v3/status").await else { return Vec::new() };
         let status: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let jobs = status.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default();
-        jobs.iter().filter_map(|job| job.get("name")?.as_str().map(ToOwned::to_owned)).collect()
+        list(&status, "jobs")
+            .iter()
+            .filter_map(|job| job.get("name")?.as_str().map(ToOwned::to_owned))
+            .collect()
     }
 
     async fn add_answer(&mut self, name: &str, target: &str) {
@@ -159,9 +158,7 @@ fn events_of(stream: &[u8]) -> String {
 
 /// Status and body of the answer to a GET.
 async fn ask(socket: &Path, target: &str) -> io::Result<(u16, Vec<u8>)> {
-    let request =
-        TimedRequest { request: http_request("GET", target.to_owned(), None), timeout: Some(TIMEOUT) };
-    let mut response = exchange::send(socket, &request).await?;
+    let mut response = exchange::send(socket, &get(target, Some(TIMEOUT))).await?;
     let (status, mut body) = (response.status(), Vec::new());
     while let Some(piece) = response.chunk().await? {
         body.extend(piece);

@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use super::changes::{Changes, Woken};
@@ -17,7 +16,7 @@ const SLOWEST: Duration = Duration::from_secs(1);
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Draws the status until the program ends, or nobody reads it any more.
-pub async fn run(socket: &Path, jobs: &[String]) -> Result<ExitCode, CommandError> {
+pub async fn run(socket: &Path, jobs: &[String]) -> Result<(), CommandError> {
     let changes = Changes::follow(socket).await?;
     let reader = Reader::of_stdout();
     let is_terminal = io::stdout().is_terminal();
@@ -37,7 +36,7 @@ pub async fn run(socket: &Path, jobs: &[String]) -> Result<ExitCode, CommandErro
         last = body;
         let woken = reader.unless_gone(changes.next(SLOWEST)).await.filter(|_| is_read);
         match woken {
-            None => return Ok(ExitCode::SUCCESS),
+            None => return Ok(()),
             Some(Woken::Ended) => return Err(Changes::ended()),
             Some(Woken::News | Woken::Elapsed) => tokio::time::sleep(FASTEST).await,
         }
