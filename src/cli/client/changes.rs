@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::events::target;
@@ -22,9 +20,7 @@ const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 
 /// The events of a running program. Of their content only the last exit of each job is kept.
 pub struct Changes {
-    /// Holds one permit at most: several events make one look.
-    news: Arc<Notify>,
-    ended: Arc<AtomicBool>,
+    /// Changes with every event; several that nobody has waited for count as one. Closed when the program has ended.
     exits: watch::Receiver<BTreeMap<String, Exit>>,
 }
 
@@ -55,16 +51,10 @@ impl Changes {
     pub async fn follow(socket: &Path) -> Result<Self, CommandError> {
         let response = stream(socket, None).await?;
         let (sender, exits) = watch::channel(BTreeMap::new());
-        let changes = Self { news: Arc::default(), ended: Arc::default(), exits };
-        let (news, ended) = (Arc::clone(&changes.news), Arc::clone(&changes.ended));
-        let follower = Follower { socket: socket.to_owned(), exits: sender, news, last: None };
+        let follower = Follower { socket: socket.to_owned(), exits: sender, last: None };
         // A task of its own: to give up a read halfway would lose its place in the stream.
-        tokio::spawn(async move {
-            let news = follower.run(response).await;
-            ended.store(true, Ordering::Relaxed);
-            news.notify_one();
-        });
-        Ok(changes)
+        tokio::spawn(follower.run(response));
+        Ok(Self { exits })
     }
 
     /// The last exit of a job since then.
@@ -73,7 +63,7 @@ impl Changes {
     }
 
     /// The status of the program; an error that says so if it has ended.
-    pub async fn status(&self, socket: &Path) -> Result<Value, CommandError> {
+    pub async fn status(&mut self, socket: &Path) -> Result<Value, CommandError> {
         match status(socket).await {
             // The socket is gone before the last events are read.
             Err(error) => match self.ends_soon().await {
@@ -89,7 +79,7 @@ impl Changes {
         CommandError::new("the program has ended")
     }
 
-    async fn ends_soon(&self) -> bool {
+    async fn ends_soon(&mut self) -> bool {
         let deadline = Instant::now() + END_PATIENCE;
         while Instant::now() < deadline {
             if self.next(deadline.saturating_duration_since(Instant::now())).await == Woken::Ended {
@@ -100,11 +90,10 @@ impl Changes {
     }
 
     /// Waits until something happens, but no longer than that.
-    pub async fn next(&self, at_most: Duration) -> Woken {
-        let woken = tokio::time::timeout(at_most, self.news.notified()).await;
-        match woken {
-            _ if self.ended.load(Ordering::Relaxed) => Woken::Ended,
-            Ok(()) => Woken::News,
+    pub async fn next(&mut self, at_most: Duration) -> Woken {
+        match tokio::time::timeout(at_most, self.exits.changed()).await {
+            Ok(Ok(())) => Woken::News,
+            Ok(Err(_)) => Woken::Ended,
             Err(_) => Woken::Elapsed,
         }
     }
@@ -119,19 +108,18 @@ async fn stream(socket: &Path, last: Option<u64>) -> Result<TimedResponse, Comma
 struct Follower {
     socket: PathBuf,
     exits: watch::Sender<BTreeMap<String, Exit>>,
-    news: Arc<Notify>,
     /// The number of the last event that was read.
     last: Option<u64>,
 }
 
 impl Follower {
     /// Reads until the program has ended.
-    async fn run(mut self, mut response: TimedResponse) -> Arc<Notify> {
+    async fn run(mut self, mut response: TimedResponse) {
         loop {
             self.read(response).await;
             match self.again().await {
                 Some(next) => response = next,
-                None => return self.news,
+                None => return,
             }
         }
     }
@@ -145,7 +133,8 @@ impl Follower {
             for line in String::from_utf8_lossy(&complete_lines(&mut text)).lines() {
                 self.note(line);
             }
-            self.news.notify_one();
+            // An event that is no exit is news, too.
+            self.exits.send_modify(|_| {});
         }
     }
 

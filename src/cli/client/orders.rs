@@ -39,7 +39,7 @@ pub async fn run(
 ) -> Result<(), CommandError> {
     let before = jobs(&status(socket).await?);
     // Before the orders, so that nothing is missed.
-    let changes = Changes::follow(socket).await?;
+    let mut changes = Changes::follow(socket).await?;
     let mut failures = Vec::new();
     let mut pending: Vec<String> = Vec::new();
     for name in names {
@@ -49,7 +49,7 @@ pub async fn run(
         }
     }
     if let Some(wait) = wait {
-        failures.extend(settle(socket, &changes, &before, pending, order, Instant::now() + wait).await?);
+        failures.extend(settle(socket, &mut changes, &before, pending, order, Instant::now() + wait).await?);
     }
     match failures.as_slice() {
         [] => Ok(()),
@@ -68,7 +68,7 @@ fn members(name: &str, before: &BTreeMap<String, Value>) -> Vec<String> {
 /// Waits until every order is carried out, and prints how it went; the failures.
 async fn settle(
     socket: &Path,
-    changes: &Changes,
+    changes: &mut Changes,
     before: &BTreeMap<String, Value>,
     mut pending: Vec<String>,
     order: JobOrder,

@@ -7,7 +7,7 @@ use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::changes::Changes;
+use super::changes::{Changes, Woken};
 use super::exchange::{self, TimedRequest};
 use super::{
     CommandError, RESERVED, TIMEOUT, answered, get, list, output, printable, text, unreachable, word,
@@ -45,8 +45,12 @@ pub async fn run(socket: &Path, jobs: &[String], wait: Option<Duration>) -> Resu
         if changes.is_none() {
             changes = Changes::follow(socket).await.ok();
         }
-        match &changes {
-            Some(changes) => drop(changes.next(LOOK_AGAIN.min(left)).await),
+        match &mut changes {
+            Some(following) => {
+                if following.next(LOOK_AGAIN.min(left)).await == Woken::Ended {
+                    changes = None;
+                }
+            }
             None => tokio::time::sleep(LOOK_AGAIN.min(left)).await,
         }
     }

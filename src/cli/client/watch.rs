@@ -17,7 +17,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Draws the status until the program ends, or nobody reads it any more.
 pub async fn run(socket: &Path, jobs: &[String]) -> Result<(), CommandError> {
-    let changes = Changes::follow(socket).await?;
+    let mut changes = Changes::follow(socket).await?;
     let reader = Reader::of_stdout();
     let is_terminal = io::stdout().is_terminal();
     let mut last = String::new();
