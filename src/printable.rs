@@ -13,6 +13,14 @@ pub fn printable_lines(text: &str) -> String {
     escaped(text, |character| matches!(character, '\n' | '\t'))
 }
 
+/// At most that many characters of a text; the last one shows that something was left out.
+pub fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
 fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
     let mut result = String::with_capacity(text.len());
     for character in text.chars() {

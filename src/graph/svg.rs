@@ -7,6 +7,7 @@ use super::diagram::{colour, lines};
 use super::layers::places;
 use super::{Edge, Graph, Kind};
 use crate::offload::Pauses;
+use crate::printable::cut;
 
 const BOX: (usize, usize) = (200, 56);
 const STEP: (usize, usize) = (330, 84);
@@ -47,7 +48,7 @@ pub fn render(graph: &Graph) -> String {
             let weight = if number == 0 { " font-weight=\"bold\"" } else { "" };
             text.push_str(&format!(
                 "<text x=\"{middle}\" y=\"{base}\" text-anchor=\"middle\" fill=\"#777\"{weight}>{}</text>",
-                escaped(&cut(line))
+                escaped(&cut(line, LONGEST))
             ));
         }
         text.push_str(&format!("<title>{}</title></g>\n", escaped(&lines(node).join(", "))));
@@ -73,13 +74,6 @@ fn arrow(edge: &Edge, from: (usize, usize), to: (usize, usize)) -> String {
          font-size=\"11\">{}</text>\n",
         escaped(&edge.event)
     )
-}
-
-fn cut(text: &str) -> String {
-    if text.chars().count() <= LONGEST {
-        return text.to_owned();
-    }
-    text.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
 fn escaped(text: &str) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::messages::status::NEVER_RAN;
-use crate::printable::printable;
+use crate::printable::{cut, printable};
 
 /// A column is not made narrower than this.
 const NARROWEST: usize = 8;
@@ -168,14 +168,6 @@ fn fitting(columns: &[(usize, bool)], line: usize) -> Vec<usize> {
     let widest = columns.iter().map(|(width, _)| *width).max().unwrap_or(0);
     let most = (NARROWEST..=widest.min(line)).rev().find(|most| cut(*most).sum::<usize>() + gaps <= line);
     cut(most.unwrap_or(NARROWEST)).collect()
-}
-
-/// A word of at most that many characters; the last one shows that something was left out.
-fn cut(word: &str, width: usize) -> String {
-    if word.chars().count() <= width {
-        return word.to_owned();
-    }
-    word.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]
