@@ -4,7 +4,6 @@ mod operator;
 mod value;
 mod words;
 
-use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -145,9 +144,7 @@ struct ClientFlags {
     putmetric: Vec<(String, f64)>,
 }
 
-// `defer`: the flags of a command are made only if that command is given.
 #[derive(Debug, Subcommand)]
-#[command(defer = true)]
 enum Command {
     /// Report every problem of the configuration; exit 1 if there are errors
     Check {
@@ -239,19 +236,13 @@ enum Command {
     Restart(OrderArguments),
     /// Send a signal to a job's processes
     Signal {
-        #[command(flatten)]
-        job: OneJob,
+        /// Name of the job
+        #[arg(value_name = "JOB")]
+        job: String,
         /// Name or number: SIGHUP, hup, 1, SIGRTMIN+3
         #[arg(value_name = "SIGNAL", value_parser = signal)]
         signal: Signal,
     },
-}
-
-#[derive(Debug, Args)]
-struct OneJob {
-    /// Name of the job
-    #[arg(value_name = "JOB")]
-    job: String,
 }
 
 /// The whole definition of the command line, for completions and the manual page.
@@ -268,7 +259,7 @@ pub fn parse(
     is_configured: bool,
 ) -> Result<Request, clap::Error> {
     let mut command = Arguments::command();
-    let whole = LazyCell::new(definition);
+    let whole = definition();
     let flag = |name: &str| flag(&command, name).or_else(|| flag_of_commands(&whole, name));
     let Normalised { arguments, rest } = argv::normalise(
         arguments,
@@ -364,7 +355,6 @@ fn destination(out: Option<PathBuf>) -> Destination {
 }
 
 fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request, clap::Error> {
-    let job = |OneJob { job: name }, order| ClientRequest::Job(ControlJob { name, order });
     let request = match command {
         Command::Check { strict, format, color, main } => {
             let main = main.map(command_line).transpose()?;
@@ -389,7 +379,9 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request,
         Command::Start(arguments) => arguments.request(JobOrder::Start),
         Command::Stop(arguments) => arguments.request(JobOrder::Stop),
         Command::Restart(arguments) => arguments.request(JobOrder::Restart),
-        Command::Signal { job: name, signal } => job(name, JobOrder::Signal(signal)),
+        Command::Signal { job: name, signal } => {
+            ClientRequest::Job(ControlJob { name, order: JobOrder::Signal(signal) })
+        }
     };
     Ok(Request::Client { config, socket: None, request })
 }
