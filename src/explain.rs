@@ -41,8 +41,8 @@ impl<'a> Scene<'a> {
     }
 
     /// The configuration of a job; `None` if a reload is about to remove it.
-    pub fn spec_of(&self, name: &str) -> Option<&'a Arc<JobSpec>> {
-        self.spec.jobs.iter().find(|job| &*job.name == name)
+    pub fn spec_of(&self, name: &str) -> Option<&'a JobSpec> {
+        self.spec.jobs.iter().find(|job| &*job.name == name).map(|job| &**job)
     }
 }
 

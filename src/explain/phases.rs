@@ -58,7 +58,7 @@ struct Subject<'a> {
 
 /// What a job does, and why; more if it is the one that is asked about.
 pub fn tell(scene: &Scene<'_>, name: &str, job: &JobStatus, is_asked: bool) -> Told {
-    let spec = scene.spec_of(name).map(|spec| &**spec);
+    let spec = scene.spec_of(name);
     let subject = Subject { scene, name, job, spec, is_asked };
     match job.phase {
         Phase::Waiting => subject.waiting(),
@@ -358,7 +358,7 @@ fn period(interval: Duration) -> String {
 
 /// The members of its group that must be ready before a queued job starts, and are not.
 pub(super) fn awaited_members<'a>(scene: &'a Scene<'_>, name: &str) -> impl Iterator<Item = &'a Arc<str>> {
-    let place = scene.spec.jobs.iter().find(|spec| *spec.name == *name).and_then(|spec| spec.group.as_ref());
+    let place = scene.spec_of(name).and_then(|spec| spec.group.as_ref());
     place.into_iter().flat_map(|place| &place.after).filter(|name| {
         let over = |job: &JobStatus| matches!(job.phase, Phase::Halted | Phase::Complete);
         scene.job(name).is_some_and(|job| !job.ready && !over(job))

@@ -227,8 +227,7 @@ impl<'a> Story<'a> {
     /// Whether a job cannot start without the one that the story went on with: nothing else starts it, and it waits without a
     /// time limit, after which others could start.
     fn is_bound(&self, name: &Arc<str>) -> bool {
-        let spec = self.scene.spec.jobs.iter().find(|spec| spec.name == *name);
-        let has_limit = spec.is_some_and(|spec| spec.when.timeout.is_some());
+        let has_limit = self.scene.spec_of(name).is_some_and(|spec| spec.when.timeout.is_some());
         let is_only_way = |job: &JobStatus| match &job.account.missing {
             Missing::Nothing => false,
             Missing::AnyOf(keys) => keys.len() == 1,
