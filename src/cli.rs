@@ -1,16 +1,16 @@
-//! The command line: from arguments to an exit status. Decisions are in the pure files [`argv`], [`args`] and
-//! [`locate`]; this file and the commands read the environment, print, and run what was asked for.
+//! The command line: from arguments to an exit status. Decisions are in the pure files `argv`, `args` and
+//! `locate`; this file and the commands read the environment, print, and run what was asked for.
 
 pub mod args;
-pub mod argv;
+mod argv;
 mod check;
 mod client;
-pub mod locate;
+mod locate;
 mod migrate;
-pub mod output;
+mod output;
 mod render;
 mod replay;
-pub mod request;
+mod request;
 mod supervise;
 mod version;
 

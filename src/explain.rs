@@ -1,8 +1,8 @@
 //! Why a job is where it is, in sentences for a tired person: first what is, then why, down to the root cause, then what
 //! to do. Pure: from what the board and the Pilot know to text.
 
-pub mod phases;
-pub mod reason;
+mod phases;
+mod reason;
 mod story;
 #[cfg(test)]
 mod tests;

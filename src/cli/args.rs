@@ -1,4 +1,4 @@
-//! Arguments → [`Request`]. Pure: reads no environment and no files, prints nothing.
+//! Arguments → `Request`. Pure: reads no environment and no files, prints nothing.
 
 mod operator;
 mod value;

@@ -15,27 +15,18 @@ use crate::messages::control::{ControlJob, JobOrder, Reload};
 pub enum Request {
     /// Run the configuration's jobs, and `main` as one more.
     Supervise {
-        /// Value of `-config`.
         config: Option<PathBuf>,
         /// The command after `--`.
         main: Option<CommandLine>,
         /// Arguments that are ignored: the CMD of an image of ContainerPilot.
         leftover: Vec<String>,
-        /// Value of `-record`.
         record: Option<PathBuf>,
     },
     /// Print or write the rendered configuration.
-    Render {
-        /// Value of `-config`.
-        config: Option<PathBuf>,
-        /// Where it goes.
-        destination: Destination,
-    },
+    Render { config: Option<PathBuf>, destination: Destination },
     /// Report everything that is wrong with the configuration.
     Check {
-        /// Value of `-config`.
         config: Option<PathBuf>,
-        /// How to judge and print.
         options: CheckOptions,
         /// The command after `--`, which is one more job.
         main: Option<CommandLine>,
@@ -48,12 +39,10 @@ pub enum Request {
         config: Option<PathBuf>,
         /// Value of `-socket`, if it is elsewhere.
         socket: Option<PathBuf>,
-        /// What to ask.
         request: ClientRequest,
     },
     /// Turn a configuration of ContainerPilot 2 into one of ours.
     Migrate {
-        /// The old file.
         old: PathBuf,
         /// Where the new one goes.
         destination: Destination,
@@ -61,10 +50,7 @@ pub enum Request {
         main: Option<CommandLine>,
     },
     /// Run the machines of a record again.
-    Replay {
-        /// The record.
-        record: PathBuf,
-    },
+    Replay { record: PathBuf },
     /// Print version and git hash.
     Version,
 }
@@ -83,7 +69,6 @@ pub enum Destination {
 pub struct CheckOptions {
     /// Warnings count as errors.
     pub strict: bool,
-    /// For people or for programs.
     pub format: Format,
     /// Whether to colour what people read.
     pub color: Color,
@@ -133,18 +118,12 @@ pub enum ClientRequest {
     Status {
         /// Only these jobs, if there are any.
         jobs: Vec<String>,
-        /// For people or for programs.
         format: Format,
         /// Stay and draw it again at every change.
         watch: bool,
     },
     /// Why a job is where it is.
-    Why {
-        /// Its name.
-        job: String,
-        /// For people or for programs.
-        format: Format,
-    },
+    Why { job: String, format: Format },
     /// When jobs are started next.
     When {
         /// Only these jobs, if there are any.
@@ -179,7 +158,6 @@ pub enum ClientRequest {
     Crashes {
         /// Of this job; of all if there is none.
         job: Option<String>,
-        /// For people or for programs.
         format: Format,
     },
     /// Everything that helps to understand a problem.
@@ -191,9 +169,7 @@ pub enum ClientRequest {
     Job(ControlJob),
     /// Start, stop or restart jobs by hand.
     Orders {
-        /// Their names.
         names: Vec<String>,
-        /// The order for each job.
         order: JobOrder,
         /// How long to wait until it is done; `None` does not wait.
         wait: Option<Duration>,
