@@ -168,12 +168,8 @@ impl Demo {
 
     /// Waits for a fact.
     fn eventually(&self, what: &str, fact: impl Fn() -> bool) {
-        let began = Instant::now();
-        while !fact() {
-            if began.elapsed() > DEADLINE {
-                self.fail(&format!("missed deadline: {what}"));
-            }
-            thread::sleep(Duration::from_millis(20));
+        if !support::comes_true(DEADLINE, fact) {
+            self.fail(&format!("missed deadline: {what}"));
         }
     }
 

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
@@ -14,10 +13,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use super::processes::{Mark, VARIABLE};
-use super::{DEADLINE, Exit};
-
-/// How often a fact is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+use super::{DEADLINE, Exit, comes_true};
 
 /// The program, running with nothing between it and the test.
 pub struct Bare {
@@ -96,13 +92,9 @@ impl Bare {
 
     /// Waits for a fact that takes its time.
     pub fn within(&self, deadline: Duration, what: &str, fact: impl Fn() -> bool) {
-        let began = Instant::now();
-        while !fact() {
-            if began.elapsed() > deadline {
-                let err = self.text("err");
-                panic!("missed deadline: {what}\n--- out\n{}\n--- err\n{err}", self.text("out"));
-            }
-            thread::sleep(LOOK_EVERY);
+        if !comes_true(deadline, fact) {
+            let err = self.text("err");
+            panic!("missed deadline: {what}\n--- out\n{}\n--- err\n{err}", self.text("out"));
         }
     }
 
@@ -125,11 +117,8 @@ impl Bare {
 
     /// Waits until the program has ended; nothing that it started may survive it.
     pub fn wait_exit(&mut self) -> Exit {
-        let began = Instant::now();
-        while self.child.try_wait().unwrap().is_none() {
-            assert!(began.elapsed() < DEADLINE, "missed deadline: the program ends\n{}", self.text("out"));
-            thread::sleep(LOOK_EVERY);
-        }
+        let ends = comes_true(DEADLINE, || self.child.try_wait().unwrap().is_some());
+        assert!(ends, "missed deadline: the program ends\n{}", self.text("out"));
         assert_eq!(self.mark.living(), [0; 0], "processes survived the program");
         self.child.wait().unwrap().into()
     }

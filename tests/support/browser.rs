@@ -4,13 +4,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::ports::free_port;
-use super::{DEADLINE, LOOK_EVERY};
+use super::{DEADLINE, comes_true};
 
 /// A browser without a window.
 pub struct Browser {
@@ -40,11 +39,8 @@ impl Browser {
                 format!("--user-data-dir={folder}"),
             ] },
         } } });
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(began.elapsed() < DEADLINE, "chromedriver does not listen");
-            thread::sleep(LOOK_EVERY);
-        }
+        let listens = comes_true(DEADLINE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        assert!(listens, "chromedriver does not listen");
         let answer = browser.call("POST", "/session", &wanted);
         browser.session = answer["sessionId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
         browser
@@ -98,11 +94,10 @@ impl Browser {
 
     /// Waits until an expression is true in the page.
     pub fn wait_for(&self, expression: &str) {
-        let began = Instant::now();
-        while self.run(&format!("return Boolean({expression});")) != Value::Bool(true) {
+        let script = format!("return Boolean({expression});");
+        if !comes_true(DEADLINE, || self.run(&script) == Value::Bool(true)) {
             let text = self.run("return document.body.innerText;");
-            assert!(began.elapsed() < DEADLINE, "never true: {expression}\n{}", text.as_str().unwrap());
-            thread::sleep(LOOK_EVERY);
+            panic!("never true: {expression}\n{}", text.as_str().unwrap());
         }
     }
 

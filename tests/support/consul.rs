@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::ports::free_port;
-use super::{DEADLINE, LOOK_EVERY};
+use super::{DEADLINE, LOOK_EVERY, comes_true};
 
 /// How long an answer of the test's own Consul may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -178,11 +178,7 @@ impl Consul {
 
     /// Waits for a fact.
     pub fn eventually(&self, what: &str, fact: impl Fn() -> bool) {
-        let began = Instant::now();
-        while !fact() {
-            assert!(began.elapsed() < DEADLINE, "missed deadline: {what}\n--- consul\n{}", self.log());
-            thread::sleep(LOOK_EVERY);
-        }
+        assert!(comes_true(DEADLINE, fact), "missed deadline: {what}\n--- consul\n{}", self.log());
     }
 }
 

@@ -59,6 +59,18 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 /// How often a fact that cannot wake us is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// Waits for a fact that cannot wake us; whether it came true in time.
+pub fn comes_true(limit: Duration, mut fact: impl FnMut() -> bool) -> bool {
+    let began = Instant::now();
+    while !fact() {
+        if began.elapsed() > limit {
+            return false;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    true
+}
+
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -246,12 +258,8 @@ impl Pilot {
 
     /// The same for a fact that is much work on a busy machine.
     pub fn within(&self, limit: Duration, what: &str, fact: impl Fn() -> bool) {
-        let began = Instant::now();
-        while !fact() {
-            if began.elapsed() > limit {
-                self.fail(&format!("missed deadline: {what}"));
-            }
-            thread::sleep(LOOK_EVERY);
+        if !comes_true(limit, fact) {
+            self.fail(&format!("missed deadline: {what}"));
         }
     }
 

@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
 
 use nix::pty::openpty;
 use nix::unistd::ttyname;
 
-use super::{DEADLINE, LOOK_EVERY};
+use super::{DEADLINE, comes_true};
 
 /// A pseudo-terminal.
 pub struct Terminal {
@@ -66,11 +65,8 @@ impl Terminal {
 
     /// Waits until a text was on the screen so often.
     pub fn wait_for_times(&self, text: &str, times: usize) {
-        let began = Instant::now();
-        while self.screen().matches(text).count() < times {
-            assert!(began.elapsed() < DEADLINE, "not on the screen: {text:?}\n--- screen\n{}", self.screen());
-            thread::sleep(LOOK_EVERY);
-        }
+        let is_shown = comes_true(DEADLINE, || self.screen().matches(text).count() >= times);
+        assert!(is_shown, "not on the screen: {text:?}\n--- screen\n{}", self.screen());
     }
 
     /// Makes the window that large.
