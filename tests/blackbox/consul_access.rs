@@ -40,10 +40,6 @@ fn add_token(consul: &Consul, secret: &str) -> String {
     token["AccessorID"].as_str().unwrap().to_owned()
 }
 
-fn count(pilot: &Pilot, text: &str) -> usize {
-    pilot.log().records().iter().filter(|record| record.message.contains(text)).count()
-}
-
 fn host() -> String {
     nix::unistd::gethostname().unwrap().into_string().unwrap()
 }
@@ -98,7 +94,7 @@ fn a_refused_token_is_told_once_without_it_and_works_as_soon_as_it_is_good() {
     make_token(&consul);
     consul.wait_for_status("app", "passing");
     pilot.wait_for_message("Consul is back");
-    let told = pilot.log().records().iter().filter(|record| record.message.contains("in trouble")).count();
+    let told = pilot.count_messages("in trouble");
     assert_eq!(told, 1);
     assert_hidden(&pilot, TOKEN);
     assert_eq!(pilot.stop(), Exit::Code(0));
@@ -119,13 +115,15 @@ fn each_outage_and_its_end_are_told_and_shown_beside_a_key_that_the_token_may_no
     pilot.eventually("the refusal is shown", || trouble().contains("403"));
     for outage in 1..=2 {
         proxy.set(Fault::Refused);
-        pilot.eventually("the outage is told", || count(&pilot, "trouble: it cannot be reached") == outage);
+        pilot.eventually("the outage is told", || {
+            pilot.count_messages("trouble: it cannot be reached") == outage
+        });
         assert!(trouble().contains("it cannot be reached"), "{}", trouble());
         proxy.set(Fault::None);
-        pilot.eventually("its end is told", || count(&pilot, "Consul is back") == outage);
+        pilot.eventually("its end is told", || pilot.count_messages("Consul is back") == outage);
         assert!(trouble().contains("403"), "{}", trouble());
     }
-    assert_eq!(count(&pilot, "Consul is in trouble"), 3);
+    assert_eq!(pilot.count_messages("Consul is in trouble"), 3);
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
@@ -145,8 +143,8 @@ fn a_token_that_was_replaced_is_told_once_and_a_reload_with_the_new_one_recovers
     let record = pilot.wait_for_message("Consul is in trouble");
     assert!(record.message.contains("403"), "{}", record.message);
     // Some more tries fail, as the records for whoever looks closely say.
-    pilot.eventually("several tries have failed", || count(&pilot, "Consul failed") >= 4);
-    assert_eq!(count(&pilot, "Consul is in trouble"), 1);
+    pilot.eventually("several tries have failed", || pilot.count_messages("Consul failed") >= 4);
+    assert_eq!(pilot.count_messages("Consul is in trouble"), 1);
     // What the agent says itself: without our token it cannot tell the catalogue either.
     let has_status =
         |status: &str| consul.get("/v1/agent/checks")[format!("service:app-{}", host())]["Status"] == status;
@@ -158,7 +156,7 @@ fn a_token_that_was_replaced_is_told_once_and_a_reload_with_the_new_one_recovers
     pilot.wait_for_message("Consul is back");
     println!("recovered {:?} after the reload", began.elapsed());
     assert!(began.elapsed() < Duration::from_secs(4), "two heartbeats: {:?}", began.elapsed());
-    assert_eq!(count(&pilot, "Consul is in trouble"), 1);
+    assert_eq!(pilot.count_messages("Consul is in trouble"), 1);
     assert_eq!(pilot.pid_of("app"), process, "the job itself was left alone");
     assert_eq!(pilot.stop(), Exit::Code(0));
     consul.wait_for_absence("app"); // registered with the new token, or this could not be

@@ -24,7 +24,7 @@ fn let_pass(pilot: &Pilot, runs: usize) {
 }
 
 fn troubles(pilot: &Pilot) -> usize {
-    pilot.log().records().iter().filter(|record| record.message.contains("Consul is in trouble")).count()
+    pilot.count_messages("Consul is in trouble")
 }
 
 #[test]

@@ -32,12 +32,8 @@ fn config(consul: &str) -> String {
     )
 }
 
-fn count(pilot: &Pilot, text: &str) -> usize {
-    pilot.log().records().iter().filter(|record| record.message.contains(text)).count()
-}
-
 fn troubles(pilot: &Pilot) -> usize {
-    count(pilot, "Consul is in trouble")
+    pilot.count_messages("Consul is in trouble")
 }
 
 /// The processor time that a process has used, in hundredths of a second.
@@ -68,8 +64,9 @@ fn every_fault_is_survived_told_once_and_recovered_from() {
         proxy.set(Fault::None);
         let began = Instant::now();
         consul.wait_for_status("app", "critical");
-        pilot
-            .eventually(&format!("the end of {fault:?} is told"), || count(&pilot, "Consul is back") > round);
+        pilot.eventually(&format!("the end of {fault:?} is told"), || {
+            pilot.count_messages("Consul is back") > round
+        });
         let took = began.elapsed();
         println!("{fault:?}: recovered in {took:?}");
         assert!(took < 2 * HEARTBEAT + Duration::from_secs(1), "{fault:?}: recovered in {took:?}");
@@ -77,7 +74,7 @@ fn every_fault_is_survived_told_once_and_recovered_from() {
         pilot.wait_for_events("app healthy", round + 2);
         consul.wait_for_status("app", "passing");
     }
-    assert_eq!(count(&pilot, "Consul is back"), FAULTS.len());
+    assert_eq!(pilot.count_messages("Consul is back"), FAULTS.len());
     assert_eq!(pilot.stop(), Exit::Code(0));
 }
 
@@ -90,7 +87,9 @@ fn an_outage_is_told_beside_a_watch_that_is_answered_with_the_same_error_for_goo
         Pilot::start(&config(&proxy.address()).replacen("watches: [", &format!("watches: [{watch}"), 1));
     fs::write(pilot.path("well"), "").unwrap();
     consul.wait_for_status("app", "passing");
-    pilot.eventually("the watch has failed while app was served", || count(&pilot, "Consul failed") >= 8);
+    pilot.eventually("the watch has failed while app was served", || {
+        pilot.count_messages("Consul failed") >= 8
+    });
     let before = troubles(&pilot);
     proxy.set(Fault::Status500);
     pilot.eventually("the outage is told", || troubles(&pilot) > before);
@@ -179,7 +178,7 @@ fn many_jobs_in_a_chain_wait_for_a_slow_consul_two_seconds_in_all_and_each_gets_
     let began = Instant::now();
     assert_eq!(pilot.stop(), Exit::Code(0));
     let took = began.elapsed();
-    assert_eq!(count(&pilot, "ended"), 8);
+    assert_eq!(pilot.count_messages("ended"), 8);
     // 1.2 seconds for each of the eight jobs would be almost ten.
     assert!(took < Duration::from_secs(7), "stopped in {took:?}");
 }
@@ -345,7 +344,7 @@ fn the_end_of_an_outage_is_noticed_within_about_a_second_however_long_the_heartb
                     });
                 }
                 // Pauses between tries have grown to their longest after this many.
-                pilot.eventually("many tries have failed", || count(&pilot, "Consul failed") >= 14);
+                pilot.eventually("many tries have failed", || pilot.count_messages("Consul failed") >= 14);
                 proxy.set(Fault::None);
                 let began = Instant::now();
                 pilot.wait_for_message("Consul is back");

@@ -132,7 +132,7 @@ fn an_outage_is_no_change_and_news_come_after_it() {
         .enumerate()
     {
         proxy.set(fault);
-        pilot.eventually("the outage is noticed", || count(&pilot, "in trouble") > round);
+        pilot.eventually("the outage is noticed", || pilot.count_messages("in trouble") > round);
         consul.register("db", &format!("db-{round}-new"), 2, &[]);
         proxy.set(Fault::None);
         pilot.wait_for_events("watch.db changed", round + 2);
@@ -141,10 +141,6 @@ fn an_outage_is_no_change_and_news_come_after_it() {
     assert_eq!(events[..2], ["changed", "healthy"]);
     assert!(events[2..].iter().all(|event| event == "changed"), "{events:?}");
     assert_eq!(pilot.stop(), Exit::Code(0));
-}
-
-fn count(pilot: &Pilot, text: &str) -> usize {
-    pilot.log().records().iter().filter(|record| record.message.contains(text)).count()
 }
 
 #[test]

@@ -13,14 +13,6 @@ use crate::support::{Exit, Pilot, Setup};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Starts a configuration as an ordinary process and as PID 1, where that is possible.
-fn in_both_ways(config: &str, test: impl Fn(&Pilot)) {
-    test(&Setup::new().config(config).start());
-    if can_be_pid_one() {
-        test(&Setup::new().config(config).as_pid_one().start());
-    }
-}
-
 /// A process that leaves its group for that of its parent, our own, as setpgid(2) lets it, then does as told.
 fn leaves_its_group(then: &str) -> String {
     format!(r#"["perl", "-e", "$| = 1; setpgrp(0, getpgrp(getppid())); {then}"]"#)
@@ -87,7 +79,7 @@ fn a_job_that_leaves_its_group_is_stopped_timed_out_and_killed() {
             {{ name: "deaf", exec: {deaf}, killTimeout: "300ms" }},
         ] }}"#
     );
-    in_both_ways(&config, |pilot| {
+    Pilot::in_both_ways(&config, |pilot| {
         pilot.wait_for_line("app", "ready");
         pilot.wait_for_line("deaf", "ready");
         pilot.wait_for_event("timed stopped");
@@ -115,7 +107,7 @@ fn a_check_that_leaves_its_group_is_killed_and_tried_again() {
 fn the_stop_signals_of_images_shut_down_and_other_deadly_ones_are_logged() {
     let config = r#"{ shutdownSignals: ["SIGWINCH"], jobs: [{ name: "app", exec: "sleep 1000" }] }"#;
     for signal in [Signal::SIGQUIT as i32, 34 + 3, Signal::SIGWINCH as i32] {
-        in_both_ways(config, |pilot| {
+        Pilot::in_both_ways(config, |pilot| {
             pilot.wait_for_message("started");
             for deadly in [Signal::SIGALRM, Signal::SIGPWR, Signal::SIGIO] {
                 pilot.signal(deadly);

@@ -146,7 +146,7 @@ fn an_https_check_that_fails_says_why_once() {
         assert_eq!(record.level, "info");
     }
     assert_eq!(pilot.stop(), Exit::Code(0));
-    let told = pilot.log().records().iter().filter(|record| record.message.contains("is Failing")).count();
+    let told = pilot.count_messages("is Failing");
     assert_eq!(told, cases.len(), "each is told when it changes, not at each try");
 }
 

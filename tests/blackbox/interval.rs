@@ -5,11 +5,6 @@ use std::time::{Duration, Instant};
 use crate::support::{Exit, Pilot};
 use nix::sys::signal::Signal;
 
-/// The times that a task wrote with `date +%s%N`, in milliseconds.
-fn times(pilot: &Pilot) -> Vec<u64> {
-    pilot.lines("runs").iter().map(|line| line.parse::<u64>().unwrap() / 1_000_000).collect()
-}
-
 fn task(settings: &str, script: &str) -> String {
     format!(
         r#"{{ jobs: [{{ name: "task", {settings}, exec: ["sh", "-c", "date +%s%N >> {{dir}}/runs; {script}"] }}] }}"#
@@ -21,7 +16,7 @@ fn a_task_runs_at_startup_and_then_once_per_interval_until_its_restarts_are_used
     let (exit, pilot) =
         Pilot::run(&task(r#"when: { interval: "500ms" }, restarts: 5, timeout: "20s""#, "sleep 0.2"));
     assert_eq!(exit, Exit::Code(0));
-    let times = times(&pilot);
+    let times = pilot.times("runs");
     assert_eq!((times.len(), pilot.count("task exitSuccess")), (6, 6));
     assert!(times[5] - times[0] >= 2000, "no run comes before its tick: {times:?}");
 }
@@ -39,7 +34,7 @@ fn each_run_of_a_task_has_its_timeout() {
 fn a_task_has_one_interval_unless_told_otherwise() {
     let (_, pilot) = Pilot::run(&task(r#"when: { interval: "300ms" }, restarts: 3"#, "sleep 1000"));
     assert_eq!((pilot.count("task exitFailed"), pilot.lines("runs").len()), (4, 4));
-    let times = times(&pilot);
+    let times = pilot.times("runs");
     assert!(times[3] - times[0] >= 500, "{times:?}");
 }
 
@@ -49,7 +44,7 @@ fn ticks_that_find_the_run_alive_are_skipped() {
     let script = "mkdir {dir}/alone || echo overlap; sleep 0.5; rmdir {dir}/alone";
     let (exit, pilot) = Pilot::run(&task(settings, script));
     assert_eq!((exit, pilot.lines_of("task").len()), (Exit::Code(0), 0));
-    let times = times(&pilot);
+    let times = pilot.times("runs");
     assert_eq!(times.len(), 3);
     assert!(times[2] - times[0] >= 1200, "every second tick is skipped: {times:?}");
 }
@@ -71,7 +66,7 @@ fn ticks_do_not_pile_up_while_the_program_is_stalled() {
     let before = pilot.lines("runs").len();
     pilot.signal(Signal::SIGCONT);
     pilot.wait_for_lines("runs", before + 5);
-    let times = times(&pilot);
+    let times = pilot.times("runs");
     assert!(times[before + 4] - times[before] >= 400, "{times:?}");
     assert_eq!(pilot.stop(), Exit::Code(0));
 }

@@ -9,14 +9,6 @@ use crate::support::{Exit, Pilot, Record, Setup, children, state, zombies};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Runs a test as an ordinary process and, where that is possible, as process 1.
-fn in_both_ways(config: &str, test: impl Fn(&Pilot)) {
-    test(&Setup::new().config(config).start());
-    if can_be_pid_one() {
-        test(&Setup::new().config(config).as_pid_one().start());
-    }
-}
-
 fn event(pilot: &Pilot, event: &str) -> Record {
     pilot.wait_for_record(event, |record| record.event() == Some(event))
 }
@@ -27,7 +19,7 @@ fn a_process_in_the_group_of_another_job_lives_on_whatever_it_is_called() {
         { name: "b", exec: ["sh", "-c", "(env -i /bin/sh -c 'echo $$ > {dir}/pid; while :; do /bin/sleep 0.1; done' &); exec sleep 1000"] },
         { name: "a", exec: ["sh", "-c", "true"], when: { interval: "200ms", startup: false } },
     ] }"#;
-    in_both_ways(config, |pilot| {
+    Pilot::in_both_ways(config, |pilot| {
         pilot.eventually("a has run for longer than what is left of it has", || {
             pilot.status_of("a")["restarts"].as_u64().unwrap_or_default() >= 10
         });
@@ -50,7 +42,7 @@ fn a_thousand_orphans_leave_no_zombie_and_no_exit_status_is_lost_meanwhile() {
             {{ name: "bad", exec: "false", restarts: 150, backoff: {{ max: "0s" }} }},
         ] }}"#
     );
-    in_both_ways(&config, |pilot| {
+    Pilot::in_both_ways(&config, |pilot| {
         pilot.eventually("a thousand orphans are ours", || children(pilot.pid()).len() > 1000);
         // Again and again: one that comes late finds the gate closed.
         let left = || {
@@ -81,7 +73,7 @@ fn two_thousand_processes_of_a_group_end_with_its_leader() {
             {{ name: "other", exec: "sleep 1000" }},
         ] }}"#
     );
-    in_both_ways(&config, |pilot| {
+    Pilot::in_both_ways(&config, |pilot| {
         pilot.eventually("the crowd is there", || open_gate(&pilot.path("end")).is_ok());
         pilot.wait_for_event("crowd stopped");
         pilot.wait_for_message("exited with status 7");

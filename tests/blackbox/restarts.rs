@@ -5,11 +5,6 @@ use std::fs;
 use crate::support::{Exit, Pilot};
 use nix::sys::signal::Signal;
 
-/// The times that a job wrote with `date +%s%N`, in milliseconds.
-fn times(pilot: &Pilot, file: &str) -> Vec<u64> {
-    pilot.lines(file).iter().map(|line| line.parse::<u64>().unwrap() / 1_000_000).collect()
-}
-
 /// What lies between times that follow each other.
 fn gaps(times: &[u64]) -> Vec<u64> {
     times.windows(2).map(|pair| pair[1] - pair[0]).collect()
@@ -47,7 +42,7 @@ fn a_crash_loop_is_slowed_more_and_more() {
               exec: ["sh", "-c", "date +%s%N >> {dir}/runs; exit 1"] }] }"#,
     );
     pilot.wait_for_lines("runs", 5);
-    let gaps = gaps(&times(&pilot, "runs"));
+    let gaps = gaps(&pilot.times("runs"));
     for (gap, least) in gaps.iter().skip(1).zip([50, 120, 280]) {
         assert!(*gap >= least, "{gaps:?}");
     }
@@ -98,7 +93,7 @@ fn every_restart_has_the_whole_timeout() {
               exec: ["sh", "-c", "date +%s%N >> {dir}/runs; exec sleep 1000"] }] }"#,
     );
     assert_eq!(pilot.count("app exitFailed"), 3);
-    let gaps = gaps(&times(&pilot, "runs"));
+    let gaps = gaps(&pilot.times("runs"));
     assert!(gaps.iter().all(|gap| *gap >= 250), "{gaps:?}");
 }
 

@@ -8,11 +8,6 @@ use crate::support::ports::free_port;
 use crate::support::{Exit, Pilot, Setup};
 use nix::sys::signal::Signal;
 
-/// The times that a job wrote with `date +%s%N`, in milliseconds.
-fn times(pilot: &Pilot) -> Vec<u64> {
-    pilot.lines("runs").iter().map(|line| line.parse::<u64>().unwrap() / 1_000_000).collect()
-}
-
 #[test]
 fn a_job_runs_at_each_second_that_its_schedule_names_and_never_before() {
     let pilot = Pilot::start(
@@ -20,7 +15,7 @@ fn a_job_runs_at_each_second_that_its_schedule_names_and_never_before() {
     );
     pilot.wait_for_lines("runs", 3);
     assert_eq!(pilot.stop(), Exit::Code(0));
-    let seconds: Vec<u64> = times(&pilot).iter().map(|time| time / 1000).collect();
+    let seconds: Vec<u64> = pilot.times("runs").iter().map(|time| time / 1000).collect();
     let mut unique = seconds.clone();
     unique.dedup();
     assert_eq!(seconds, unique, "none twice");
@@ -131,7 +126,7 @@ fn a_pause_is_followed_by_one_run_for_all_that_it_left_out() {
     pilot.wait_for_message("of its scheduled runs did not come");
     pilot.wait_for_lines("runs", before + 2);
     assert_eq!(pilot.stop(), Exit::Code(0));
-    let times = times(&pilot);
+    let times = pilot.times("runs");
     let resumed = began + Duration::from_secs(4);
     let resumed = u64::try_from(resumed.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis()).unwrap();
     let after: Vec<u64> = times.iter().filter(|time| **time >= resumed).map(|time| time / 1000).collect();
@@ -149,7 +144,7 @@ fn an_interval_can_leave_out_the_run_at_startup_and_keeps_the_program_alive() {
     assert_eq!((exit, pilot.count("app exitSuccess")), (Exit::Code(0), 2));
     let (startup, first) = (pilot.at("global startup"), pilot.at("app exitSuccess"));
     assert!(startup < first);
-    let times = times(&pilot);
+    let times = pilot.times("runs");
     assert!(times[1] - times[0] >= 150, "{times:?}");
 }
 

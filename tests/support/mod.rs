@@ -108,6 +108,14 @@ impl Pilot {
         (pilot.wait_exit(), pilot)
     }
 
+    /// Tests the program as an ordinary process, and as process 1 where that can be.
+    pub fn in_both_ways(config: &str, test: impl Fn(&Self)) {
+        test(&Self::start(config));
+        if needs::can_be_pid_one() {
+            test(&Setup::new().config(config).as_pid_one().start());
+        }
+    }
+
     /// The folder of the run.
     pub fn dir(&self) -> &Path {
         self.dir.path()
@@ -136,6 +144,11 @@ impl Pilot {
     /// The lines of a file in the folder of the run.
     pub fn lines(&self, name: &str) -> Vec<String> {
         self.text(name).lines().map(str::to_owned).collect()
+    }
+
+    /// The times in milliseconds that `date +%s%N` has written into a file of the run.
+    pub fn times(&self, name: &str) -> Vec<u64> {
+        self.lines(name).iter().map(|line| line.parse::<u64>().unwrap() / 1_000_000).collect()
     }
 
     /// What is known of the log so far.
@@ -207,6 +220,11 @@ impl Pilot {
     /// Waits for a record whose message contains a text.
     pub fn wait_for_message(&self, text: &str) -> Record {
         self.wait_for_record(text, |record| record.message.contains(text))
+    }
+
+    /// How many messages so far contain a text.
+    pub fn count_messages(&self, text: &str) -> usize {
+        self.log.with_records(|records| records.iter().filter(|record| record.message.contains(text)).count())
     }
 
     /// Waits for a line that a job prints.
