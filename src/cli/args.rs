@@ -1,6 +1,6 @@
 //! Arguments → `Request`. Pure: reads no environment and no files, prints nothing.
 
-mod operator;
+mod command;
 mod value;
 mod words;
 
@@ -9,15 +9,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
 use super::argv::{self, Flag, Normalised};
-use super::request::{CheckOptions, ClientRequest, Color, Destination, Format, Maintenance, Request};
+use super::request::{CheckOptions, ClientRequest, Destination, Maintenance, Request};
 use crate::config::spec::CommandLine;
 use crate::messages::control::{ControlJob, JobOrder, Reload};
-use crate::messages::signal::Signal;
-use operator::{GraphArguments, OrderArguments, StatusArguments, WhenArguments, WhyArguments};
-use value::{age, duration, measurement, signal, variable};
+use command::Command;
+use value::{duration, measurement, variable};
 use words::{flag, flag_of_commands, is_command, unexpected, with_leftover, without_advice};
 
 const USAGE: &str = "containerpilot [-config PATH] [-record FILE] [-- CMD [ARG]...]
@@ -144,107 +143,6 @@ struct ClientFlags {
     putmetric: Vec<(String, f64)>,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Report every problem of the configuration; exit 1 if there are errors
-    Check {
-        /// Exit 1 for warnings too
-        #[arg(long)]
-        strict: bool,
-        /// For people, or for editors and CI
-        #[arg(long, value_enum, default_value_t = Format::Human)]
-        format: Format,
-        /// Colour the report
-        #[arg(long, value_enum, default_value_t = Color::Auto)]
-        color: Color,
-        /// The command that will run too, as the job `main`
-        #[arg(last = true, value_name = "CMD")]
-        main: Option<Vec<String>>,
-    },
-    /// Print a JSON Schema of the configuration, for editors
-    Schema,
-    /// Turn a configuration of ContainerPilot 2 into one of ours, commented where you must decide
-    Migrate {
-        /// The old configuration
-        #[arg(value_name = "OLD")]
-        old: PathBuf,
-        /// Write to this file instead, in one step ("-" is stdout)
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
-        /// The main application, which version 2 took after its flags
-        #[arg(last = true, value_name = "CMD")]
-        main: Option<Vec<String>>,
-    },
-    /// Decide again what a record of -record tells, and compare; exit 1 if a decision differs
-    Replay {
-        /// The record
-        #[arg(value_name = "FILE")]
-        record: PathBuf,
-    },
-    /// Show the jobs and watches of a running containerpilot
-    Status(StatusArguments),
-    /// Tell why a job runs, waits, is delayed, unhealthy or over, and what to do
-    Why(WhyArguments),
-    /// Show when jobs are started next, by their schedule or after a delay
-    When(WhenArguments),
-    /// Show what waits for what; without a running containerpilot, from the configuration alone
-    Graph(GraphArguments),
-    /// Print the latest events of a running containerpilot
-    Events {
-        /// Only those after this sequence number
-        #[arg(long, value_name = "SEQUENCE")]
-        since: Option<u64>,
-        /// Stay, and print new ones as they happen
-        #[arg(long, short)]
-        follow: bool,
-    },
-    /// Print the last output of jobs, which a running containerpilot keeps in memory
-    Logs {
-        /// Only of these jobs; without any, of all
-        #[arg(value_name = "JOB")]
-        jobs: Vec<String>,
-        /// Stay, and print new lines as they come
-        #[arg(long, short)]
-        follow: bool,
-        /// The number of lines
-        #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 100)]
-        lines: usize,
-        /// Only lines of the last time, such as 5m
-        #[arg(long, value_name = "DURATION", value_parser = age)]
-        since: Option<String>,
-    },
-    /// Show the last failures of jobs; with a job, all that is known of each
-    Crashes {
-        /// Only of this job, in full
-        #[arg(value_name = "JOB")]
-        job: Option<String>,
-        /// For people or for programs
-        #[arg(long, value_enum, default_value_t = Format::Human)]
-        format: Format,
-    },
-    /// Write all that helps to understand a problem into one archive; secrets of the configuration are masked
-    Report {
-        /// Write to this file ("-" is stdout); by default to one in the current directory, named after the time
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
-    },
-    /// Start jobs by hand
-    Start(OrderArguments),
-    /// Stop jobs; they stay stopped until started again
-    Stop(OrderArguments),
-    /// Stop jobs and start them again
-    Restart(OrderArguments),
-    /// Send a signal to a job's processes
-    Signal {
-        /// Name of the job
-        #[arg(value_name = "JOB")]
-        job: String,
-        /// Name or number: SIGHUP, hup, 1, SIGRTMIN+3
-        #[arg(value_name = "SIGNAL", value_parser = signal)]
-        signal: Signal,
-    },
-}
-
 /// The whole definition of the command line, for completions and the manual page.
 pub fn definition() -> clap::Command {
     let mut command = Arguments::command();
@@ -366,10 +264,10 @@ fn command_request(config: Option<PathBuf>, command: Command) -> Result<Request,
             return Ok(Request::Migrate { old, destination: destination(out), main });
         }
         Command::Replay { record } => return Ok(Request::Replay { record }),
-        Command::Status(arguments) => arguments.request(),
-        Command::Why(WhyArguments { job, format }) => ClientRequest::Why { job, format },
-        Command::When(WhenArguments { jobs }) => ClientRequest::When { jobs },
-        Command::Graph(GraphArguments { graph_format: format, main }) => {
+        Command::Status { jobs, watch, format } => ClientRequest::Status { jobs, format, watch },
+        Command::Why { job, format } => ClientRequest::Why { job, format },
+        Command::When { jobs } => ClientRequest::When { jobs },
+        Command::Graph { format, main } => {
             ClientRequest::Graph { format, main: main.map(command_line).transpose()? }
         }
         Command::Events { since, follow } => ClientRequest::Events { since, follow },

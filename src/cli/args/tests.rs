@@ -1,5 +1,7 @@
 use super::*;
+use crate::cli::request::{Color, Format};
 use crate::graph;
+use crate::messages::signal::Signal;
 
 fn parsed(line: &str) -> Result<Request, clap::Error> {
     parse(line.split(' ').map(OsString::from), false)
