@@ -95,7 +95,7 @@ fn members<'c>(config: &'c RawConfig, source: &str) -> Vec<&'c str> {
     let is_it =
         |(_, group): &(&Field<RawGroup>, &'c RawGroup)| value(&group.name).is_some_and(|known| known == name);
     let jobs = entries(&config.groups).find(is_it).map_or(&[][..], |(_, group)| items(&group.jobs));
-    jobs.into_iter().filter_map(|job| job.value.as_deref()).collect()
+    jobs.iter().filter_map(|job| job.value.as_deref()).collect()
 }
 
 /// Whose events a job waits for.
