@@ -21,7 +21,7 @@ impl AnswerGuard {
 
 impl Drop for AnswerGuard {
     fn drop(&mut self) {
-        if let Some(tracker) = self.0.as_ref().filter(|it| it.state() == ConnectionState::Answering) {
+        if let Some(tracker) = &self.0 {
             tracker.set_state(ConnectionState::Idle);
         }
     }
@@ -50,5 +50,22 @@ impl MessageBody for GuardedBody {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
         Pin::new(&mut self.body).poll_next(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_answers_or_streams_until_the_body_is_sent() {
+        for state in [ConnectionState::Answering, ConnectionState::Streaming] {
+            let tracker = ConnectionTracker::default();
+            tracker.set_state(state);
+            let body = GuardedBody::new("text", AnswerGuard::new(Some(tracker.clone())));
+            assert_eq!(tracker.state(), state);
+            drop(body);
+            assert_eq!(tracker.state(), ConnectionState::Idle);
+        }
     }
 }

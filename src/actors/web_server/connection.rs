@@ -17,7 +17,7 @@ use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, map
 use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Extensions, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap};
-use actix_web::{App, Error};
+use actix_web::{App, Error, HttpRequest};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
@@ -90,6 +90,13 @@ impl ConnectionTracker {
         self.set_state(ConnectionState::Answering);
     }
 
+    /// The response to this request is a stream: its connection counts as streaming until the response ends.
+    pub fn begin_stream(request: &HttpRequest) {
+        if let Some(tracker) = request.conn_data::<Self>() {
+            tracker.set_state(ConnectionState::Streaming);
+        }
+    }
+
     /// Sets the state.
     pub fn set_state(&self, state: ConnectionState) {
         if self.state.replace(state) != state {
@@ -129,26 +136,6 @@ impl ConnectionTracker {
         let received = self.received.get().saturating_add(count);
         self.received.set(received);
         received <= MOST_RECEIVED
-    }
-}
-
-/// Makes a connection count as streaming for as long as this exists.
-#[derive(Debug)]
-pub struct StreamGuard(Option<ConnectionTracker>);
-
-impl StreamGuard {
-    /// The guard of this connection, if it is known.
-    pub fn new(tracker: Option<&ConnectionTracker>) -> Self {
-        tracker.inspect(|tracker| tracker.set_state(ConnectionState::Streaming));
-        Self(tracker.cloned())
-    }
-}
-
-impl Drop for StreamGuard {
-    fn drop(&mut self) {
-        if let Some(tracker) = &self.0 {
-            tracker.set_state(ConnectionState::Idle);
-        }
     }
 }
 

@@ -7,7 +7,9 @@ use actix_web::web::{Data, Path, Payload, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 
-use super::reply::{Failure, Reply, done, json, json_text, kind, make, object, resource, streamed};
+use super::connection::ConnectionTracker;
+use super::event_log::EventStream;
+use super::reply::{Failure, Reply, chunks, done, json, json_text, kind, make, object, resource, streamed};
 use super::{AppState, crashes, insight, logs, report, status};
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
 use crate::messages::signal::Signal;
@@ -80,7 +82,8 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
     }
     let resumed = state.events.resumed(request.headers());
     let since = since.or(resumed).or(if follow { None } else { Some(0) });
-    let chunks = state.events.stream(since, follow).over(request.conn_data()).chunks();
+    ConnectionTracker::begin_stream(&request);
+    let chunks = chunks(state.events.stream(since, follow), EventStream::next);
     Ok(streamed(&request, HttpResponse::Ok().content_type("text/event-stream"), chunks))
 }
 

@@ -9,7 +9,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 
 use super::AppState;
-use super::connection::StreamGuard;
+use super::connection::ConnectionTracker;
 use super::event_log::ShownEvent;
 use super::reply::{Reply, in_turns, streamed};
 use super::status::{time, verdict_name};
@@ -31,18 +31,14 @@ pub async fn of_one(state: Data<AppState>, name: Path<String>, request: HttpRequ
 }
 
 fn respond(dossiers: Vec<(Arc<str>, Rc<Dossier>)>, request: &HttpRequest) -> HttpResponse {
-    let guard = StreamGuard::new(request.conn_data());
+    ConnectionTracker::begin_stream(request);
     let dossiers = dossiers.into_iter().enumerate().map(|(index, (job, dossier))| {
         let separator = if index == 0 { "" } else { "," };
         format!("{separator}{}", render(&job, &dossier))
     });
     let begin = [r#"{"crashes":["#.to_owned()].into_iter();
     let chunks = begin.chain(dossiers).chain(["]}\n".to_owned()]);
-    let chunks = in_turns(chunks.map(move |text| {
-        let _ = &guard;
-        Bytes::from(text)
-    }));
-    streamed(request, HttpResponse::Ok().content_type("application/json"), chunks)
+    streamed(request, HttpResponse::Ok().content_type("application/json"), in_turns(chunks.map(Bytes::from)))
 }
 
 /// A dossier as clients read it.

@@ -4,19 +4,15 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::convert::Infallible;
 use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use actix_web::http::header::HeaderMap;
-use actix_web::web::Bytes;
-use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::connection::{ConnectionTracker, StreamGuard};
 use super::status::time;
 use crate::messages::event::{Detail, Event};
 
@@ -102,7 +98,7 @@ impl EventLog {
     /// The events after a sequence number, or after now; with `follow`, also those that are still to come.
     pub fn stream(&self, since: Option<u64>, follow: bool) -> EventStream {
         let sent = since.unwrap_or_else(|| self.0.kept.borrow().newest);
-        EventStream { log: self.clone(), sent, follow, guard: None }
+        EventStream { log: self.clone(), sent, follow }
     }
 }
 
@@ -113,28 +109,11 @@ pub struct EventStream {
     /// The sequence number of the last event that was sent.
     sent: u64,
     follow: bool,
-    guard: Option<StreamGuard>,
 }
 
 impl EventStream {
-    /// The same stream on this connection, which counts as streaming for as long as the stream lasts.
-    pub fn over(mut self, tracker: Option<&ConnectionTracker>) -> Self {
-        self.guard = Some(StreamGuard::new(tracker));
-        self
-    }
-
-    /// The chunks of the response.
-    pub fn chunks(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
-        stream::unfold(self, |mut stream| async move {
-            let text = stream.next().await?;
-            // Thousands of events are many chunks: others have their turn between them.
-            tokio::task::yield_now().await;
-            Some((Ok(text.into()), stream))
-        })
-    }
-
     /// The next events as text; waits for them if the stream follows. `None` at its end.
-    async fn next(&mut self) -> Option<String> {
+    pub async fn next(&mut self) -> Option<String> {
         loop {
             let text = self.unsent();
             if !text.is_empty() {
@@ -223,7 +202,6 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::actors::web_server::connection::ConnectionState;
     use crate::messages::event::{EventCode, EventKey, Source};
     use crate::messages::signal::Signal;
 
@@ -314,14 +292,5 @@ mod tests {
         let (end, ()) = tokio::join!(stream.next(), async { log.close() });
         assert_eq!(end, None);
         assert_eq!(log.stream(Some(2), false).next().now_or_never(), Some(None));
-    }
-
-    #[test]
-    fn a_connection_streams_for_as_long_as_its_stream_lasts() {
-        let tracker = ConnectionTracker::default();
-        let stream = log(1).stream(Some(0), true).over(Some(&tracker));
-        assert_eq!(tracker.state(), ConnectionState::Streaming);
-        drop(stream);
-        assert_eq!(tracker.state(), ConnectionState::Idle);
     }
 }

@@ -1,19 +1,16 @@
 //! `/v3/logs`: the last output of jobs, as it stands in the log, and what they print from now on. A stream keeps only a
 //! cursor: a client that does not read costs no memory, and loses what is no longer kept.
 
-use std::convert::Infallible;
 use std::time::SystemTime;
 
 use actix_web::http::StatusCode;
-use actix_web::web::{Bytes, Data};
+use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
-use futures_util::stream::{self, Stream};
 use percent_encoding::percent_decode_str;
-use tokio::task::yield_now;
 
 use super::AppState;
-use super::connection::{ConnectionTracker, StreamGuard};
-use super::reply::{Failure, Reply, streamed};
+use super::connection::ConnectionTracker;
+use super::reply::{Failure, Reply, chunks, streamed};
 use crate::config::duration::GoDuration;
 use crate::logging::{Cursor, KeptOutput, Wanted};
 use crate::messages::control::Refusal;
@@ -26,21 +23,18 @@ const CHUNK: usize = 64 << 10;
 /// Answers with the last output of one job, for the page.
 pub fn of_one(state: &AppState, request: &HttpRequest, job: String) -> Reply {
     let wanted = Wanted { jobs: vec![job], lines: DEFAULT_LINES, since: None, follow: false };
-    respond(state, request, wanted, None)
+    respond(state, request, wanted)
 }
 
 /// Answers with the last output of jobs.
 pub async fn logs(state: Data<AppState>, request: HttpRequest) -> Reply {
     let wanted = wanted(request.query_string(), SystemTime::now()).map_err(Failure::bad_value)?;
-    respond(&state, &request, wanted, request.conn_data::<ConnectionTracker>())
+    let response = respond(&state, &request, wanted)?;
+    ConnectionTracker::begin_stream(&request);
+    Ok(response)
 }
 
-fn respond(
-    state: &AppState,
-    request: &HttpRequest,
-    wanted: Wanted,
-    tracker: Option<&ConnectionTracker>,
-) -> Reply {
+fn respond(state: &AppState, request: &HttpRequest, wanted: Wanted) -> Reply {
     for job in &wanted.jobs {
         if !state.board.read().jobs.contains_key(job.as_str()) {
             return Err(Refusal::NoSuchJob(job.clone()).into());
@@ -50,10 +44,10 @@ fn respond(
             return Err(Failure::new(StatusCode::CONFLICT, message));
         }
     }
-    let guard = StreamGuard::new(tracker);
     let (kept, follow) = (state.kept.clone(), wanted.follow);
-    let stream = LogStream { cursor: kept.find(wanted), kept, follow, _guard: guard };
-    Ok(streamed(request, HttpResponse::Ok().content_type("text/plain; charset=utf-8"), stream.chunks()))
+    let stream = LogStream { cursor: kept.find(wanted), kept, follow };
+    let chunks = chunks(stream, LogStream::next);
+    Ok(streamed(request, HttpResponse::Ok().content_type("text/plain; charset=utf-8"), chunks))
 }
 
 /// Reads `job=NAME&n=NUMBER&since=DURATION&follow=1`; an error says what was expected.
@@ -92,19 +86,9 @@ struct LogStream {
     kept: KeptOutput,
     cursor: Cursor,
     follow: bool,
-    _guard: StreamGuard,
 }
 
 impl LogStream {
-    fn chunks(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
-        stream::unfold(self, |mut stream| async move {
-            let text = stream.next().await?;
-            // Others have their turn after each chunk.
-            yield_now().await;
-            Some((Ok(text.into()), stream))
-        })
-    }
-
     /// The next output; waits for it if the client follows. `None` at the end.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {

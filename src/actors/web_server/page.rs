@@ -10,7 +10,10 @@ use actix_web::http::{Method, StatusCode, header};
 use actix_web::web::{self, Data, Path, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 
-use super::reply::{Failure, Reply, not_found, streamed, wrong_method};
+use feed::FeedStream;
+
+use super::connection::ConnectionTracker;
+use super::reply::{Failure, Reply, chunks, not_found, streamed, wrong_method};
 use super::{AppState, crashes, insight, logs};
 use crate::config::spec::PageSpec;
 
@@ -75,9 +78,10 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
         let message = format!("{} clients look at the page already", feed::MOST_CLIENTS);
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, message));
     };
+    ConnectionTracker::begin_stream(&request);
     let mut response = HttpResponse::Ok();
     response.content_type("text/event-stream").insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
-    Ok(streamed(&request, &mut response, stream.over(request.conn_data()).chunks()))
+    Ok(streamed(&request, &mut response, chunks(stream, FeedStream::next)))
 }
 
 async fn why(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {

@@ -157,6 +157,18 @@ fn apart_from_the_heap(text: Bytes) -> Bytes {
     }
 }
 
+/// The chunks of a stream: what `next` returns, until that is `None`. Others have their turn after each.
+pub fn chunks<S, T: Into<Bytes>>(
+    source: S,
+    next: impl AsyncFn(&mut S) -> Option<T>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold((source, next), |(mut source, next)| async move {
+        let chunk = next(&mut source).await?;
+        yield_now().await;
+        Some((Ok(chunk.into()), (source, next)))
+    })
+}
+
 /// The pieces of a response, each made when the client has read those before. Others have their turn after each.
 pub fn in_turns(pieces: impl Iterator<Item = Bytes>) -> impl Stream<Item = Result<Bytes, Infallible>> {
     stream::iter(pieces).then(|piece| async {

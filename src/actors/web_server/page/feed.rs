@@ -5,18 +5,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::fmt::Write;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use actix_web::web::Bytes;
-use futures_util::stream::{self, Stream};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use super::graph::graph;
-use crate::actors::web_server::connection::{ConnectionTracker, StreamGuard};
 use crate::actors::web_server::event_log::EventStream;
 use crate::actors::web_server::reply::make;
 use crate::actors::web_server::status;
@@ -160,7 +156,7 @@ impl Feed {
             return None;
         }
         self.0.clients.set(clients + 1);
-        Some(FeedStream { feed: self.clone(), board, events, sent: 0, guard: None })
+        Some(FeedStream { feed: self.clone(), board, events, sent: 0 })
     }
 
     /// Looks at the board if nobody has done so lately.
@@ -190,25 +186,11 @@ pub struct FeedStream {
     events: EventStream,
     /// The number of the last change that was sent.
     sent: u64,
-    guard: Option<StreamGuard>,
 }
 
 impl FeedStream {
-    /// The same stream on this connection, which counts as streaming for as long as the stream lasts.
-    pub fn over(mut self, tracker: Option<&ConnectionTracker>) -> Self {
-        self.guard = Some(StreamGuard::new(tracker));
-        self
-    }
-
-    /// The chunks of the response.
-    pub fn chunks(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
-        stream::unfold(self, |mut stream| async move {
-            let text = stream.next().await?;
-            Some((Ok(text.into()), stream))
-        })
-    }
-
-    async fn next(&mut self) -> Option<String> {
+    /// The next chunk of the response; waits until there is something to tell. `None` at its end.
+    pub async fn next(&mut self) -> Option<String> {
         let began = Instant::now();
         loop {
             if self.feed.level() == PageSpec::Off {
