@@ -4,7 +4,7 @@
 use std::time::SystemTime;
 
 use actix_web::http::StatusCode;
-use actix_web::web::Data;
+use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
 use percent_encoding::percent_decode_str;
 
@@ -20,10 +20,11 @@ const DEFAULT_LINES: usize = 100;
 /// About the number of bytes in one chunk of a response.
 const CHUNK: usize = 64 << 10;
 
-/// Answers with the last output of one job, for the page.
-pub fn of_one(state: &AppState, request: &HttpRequest, job: String) -> Reply {
-    let wanted = Wanted { jobs: vec![job], lines: DEFAULT_LINES, since: None, follow: false };
-    respond(state, request, wanted)
+/// The last lines of one job, as they stand in the log, for the page. They cannot be followed there, so that the number of
+/// streams stays limited.
+pub async fn of_one(state: Data<AppState>, request: HttpRequest, job: Path<String>) -> Reply {
+    let wanted = Wanted { jobs: vec![job.into_inner()], lines: DEFAULT_LINES, since: None, follow: false };
+    respond(&state, &request, wanted)
 }
 
 /// Answers with the last output of jobs.

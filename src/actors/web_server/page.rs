@@ -6,14 +6,15 @@
 pub mod feed;
 mod graph;
 
+use actix_web::guard::{Guard, fn_guard};
 use actix_web::http::{Method, StatusCode, header};
-use actix_web::web::{self, Data, Path, ServiceConfig};
+use actix_web::web::{Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 
 use feed::FeedStream;
 
 use super::connection::ConnectionTracker;
-use super::reply::{Failure, Reply, chunks, not_found, streamed, wrong_method};
+use super::reply::{Failure, Reply, chunks, resource, streamed};
 use super::{AppState, crashes, insight, logs};
 use crate::config::spec::PageSpec;
 
@@ -30,48 +31,38 @@ const STREAM: &[Method] = &[Method::GET];
 /// The routes of the page.
 pub fn routes(config: &mut ServiceConfig) {
     config
-        .service(web::resource("/").default_service(web::to(page)))
-        .service(web::resource("/page/events").default_service(web::to(events)))
-        .service(web::resource("/page/why/{name:.+}").default_service(web::to(why)))
-        .service(web::resource("/page/logs/{name:.+}").default_service(web::to(logs)))
-        .service(web::resource("/page/crashes/{name:.+}").default_service(web::to(crashes)));
+        .service(resource("/", QUERY, page).guard(shows(PageSpec::Overview)))
+        .service(resource("/page/events", STREAM, events).guard(shows(PageSpec::Overview)))
+        .service(
+            resource("/page/why/{name:.+}", QUERY, insight::why_without_output)
+                .guard(shows(PageSpec::Overview)),
+        )
+        .service(resource("/page/logs/{name:.+}", QUERY, logs::of_one).guard(shows(PageSpec::Full)))
+        .service(resource("/page/crashes/{name:.+}", QUERY, crashes::of_one).guard(shows(PageSpec::Full)));
 }
 
-/// Refuses a request for which nothing is there, or whose method is none of these.
-async fn refused(
-    state: &AppState,
-    request: &HttpRequest,
-    needed: PageSpec,
-    methods: &'static [Method],
-) -> Option<Reply> {
-    if state.feed.level() < needed {
-        return Some(not_found(request.clone()).await);
-    }
-    let is_allowed = methods.contains(request.method());
-    if is_allowed { None } else { Some(Ok(wrong_method(methods, request.clone()).await)) }
+/// Whether the configuration asks for a page that shows so much; otherwise there is nothing at the path.
+fn shows(level: PageSpec) -> impl Guard {
+    fn_guard(move |request| {
+        request.app_data::<Data<AppState>>().is_some_and(|state| state.feed.level() >= level)
+    })
 }
 
-async fn page(state: Data<AppState>, request: HttpRequest) -> Reply {
-    if let Some(refusal) = refused(&state, &request, PageSpec::Overview, QUERY).await {
-        return refusal;
-    }
+async fn page() -> HttpResponse {
     let policy = format!(
         "default-src 'none'; style-src '{STYLE_HASH}'; script-src '{SCRIPT_HASH}'; connect-src 'self'; img-src data:; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
     );
-    Ok(HttpResponse::Ok()
+    HttpResponse::Ok()
         .content_type("text/html; charset=utf-8")
         .insert_header((header::CONTENT_SECURITY_POLICY, policy))
         .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .insert_header((header::REFERRER_POLICY, "no-referrer"))
         .insert_header((header::CACHE_CONTROL, "no-cache"))
-        .body(PAGE))
+        .body(PAGE)
 }
 
 async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
-    if let Some(refusal) = refused(&state, &request, PageSpec::Overview, STREAM).await {
-        return refusal;
-    }
     let resumed = state.events.resumed(request.headers());
     let events = state.events.stream(Some(resumed.unwrap_or(0)), true);
     let Some(stream) = state.feed.stream(state.board.clone(), events) else {
@@ -82,29 +73,6 @@ async fn events(state: Data<AppState>, request: HttpRequest) -> Reply {
     let mut response = HttpResponse::Ok();
     response.content_type("text/event-stream").insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
     Ok(streamed(&request, &mut response, chunks(stream, FeedStream::next)))
-}
-
-async fn why(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
-    match refused(&state, &request, PageSpec::Overview, QUERY).await {
-        Some(refusal) => refusal,
-        None => insight::why_without_output(state, name).await,
-    }
-}
-
-/// The last lines of a job, as they stand in the log. It cannot be followed here, so that the number
-/// of streams stays limited.
-async fn logs(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
-    match refused(&state, &request, PageSpec::Full, QUERY).await {
-        Some(refusal) => refusal,
-        None => logs::of_one(&state, &request, name.into_inner()),
-    }
-}
-
-async fn crashes(state: Data<AppState>, request: HttpRequest, name: Path<String>) -> Reply {
-    match refused(&state, &request, PageSpec::Full, QUERY).await {
-        Some(refusal) => refusal,
-        None => crashes::of_one(state, name, request).await,
-    }
 }
 
 #[cfg(test)]

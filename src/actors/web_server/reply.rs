@@ -232,7 +232,7 @@ where
 }
 
 /// The response to a method that a path does not take.
-pub async fn wrong_method(allowed: &'static [Method], request: HttpRequest) -> HttpResponse {
+async fn wrong_method(allowed: &'static [Method], request: HttpRequest) -> HttpResponse {
     let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
     let message = format!("{} takes {allowed}, not {}", request.path(), request.method());
     let mut response = Failure::new(StatusCode::METHOD_NOT_ALLOWED, message).error_response();
