@@ -165,44 +165,50 @@ impl ConsulAgent {
     }
 
     fn call(&mut self, registration: Arc<Registration>, call: Call, link: u64, ctx: &mut Context<Self>) {
-        let (id, registered) = (Arc::clone(&registration.id), Arc::clone(&registration));
-        let (client, permits) = (self.clients.get(&link).cloned(), Rc::clone(&self.call_permits));
+        let id = Arc::clone(&registration.id);
+        let (client, permits) = (self.client(link), Rc::clone(&self.call_permits));
+        let recorder = self.recorder.clone();
         let exchange = async move {
-            let Some(client) = client else {
-                debug_assert!(false, "a link in use has a client");
-                return Err(CallError::Unreachable("there is no client".to_owned()));
-            };
+            let client = client?;
             let _permit = permits.acquire().await;
             let limit = retry::deadline(registration.heartbeat);
             match call {
-                Call::Register(_, status) => client.register(&registration, status, limit).await,
+                Call::Register(_, status) => {
+                    client.register(&registration, status, limit).await?;
+                    recorder.metrics().service_registered(&registration.name);
+                    Ok(())
+                }
                 Call::Update(_, status) => client.update(&registration.id, status, limit).await,
                 Call::Deregister => client.deregister(&registration.id, limit).await,
             }
         };
+        Self::await_call(exchange, id, call, link, ctx);
+    }
+
+    fn deregister_over_former(&self, id: Arc<str>, link: u64, ctx: &mut Context<Self>) {
+        let (client, deregistered) = (self.client(link), Arc::clone(&id));
+        let exchange = async move { client?.deregister(&deregistered, WITHDRAWAL_LIMIT).await };
+        Self::await_call(exchange, id, Call::Deregister, link, ctx);
+    }
+
+    fn await_call(
+        exchange: impl Future<Output = Result<(), CallError>> + 'static,
+        id: Arc<str>,
+        call: Call,
+        link: u64,
+        ctx: &mut Context<Self>,
+    ) {
         ctx.spawn(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
             let result = result.map_err(|error| failure(&error));
-            if let (Call::Register(..), Ok(_)) = (&call, &result) {
-                agent.recorder.metrics().service_registered(&registered.name);
-            }
             agent.advance(Input::CallEnded { id, call, link, result, random: random_share() }, ctx);
         }));
     }
 
-    fn deregister_over_former(&self, id: Arc<str>, link: u64, ctx: &mut Context<Self>) {
-        let (client, deregistered) = (self.clients.get(&link).cloned(), Arc::clone(&id));
-        let exchange = async move {
-            let Some(client) = client else {
-                debug_assert!(false, "a link in use has a client");
-                return Err(CallError::Unreachable("there is no client".to_owned()));
-            };
-            client.deregister(&deregistered, WITHDRAWAL_LIMIT).await
-        };
-        ctx.spawn(fut::wrap_future(exchange).map(move |result, agent: &mut Self, ctx| {
-            let result = result.map_err(|error| failure(&error));
-            let call = Call::Deregister;
-            agent.advance(Input::CallEnded { id, call, link, result, random: random_share() }, ctx);
-        }));
+    /// The client of a link. A link in use has one.
+    fn client(&self, link: u64) -> Result<Client, CallError> {
+        let client = self.clients.get(&link).cloned();
+        debug_assert!(client.is_some(), "a link in use has a client");
+        client.ok_or_else(|| CallError::Unreachable("there is no client".to_owned()))
     }
 
     fn release(&mut self, waiter: u64) {
@@ -214,15 +220,9 @@ impl ConsulAgent {
     }
 
     fn query(&mut self, number: u64, query: Query, ctx: &mut Context<Self>) {
-        let client = self.clients.get(&self.driver.machine().link()).cloned();
+        let client = self.client(self.driver.machine().link());
         let (pool, caller) = (Rc::clone(&self.query_pool), Arc::clone(&query.caller));
-        let exchange = async move {
-            let Some(client) = client else {
-                debug_assert!(false, "a link in use has a client");
-                return Err(CallError::Unreachable("there is no client".to_owned()));
-            };
-            pool.query(&client, query).await
-        };
+        let exchange = async move { pool.query(&client?, query).await };
         let task = Task::spawn(exchange, ctx, move |result, agent: &mut Self, ctx| {
             let result = result.map_err(|error| failure(&error));
             agent.advance(Input::QueryEnded { caller, number, result, random: random_share() }, ctx);
