@@ -61,7 +61,7 @@ fn registry(jobs: usize, all: bool, seen: &Rc<Cell<u64>>) -> Bus {
         let recipient = Listener(Rc::clone(seen)).start().recipient();
         registry.do_send(Subscribe { interest, recipient });
     }
-    Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.recipient())
+    Bus::new(registry.recipient())
 }
 
 fn delivery(criterion: &mut Criterion) {

@@ -121,8 +121,7 @@ pub fn assemble(setup: Setup, listeners: Option<Listeners>) -> io::Result<Progra
     let pilot_address =
         PilotAddress { reports: pilot.clone().recipient(), barriers: pilot.clone().recipient() };
     let registry = Registry::new(log.logger().clone(), pilot_address, Rc::clone(&queued)).start();
-    let bus =
-        Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.clone().recipient());
+    let bus = Bus::new(registry.clone().recipient());
     let consul = start_consul_agent(&spec, (&board, &recorder), &registry, (&clock, log.logger()))?;
     let checks = Rc::new(CheckResources {
         launcher: launcher.clone(),

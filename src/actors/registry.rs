@@ -10,9 +10,7 @@ use std::rc::Rc;
 use actix::prelude::*;
 use slog::{Logger, debug, warn};
 
-use crate::messages::bus::{
-    Barrier, BarrierReached, Interest, Notice, Publish, Report, Subscribe, Unsubscribe,
-};
+use crate::messages::bus::{BarrierReached, Deliver, Interest, Notice, Report, Subscribe, Unsubscribe};
 use crate::messages::event::EventKey;
 
 /// Events that are delivered before other actors have their turn.
@@ -30,20 +28,14 @@ pub struct Registry {
     /// Subscribers to everything.
     observers: Vec<Recipient<Notice>>,
     pilot: PilotAddress,
-    queue: VecDeque<Queued>,
+    /// What waits for its turn, in the order in which it came.
+    queue: VecDeque<Deliver>,
     /// How many of each event wait.
     waiting: HashMap<EventKey, usize>,
     /// Events left out since the queue was last empty.
     left_out: u64,
     delivering: bool,
     depth: Rc<Cell<usize>>,
-}
-
-/// Messages that wait for their turn, in the order in which they came.
-enum Queued {
-    Notice(Notice),
-    Report(Report),
-    Barrier,
 }
 
 /// Where reports about jobs go.
@@ -70,8 +62,8 @@ impl Registry {
         }
     }
 
-    fn enqueue(&mut self, item: Queued, ctx: &mut Context<Self>) {
-        if let Queued::Notice(notice) = &item {
+    fn enqueue(&mut self, item: Deliver, ctx: &mut Context<Self>) {
+        if let Deliver::Notice(notice) = &item {
             if self.is_redundant(notice) {
                 self.left_out += 1;
                 return;
@@ -101,23 +93,22 @@ impl Registry {
     fn deliver(&mut self, ctx: &mut Context<Self>) {
         for item in self.queue.drain(..self.queue.len().min(PER_TURN)).collect::<Vec<_>>() {
             match item {
-                Queued::Notice(notice) => {
+                Deliver::Notice(notice) => {
                     self.forget(&notice.event.key);
                     self.broadcast(&notice);
                 }
-                Queued::Report(report) => self.pilot.reports.do_send(report),
-                Queued::Barrier => self.pilot.barriers.do_send(BarrierReached),
+                Deliver::Report(report) => self.pilot.reports.do_send(report),
+                Deliver::Barrier => self.pilot.barriers.do_send(BarrierReached),
             }
         }
         self.depth.set(self.queue.len());
         self.delivering = !self.queue.is_empty();
-        if !self.delivering {
-            // After a start of a thousand jobs, say, it would keep room for all their events forever.
-            self.queue.shrink_to(PER_TURN);
-        }
         if self.delivering {
-            self.deliver_in_next_turn(ctx);
-        } else if self.left_out > 0 {
+            return self.deliver_in_next_turn(ctx);
+        }
+        // After a start of a thousand jobs, say, it would keep room for all their events forever.
+        self.queue.shrink_to(PER_TURN);
+        if self.left_out > 0 {
             warn!(self.log, "{} events came faster than they could be told and were left out", self.left_out);
             self.left_out = 0;
         }
@@ -145,27 +136,11 @@ impl Actor for Registry {
     type Context = Context<Self>;
 }
 
-impl Handler<Publish> for Registry {
+impl Handler<Deliver> for Registry {
     type Result = ();
 
-    fn handle(&mut self, Publish(notice): Publish, ctx: &mut Context<Self>) {
-        self.enqueue(Queued::Notice(notice), ctx);
-    }
-}
-
-impl Handler<Report> for Registry {
-    type Result = ();
-
-    fn handle(&mut self, report: Report, ctx: &mut Context<Self>) {
-        self.enqueue(Queued::Report(report), ctx);
-    }
-}
-
-impl Handler<Barrier> for Registry {
-    type Result = ();
-
-    fn handle(&mut self, _: Barrier, ctx: &mut Context<Self>) {
-        self.enqueue(Queued::Barrier, ctx);
+    fn handle(&mut self, item: Deliver, ctx: &mut Context<Self>) {
+        self.enqueue(item, ctx);
     }
 }
 

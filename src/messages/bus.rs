@@ -12,10 +12,17 @@ use super::discovery::WatchChanged;
 use super::event::{Detail, Event, EventKey};
 use super::job::JobChanged;
 
-/// Command to the Registry: deliver this to all subscribers.
+/// Command to the Registry: deliver this when everything that came before is delivered.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Publish(pub Notice);
+pub enum Deliver {
+    /// To all subscribers.
+    Notice(Notice),
+    /// To the Pilot.
+    Report(Report),
+    /// [`BarrierReached`], to the Pilot.
+    Barrier,
+}
 
 /// An event on its way to a subscriber.
 #[derive(Debug, Clone, Message)]
@@ -83,12 +90,7 @@ impl From<WatchChanged> for Report {
     }
 }
 
-/// Command to the Registry: send [`BarrierReached`] to the Pilot when all events published before are delivered.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct Barrier;
-
-/// All events published before a [`Barrier`] are delivered.
+/// All events published before a [`Deliver::Barrier`] are delivered.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct BarrierReached;
@@ -123,16 +125,14 @@ pub struct HoldReleased(pub u64);
 /// The publishing side of the Registry; numbers events in the order in which they are published.
 #[derive(Clone)]
 pub struct Bus {
-    publish: Recipient<Publish>,
-    report: Recipient<Report>,
-    barrier: Recipient<Barrier>,
+    registry: Recipient<Deliver>,
     last: Arc<AtomicU64>,
 }
 
 impl Bus {
-    /// A bus to the Registry that these recipients belong to.
-    pub fn new(publish: Recipient<Publish>, report: Recipient<Report>, barrier: Recipient<Barrier>) -> Self {
-        Self { publish, report, barrier, last: Arc::default() }
+    /// A bus to this Registry.
+    pub fn new(registry: Recipient<Deliver>) -> Self {
+        Self { registry, last: Arc::default() }
     }
 
     /// Publishes an event without details; returns its sequence number.
@@ -150,18 +150,18 @@ impl Bus {
     ) -> u64 {
         let sequence = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let event = Event { sequence, time: SystemTime::now(), cause, key, detail };
-        self.publish.do_send(Publish(Notice { event: Arc::new(event), hold, is_published: true }));
+        self.registry.do_send(Deliver::Notice(Notice { event: Arc::new(event), hold, is_published: true }));
         sequence
     }
 
     /// Sends a report to the Pilot, after all events published before are delivered.
     pub fn report(&self, report: impl Into<Report>) {
-        self.report.do_send(report.into());
+        self.registry.do_send(Deliver::Report(report.into()));
     }
 
     /// Asks for [`BarrierReached`] to the Pilot when all events published before are delivered.
     pub fn barrier(&self) {
-        self.barrier.do_send(Barrier);
+        self.registry.do_send(Deliver::Barrier);
     }
 
     /// An event for one job only, such as `startup` for a job that a reload added. It has the sequence number of the last

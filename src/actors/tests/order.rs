@@ -48,7 +48,7 @@ fn registry(witnesses: &[Rc<RefCell<Vec<u64>>>]) -> (Bus, Rc<Cell<usize>>) {
         let witness = Witness(Rc::clone(seen)).start();
         registry.do_send(Subscribe { interest: Interest::Everything, recipient: witness.recipient() });
     }
-    let bus = Bus::new(registry.clone().recipient(), registry.clone().recipient(), registry.recipient());
+    let bus = Bus::new(registry.recipient());
     (bus, depth)
 }
 
