@@ -24,7 +24,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(80);
 
 /// The position of a watch in Consul's sequence of changes, and how the server has behaved so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cursor {
     /// The index of the last reply; `None`: the next query does not block.
     index: Option<u64>,
@@ -67,11 +67,6 @@ enum Verdict {
 }
 
 impl Cursor {
-    /// The cursor before the first query.
-    pub const fn new() -> Self {
-        Self { index: None, quick_replies: 0, early_replies: 0, misses_changes: false }
-    }
-
     /// The index and the wait of the next query; `None`: a query that does not block. `interval` is the setting of the
     /// watch.
     pub fn newer_than(self, interval: Duration) -> Option<(u64, Duration)> {
@@ -175,12 +170,6 @@ impl Cursor {
     }
 }
 
-impl Default for Cursor {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,7 +184,7 @@ mod tests {
 
     /// A cursor whose last answer had that index.
     fn at(index: u64) -> Cursor {
-        Cursor::new().after(reply(index, AT_ONCE, true), INTERVAL).0
+        Cursor::default().after(reply(index, AT_ONCE, true), INTERVAL).0
     }
 
     fn index(cursor: Cursor) -> Option<u64> {
@@ -222,7 +211,7 @@ mod tests {
     #[test]
     fn every_answer_has_its_verdict() {
         use Verdict::{Early, Elsewhere, Missed, Nothing, Quiet, Told, Unindexed};
-        let (first, later) = (Cursor::new(), at(7));
+        let (first, later) = (Cursor::default(), at(7));
         let table = [
             (first, None, AT_ONCE, true, Unindexed),
             (later, None, WAIT, false, Unindexed),
@@ -249,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_next_query_waits_for_something_newer_than_the_last_answer() {
-        assert_eq!(index(Cursor::new()), None);
+        assert_eq!(index(Cursor::default()), None);
         assert_eq!(index(at(7)), Some(7));
         assert_eq!(index(at(7).after(reply(7, WAIT, false), INTERVAL).0), Some(7));
         assert_eq!(index(at(7).after(reply(9, AT_ONCE, false), INTERVAL).0), Some(9));

@@ -8,7 +8,7 @@ use super::event::EventKey;
 use super::job::Missing;
 
 /// Why a job is where it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Account {
     /// The events that it waits for, or waited for when it gave up before its first run.
     pub missing: Missing,
@@ -80,25 +80,6 @@ pub struct FirstRun {
     pub up: Option<Duration>,
     /// When it ended.
     pub ended: Option<Duration>,
-}
-
-impl Default for Account {
-    fn default() -> Self {
-        Self {
-            missing: Missing::Nothing,
-            until: None,
-            gives_up: None,
-            awaits_log: false,
-            exceeded: None,
-            stop_reason: None,
-            no_restart: None,
-            failed: false,
-            runs: 0,
-            occasion: None,
-            cause: None,
-            first_run: FirstRun::default(),
-        }
-    }
 }
 
 /// The last tries of a check, which all failed.

@@ -37,9 +37,10 @@ impl fmt::Display for Health {
 }
 
 /// The state of one check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Verdict {
     /// Not known yet.
+    #[default]
     Unknown,
     /// The last try passed.
     Passing,

@@ -104,9 +104,10 @@ impl fmt::Display for Phase {
 }
 
 /// The events that a job still waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Missing {
     /// None: its trigger has happened.
+    #[default]
     Nothing,
     /// One of these.
     AnyOf(Vec<EventKey>),
@@ -177,8 +178,7 @@ pub struct GroupOrder {
 }
 
 /// Report to the Pilot: the state of a job changed.
-#[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]
-#[rtype(result = "()")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobChanged {
     /// The name of the job.
     pub name: Arc<str>,

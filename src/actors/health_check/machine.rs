@@ -167,12 +167,12 @@ const TIMED_OUT: &str = "took longer than its timeout";
 
 impl State {
     /// The check at that place among a job's checks; it tries nothing before the job's process starts.
-    pub const fn new(spec: CheckSpec, index: usize) -> Self {
+    pub fn new(spec: CheckSpec, index: usize) -> Self {
         Self {
             spec,
             index,
             round: None,
-            progress: Progress::new(),
+            progress: Progress::default(),
             phase: Phase::Idle,
             failing: None,
             publishes_outcomes: false,
@@ -275,7 +275,7 @@ impl State {
     fn begin(&mut self, now: Moment, round: u64) -> Vec<Action> {
         let mut actions = self.pause();
         self.round = Some(Round { number: round, since: now });
-        self.progress = Progress::new();
+        self.progress = Progress::default();
         self.failing = None;
         if self.phase == Phase::Idle {
             actions.push(self.schedule(now, first_try(&self.spec)));

@@ -80,8 +80,8 @@ pub enum Action {
 
 impl State {
     /// A watch that asks nothing before [`Input::Begun`].
-    pub const fn new(spec: WatchSpec, generation: u64) -> Self {
-        Self { spec, generation, phase: Phase::Waiting, cursor: Cursor::new(), found: None }
+    pub fn new(spec: WatchSpec, generation: u64) -> Self {
+        Self { spec, generation, phase: Phase::Waiting, cursor: Cursor::default(), found: None }
     }
 
     /// The watch's name, without `watch.`.

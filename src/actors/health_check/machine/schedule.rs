@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(10);
 const SHORTEST_ALIGNED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The result of the tries of one execution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Progress {
     /// The verdict so far.
     pub verdict: Verdict,
@@ -28,11 +28,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing was tried yet.
-    pub const fn new() -> Self {
-        Self { verdict: Verdict::Unknown, failures: 0, passed: false }
-    }
-
     /// The result after one more try, which ended `age` after the job's process started.
     #[must_use]
     pub fn after(self, spec: &CheckSpec, passed: bool, age: Duration) -> Self {
@@ -68,12 +63,6 @@ impl Progress {
         let late = (age - began).as_nanos() % spec.interval.as_nanos().max(1);
         let wait = spec.interval - Duration::from_nanos(u64::try_from(late).unwrap_or(0));
         align_to_tick(spec, wait, start.saturating_add(age))
-    }
-}
-
-impl Default for Progress {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -122,7 +111,7 @@ mod tests {
     #[test]
     fn a_new_job_is_tried_every_tenth_of_the_interval_until_it_passes() {
         let check = spec(5000, 1);
-        let new = Progress::new();
+        let new = Progress::default();
         assert_eq!(new.until_next(&check, ms(50), ms(60), Duration::ZERO), ms(490));
         assert_eq!(new.until_next(&spec(200, 1), ms(50), ms(50), Duration::ZERO), ms(50));
         let passed = new.after(&check, true, ms(60));
@@ -131,28 +120,28 @@ mod tests {
 
     #[test]
     fn the_last_try_of_the_first_window_is_at_its_end() {
-        assert_eq!(Progress::new().until_next(&spec(5000, 1), ms(4900), ms(4910), Duration::ZERO), ms(90));
+        assert_eq!(Progress::default().until_next(&spec(5000, 1), ms(4900), ms(4910), Duration::ZERO), ms(90));
     }
 
     #[test]
     fn a_failure_of_a_new_job_leaves_its_health_unknown() {
         let check = spec(5000, 1);
-        let early = Progress::new().after(&check, false, ms(4999));
-        assert_eq!(early, Progress::new());
+        let early = Progress::default().after(&check, false, ms(4999));
+        assert_eq!(early, Progress::default());
         assert_eq!(early.after(&check, false, ms(5000)).verdict, Verdict::Failing);
     }
 
     #[test]
     fn a_job_that_has_passed_once_is_no_longer_new() {
         let check = spec(5000, 1);
-        let passed = Progress::new().after(&check, true, ms(50));
+        let passed = Progress::default().after(&check, true, ms(50));
         assert_eq!(passed.after(&check, false, ms(60)).verdict, Verdict::Failing);
     }
 
     #[test]
     fn as_many_failures_in_a_row_as_configured_make_it_fail() {
         let check = spec(1000, 3);
-        let mut progress = Progress::new().after(&check, true, ms(50));
+        let mut progress = Progress::default().after(&check, true, ms(50));
         for expected in [Verdict::Passing, Verdict::Passing, Verdict::Failing] {
             progress = progress.after(&check, false, ms(9000));
             assert_eq!(progress.verdict, expected);
@@ -165,7 +154,7 @@ mod tests {
         let check = spec(1000, 2);
         let progress = [false, true, false]
             .into_iter()
-            .fold(Progress { passed: true, ..Progress::new() }, |p, pass| p.after(&check, pass, ms(9000)));
+            .fold(Progress { passed: true, ..Progress::default() }, |p, pass| p.after(&check, pass, ms(9000)));
         assert_eq!((progress.verdict, progress.failures), (Verdict::Passing, 1));
     }
 
@@ -187,7 +176,7 @@ mod tests {
     #[test]
     fn tries_keep_their_rhythm_and_skip_what_a_slow_one_missed() {
         let check = spec(1000, 1);
-        let old = Progress { passed: true, ..Progress::new() };
+        let old = Progress { passed: true, ..Progress::default() };
         assert_eq!(old.until_next(&check, ms(3000), ms(3200), Duration::ZERO), ms(800));
         assert_eq!(old.until_next(&check, ms(3000), ms(5300), Duration::ZERO), ms(700));
         assert_eq!(old.until_next(&check, ms(3000), ms(4000), Duration::ZERO), ms(1000), "one was missed");
@@ -196,8 +185,8 @@ mod tests {
     #[test]
     fn the_longest_times_do_not_overflow() {
         let check = CheckSpec { interval: Duration::MAX, ..spec(1000, 1) };
-        let passed = Progress { passed: true, ..Progress::new() };
-        for progress in [Progress::new(), passed] {
+        let passed = Progress { passed: true, ..Progress::default() };
+        for progress in [Progress::default(), passed] {
             for times in [[ms(1); 3], [Duration::MAX; 3]] {
                 let [began, age, start] = times;
                 assert!(progress.until_next(&check, began, age, start) <= Duration::MAX);
