@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::connection::ConnectionTracker;
 use super::event_log::EventStream;
-use super::reply::{Failure, Reply, chunks, done, json, json_text, kind, make, object, resource, streamed};
+use super::reply::{
+    Failure, Reply, alive, chunks, done, json, json_text, kind, make, object, resource, streamed,
+};
 use super::{AppState, crashes, insight, logs, report, status};
 use crate::messages::control::{ChangeEnvironment, ControlJob, JobOrder, Reload, SetMaintenance};
 use crate::messages::signal::Signal;
@@ -30,7 +32,7 @@ pub fn routes(config: &mut ServiceConfig) {
     let job = |order| move |state, name| control(state, name, order);
     let maintenance = |on| move |state| set_maintenance(state, on);
     config
-        .service(resource("/v3/ping", PING, ping))
+        .service(resource("/v3/ping", PING, alive))
         .service(resource("/v3/status", QUERY, whole_status))
         .service(resource("/v3/ready", QUERY, insight::ready))
         .service(resource("/v3/events", QUERY, events))
@@ -50,10 +52,6 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(resource("/v3/jobs/{name:.+}/signal", COMMAND, signal))
         .service(resource("/v3/jobs/{name:.+}/why", QUERY, insight::why))
         .service(resource("/v3/graph", QUERY, insight::graph));
-}
-
-async fn ping() -> HttpResponse {
-    HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
 }
 
 async fn whole_status(state: Data<AppState>) -> Reply {

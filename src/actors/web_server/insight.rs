@@ -17,6 +17,7 @@ use crate::explain::{Scene, Why, why as explain};
 use crate::graph::{Format, Graph};
 use crate::messages::account::Awaited;
 use crate::messages::control::Refusal;
+use crate::messages::status::Overview;
 use crate::offload::pause;
 
 /// The number of events in the chain behind an explanation.
@@ -38,10 +39,15 @@ pub async fn ready(state: Data<AppState>, request: HttpRequest) -> Reply {
         let jobs = names.iter().map(find).collect::<Result<Vec<_>, Refusal>>()?;
         status::not_ready_of(&jobs, now)
     };
+    Ok(readiness(&overview, &waiting))
+}
+
+/// The response about readiness, with the jobs that are waited for.
+pub fn readiness(overview: &Overview, waiting: &[Value]) -> HttpResponse {
     let is_ready = waiting.is_empty() && !overview.shutting_down;
     let answer = json!({ "ready": is_ready, "notReady": waiting, "shuttingDown": overview.shutting_down });
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(json(status, &answer))
+    json(status, &answer)
 }
 
 /// The jobs that `job=NAME` names, as often as it is there.

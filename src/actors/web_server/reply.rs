@@ -177,16 +177,11 @@ pub fn in_turns(pieces: impl Iterator<Item = Bytes>) -> impl Stream<Item = Resul
     })
 }
 
-/// Whether what is told of so many jobs is made within a millisecond.
-pub const fn are_few(jobs: usize) -> bool {
-    jobs <= FEW_JOBS
-}
-
 /// Makes what a response tells. One about many jobs takes milliseconds, and is made on another thread, so that nobody else
 /// waits for it. Where no thread can be started, as at a container's limit of processes, it is made here all the same: that
 /// is when people ask.
 pub async fn make<T: Send + 'static>(jobs: usize, make: impl Fn() -> T + Send + Sync + 'static) -> T {
-    if are_few(jobs) {
+    if jobs <= FEW_JOBS {
         return make();
     }
     let make = Arc::new(make);
@@ -206,6 +201,11 @@ pub async fn elsewhere<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'sta
         made
     };
     offload::run(make).await
+}
+
+/// The response to a ping.
+pub async fn alive() -> HttpResponse {
+    HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
 }
 
 /// The response to a command that was carried out.

@@ -5,16 +5,14 @@ use std::time::{Instant, SystemTime};
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::web::{Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
-use serde_json::json;
 
-use super::reply::{are_few, json, long, make, resource};
+use super::reply::{alive, json, long, make, resource};
 use super::status;
-use super::{AppState, page};
+use super::{AppState, insight, page};
 use crate::logging::LogSink;
-use crate::messages::status::Overview;
+use crate::metrics::Scene;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::ProcessUse;
-use crate::metrics::{Metrics, Scene};
 
 /// Some load balancers send HEAD.
 const QUERY: &[Method] = &[Method::GET, Method::HEAD];
@@ -39,31 +37,19 @@ async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
 pub async fn exposition(state: &AppState, format: Format) -> String {
     let queued = state.queued.get();
     let log = state.sink.as_ref().map(LogSink::usage);
-    let expose = move |overview: &Overview, metrics: &Metrics| {
-        let (process, now) = (ProcessUse::read(), Instant::now());
-        metrics.expose(format, &Scene { overview, queued, process, now, log })
-    };
-    let jobs = state.board.read().jobs.len();
-    if are_few(jobs) {
-        return expose(&state.board.read(), &state.recorder.metrics());
-    }
     let (overview, metrics) = (state.board.read().clone(), state.recorder.metrics().clone());
-    make(jobs, move || expose(&overview, &metrics)).await
+    let text = make(overview.jobs.len(), move || {
+        let (process, now) = (ProcessUse::read(), Instant::now());
+        metrics.expose(format, &Scene { overview: &overview, queued, process, now, log })
+    });
+    text.await
 }
 
 async fn containerpilots_status(state: Data<AppState>) -> HttpResponse {
     json(StatusCode::OK, &status::in_containerpilots_form(&state.board.read()))
 }
 
-async fn alive() -> HttpResponse {
-    HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
-}
-
 async fn ready(state: Data<AppState>) -> HttpResponse {
     let overview = state.board.read();
-    let waiting = status::not_ready(&overview, SystemTime::now());
-    let is_ready = waiting.is_empty() && !overview.shutting_down;
-    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let answer = json!({ "ready": is_ready, "notReady": waiting, "shuttingDown": overview.shutting_down });
-    json(status, &answer)
+    insight::readiness(&overview, &status::not_ready(&overview, SystemTime::now()))
 }

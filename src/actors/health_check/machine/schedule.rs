@@ -120,7 +120,10 @@ mod tests {
 
     #[test]
     fn the_last_try_of_the_first_window_is_at_its_end() {
-        assert_eq!(Progress::default().until_next(&spec(5000, 1), ms(4900), ms(4910), Duration::ZERO), ms(90));
+        assert_eq!(
+            Progress::default().until_next(&spec(5000, 1), ms(4900), ms(4910), Duration::ZERO),
+            ms(90)
+        );
     }
 
     #[test]
@@ -154,7 +157,9 @@ mod tests {
         let check = spec(1000, 2);
         let progress = [false, true, false]
             .into_iter()
-            .fold(Progress { passed: true, ..Progress::default() }, |p, pass| p.after(&check, pass, ms(9000)));
+            .fold(Progress { passed: true, ..Progress::default() }, |p, pass| {
+                p.after(&check, pass, ms(9000))
+            });
         assert_eq!((progress.verdict, progress.failures), (Verdict::Passing, 1));
     }
 
