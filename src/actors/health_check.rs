@@ -16,7 +16,7 @@ use crate::messages::account::FailingCheck;
 use crate::messages::bus::Bus;
 use crate::messages::event::{EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand};
-use crate::messages::process::{ExecutionReport, GroupGone, ProcessEnded};
+use crate::messages::process::{ExecutionReport, ProcessEnded};
 use crate::messages::signal::Signal;
 use crate::messages::status::Board;
 use crate::metrics::Recorder;
@@ -216,7 +216,7 @@ impl Handler<ExecutionReport> for HealthCheck {
             ExecutionReport::Ended(ProcessEnded { execution, status, unstarted, leftover, .. }, _) => {
                 Input::ProcessEnded { execution, status, unstarted, leftover }
             }
-            ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),
+            ExecutionReport::Gone(execution) => Input::GroupGone(execution),
         };
         self.advance(input, ctx);
     }

@@ -17,7 +17,7 @@ use crate::messages::discovery::{DiscoveryCommand, Withdrawn};
 use crate::messages::event::{Detail, EventCode, EventKey, Source};
 use crate::messages::health::{CheckChanged, CheckCommand, Health};
 use crate::messages::job::{JobChanged, JobCommand, Phase};
-use crate::messages::process::{ExecutionReport, GroupGone};
+use crate::messages::process::ExecutionReport;
 use crate::messages::signal::Signal;
 use crate::messages::status::{Board, JobStatus};
 use crate::metrics::Recorder;
@@ -83,7 +83,7 @@ pub struct Job {
     /// The time at which the phase began.
     since: SystemTime,
     /// The resources used by the process that ended last.
-    usage: Option<Box<Usage>>,
+    usage: Option<Usage>,
     /// Its last failure has a dossier that does not say yet what follows.
     is_undecided: bool,
     /// The time at which the timer of the phase elapses.
@@ -210,7 +210,7 @@ impl Job {
         let dossier = Dossier {
             time: SystemTime::now(),
             failure,
-            usage: self.usage.take().map(|usage| *usage),
+            usage: self.usage.take(),
             lines: lines.unwrap_or_default(),
             checks: checks
                 .into_iter()
@@ -310,7 +310,7 @@ impl Handler<ExecutionReport> for Job {
             }
             ExecutionReport::Ready(execution) => Input::ReadyTold(execution),
             ExecutionReport::Notified(execution, news) => Input::Notified(execution, news),
-            ExecutionReport::Gone(GroupGone(execution)) => Input::GroupGone(execution),
+            ExecutionReport::Gone(execution) => Input::GroupGone(execution),
         };
         self.advance(input, ctx);
     }

@@ -45,7 +45,7 @@ pub struct Reaper {
     /// Made for the first child that is piped.
     output: Option<ChildOutput>,
     /// The handles of an execution, which are no plain data.
-    handles: HashMap<ExecutionId, Box<Handles>>,
+    handles: HashMap<ExecutionId, Handles>,
     /// By what the process of an execution can tell us something, if its job asks for that.
     ways: HashMap<ExecutionId, Ways>,
     /// Descriptors that jobs have stored.
@@ -83,7 +83,7 @@ struct Handles {
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
     /// The resources that its process used, once it is reaped.
-    usage: Option<Box<Usage>>,
+    usage: Option<Usage>,
 }
 
 /// SIGCHLD arrived: one or more children ended.
@@ -169,11 +169,11 @@ impl Reaper {
                 self.listen_no_more(ended.execution, ctx);
                 self.tell_ended(ended);
             }
-            Action::TellGone(gone) => {
-                if let Some(handles) = self.handles.remove(&gone.0) {
+            Action::TellGone(execution) => {
+                if let Some(handles) = self.handles.remove(&execution) {
                     // Else its pipes stay open as long as nobody reads the log.
                     handles.output.iter().flatten().for_each(ChildStream::drain);
-                    handles.owner.do_send(ExecutionReport::Gone(gone));
+                    handles.owner.do_send(ExecutionReport::Gone(execution));
                 }
             }
             Action::SweepAfter(wait) => {
@@ -285,7 +285,7 @@ impl Handler<ExecutionCommand> for Reaper {
                     Kind::Check(..) => Keep::Nothing,
                 };
                 let order = Some(order);
-                let handles = Box::new(Handles {
+                let handles = Handles {
                     owner,
                     label,
                     variable,
@@ -294,7 +294,7 @@ impl Handler<ExecutionCommand> for Reaper {
                     pipes: None,
                     output: [None, None],
                     usage: None,
-                });
+                };
                 self.handles.insert(execution, handles);
                 self.advance(Input::LaunchAsked(execution, name), ctx);
             }

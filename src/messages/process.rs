@@ -117,7 +117,7 @@ pub struct ProcessEnded {
     pub for_memory: bool,
     /// Processes that it put into the background, outside its group, as "NAME (pid N)".
     pub daemons: Vec<String>,
-    /// Whether processes of it are left; then [`GroupGone`] follows when they are gone.
+    /// Whether processes of it are left; then [`ExecutionReport::Gone`] follows when they are gone.
     pub leftover: bool,
 }
 
@@ -172,10 +172,6 @@ impl CrashReason {
     }
 }
 
-/// No process of an execution is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupGone(pub ExecutionId);
-
 /// What the owner of an execution is told.
 #[derive(Debug, Clone, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
@@ -183,13 +179,13 @@ pub enum ExecutionReport {
     /// Its program runs.
     Started(ProcessStarted),
     /// It has ended, and its process has used this.
-    Ended(ProcessEnded, Option<Box<Usage>>),
+    Ended(ProcessEnded, Option<Usage>),
     /// It has told that it can be used, by its descriptor or its output.
     Ready(ExecutionId),
     /// It has told something by systemd's protocol.
     Notified(ExecutionId, Box<Notification>),
     /// No process of it is left.
-    Gone(GroupGone),
+    Gone(ExecutionId),
 }
 
 /// A process that became our child when its parent ended.

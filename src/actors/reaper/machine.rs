@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::actors::machine::{Kind, Machine, Severity};
 use crate::messages::moment::Moment;
 use crate::messages::process::{
-    EndOrphans, ExecutionId, ExitStatus, GroupGone, Orphan, Pid, ProcessEnded, ProcessStarted,
+    EndOrphans, ExecutionId, ExitStatus, Orphan, Pid, ProcessEnded, ProcessStarted,
 };
 use crate::messages::signal::Signal;
 
@@ -242,7 +242,7 @@ pub enum Action {
     /// Tell the owner how its execution ended.
     TellEnded(ProcessEnded),
     /// Tell the owner that no process of its execution is left.
-    TellGone(GroupGone),
+    TellGone(ExecutionId),
     /// Report [`Input::Swept`] after this time.
     SweepAfter(Duration),
     /// Report [`Input::OrphansLookedFor`] after this time.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Action, Child, Execution, Exited, Leftover, Name, Stage, State, Survey};
 use crate::actors::machine::Severity;
 use crate::messages::moment::Moment;
-use crate::messages::process::{ExecutionId, ExitStatus, GroupGone, Orphan, Pid, ProcessEnded, Unstarted};
+use crate::messages::process::{ExecutionId, ExitStatus, Orphan, Pid, ProcessEnded, Unstarted};
 use crate::messages::signal::Signal;
 
 /// How often what is left of a group is looked at: a member whose parent lives elsewhere ends silently.
@@ -167,7 +167,7 @@ impl State {
                 actions.push(Action::Log(Severity::Error, Some(name.label.clone()), text));
             }
             if is_over || is_hopeless {
-                actions.push(Action::TellGone(GroupGone(*id)));
+                actions.push(Action::TellGone(*id));
             }
             !(is_over || is_hopeless)
         });

@@ -49,7 +49,7 @@ fn its_owner_hears_once_that_a_group_is_gone() {
     let mut state = remaining();
     assert_eq!(state.step(ms(20), Input::Looked(group_alive())), []);
     let actions = state.step(ms(30), Input::Looked(Survey::default()));
-    assert_eq!(actions, [Action::TellGone(GroupGone(id(1)))]);
+    assert_eq!(actions, [Action::TellGone(id(1))]);
     assert_eq!(state.step(ms(40), Input::Swept(Survey::default())), [], "the last sweep");
     assert_eq!(state, State::new(Some(0)));
 }
@@ -110,7 +110,7 @@ fn what_a_job_put_into_the_background_ends_with_it_and_is_told() {
     assert_eq!(state.step(ms(30), Input::Swept(left.clone()))[..2], ask(20), "again in each sweep");
     assert_eq!(state.step(ms(1001), Input::Swept(left))[0], Action::SignalProcess(pid(20), Signal::KILL));
     let actions = state.step(ms(1030), Input::Swept(Survey::default()));
-    assert_eq!(actions, [Action::TellGone(GroupGone(id(1)))]);
+    assert_eq!(actions, [Action::TellGone(id(1))]);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn nothing_is_gone_while_an_orphan_is_in_the_middle_of_its_execve() {
     let survey = Survey { orphans: vec![becoming], ..Survey::default() };
     let mut state = running();
     assert!(ended(&exited(&mut state, ExitStatus::Code(0), survey.clone())).leftover);
-    let gone = Action::TellGone(GroupGone(id(1)));
+    let gone = Action::TellGone(id(1));
     assert!(!state.step(ms(0), Input::Looked(survey)).contains(&gone), "it may be its own");
     assert!(state.step(ms(1), Input::Looked(Survey::default())).contains(&gone));
 }
@@ -154,7 +154,7 @@ fn nothing_is_gone_while_an_orphan_is_in_the_middle_of_its_execve() {
 fn an_orphan_that_seems_to_be_nobodys_is_believed_at_the_second_look() {
     let (own, strange) = (orphan(9, Some("app"), "d"), orphan(10, None, "d"));
     let survey = |orphan: &Orphan| Survey { orphans: vec![orphan.clone()], ..Survey::default() };
-    let gone = [Action::TellGone(GroupGone(id(1)))];
+    let gone = [Action::TellGone(id(1))];
     let mut state = running();
     assert!(state.is_settled(&own) && !state.is_settled(&strange), "before any look");
     assert!(

@@ -140,7 +140,7 @@ impl World {
                     assert!(ended.leftover || !is_left, "processes of its group are left");
                 }
             }
-            Action::TellGone(GroupGone(id)) => {
+            Action::TellGone(id) => {
                 let told = self.told.get_mut(&id).unwrap();
                 told.gone += 1;
                 assert_eq!((told.ended, told.leftover, told.gone), (1, true, 1));
