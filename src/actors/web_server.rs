@@ -4,22 +4,22 @@
 mod answer;
 pub mod connection;
 pub mod connections;
-pub mod control;
+mod control;
 mod crashes;
 pub mod endpoints;
 pub mod event_log;
 mod head_end;
 pub mod inquiry;
 mod insight;
-pub mod listener;
+mod listener;
 mod logs;
 pub mod page;
 mod readiness;
-pub mod reply;
+mod reply;
 mod report;
 mod socket;
-pub mod status;
-pub mod telemetry;
+mod status;
+mod telemetry;
 
 use std::cell::Cell;
 use std::collections::HashSet;

@@ -18,8 +18,8 @@ use crate::messages::status::DiscoveryFailure;
 
 pub mod feed;
 pub mod outage;
-pub mod patience;
-pub mod queries;
+mod patience;
+mod queries;
 pub mod query_way;
 pub mod reconcile;
 pub mod retry;

@@ -27,7 +27,6 @@ const PING: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
 /// While more than this is to be told to jobs and by them, a request that concerns all of them waits.
 const MOST_QUEUED: usize = 1000;
 
-/// Every route of the control socket.
 pub fn routes(config: &mut ServiceConfig) {
     let job = |order| move |state, name| control(state, name, order);
     let maintenance = |on| move |state| set_maintenance(state, on);

@@ -4,14 +4,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix_web::web::{Bytes, Data, Path};
+use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 
 use super::AppState;
 use super::connection::ConnectionTracker;
 use super::event_log::ShownEvent;
-use super::reply::{Reply, in_turns, streamed};
+use super::reply::{Reply, chunks, streamed};
 use super::status::{time, verdict_name};
 use crate::messages::control::Refusal;
 use crate::messages::crashes::{Dossier, Usage};
@@ -37,8 +37,9 @@ fn respond(dossiers: Vec<(Arc<str>, Rc<Dossier>)>, request: &HttpRequest) -> Htt
         format!("{separator}{}", render(&job, &dossier))
     });
     let begin = [r#"{"crashes":["#.to_owned()].into_iter();
-    let chunks = begin.chain(dossiers).chain(["]}\n".to_owned()]);
-    streamed(request, HttpResponse::Ok().content_type("application/json"), in_turns(chunks.map(Bytes::from)))
+    let texts = begin.chain(dossiers).chain(["]}\n".to_owned()]);
+    let chunks = chunks(texts, async |texts| texts.next());
+    streamed(request, HttpResponse::Ok().content_type("application/json"), chunks)
 }
 
 /// A dossier as clients read it.

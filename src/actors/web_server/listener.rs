@@ -39,7 +39,6 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.spec.socket
     }
@@ -49,7 +48,6 @@ impl SocketFile {
         is_socket(&self.spec.socket)
     }
 
-    /// Changes the mode of the file.
     pub fn set_mode(&mut self, mode: u32) -> io::Result<()> {
         if mode != self.spec.mode {
             fs::set_permissions(&self.spec.socket, fs::Permissions::from_mode(mode))?;
@@ -122,7 +120,6 @@ pub async fn accept_loop(
     }
 }
 
-/// Listens on the telemetry port.
 pub fn bind_telemetry(address: SocketAddr) -> io::Result<Listener> {
     let listen = || {
         let listener = std::net::TcpListener::bind(address)?;

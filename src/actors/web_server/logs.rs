@@ -27,7 +27,6 @@ pub async fn of_one(state: Data<AppState>, request: HttpRequest, job: Path<Strin
     respond(&state, &request, wanted)
 }
 
-/// Answers with the last output of jobs.
 pub async fn logs(state: Data<AppState>, request: HttpRequest) -> Reply {
     let wanted = wanted(request.query_string(), SystemTime::now()).map_err(Failure::bad_value)?;
     let response = respond(&state, &request, wanted)?;

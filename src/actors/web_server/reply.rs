@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use actix_web::web::{self, Bytes, Payload};
 use actix_web::{
     FromRequest, Handler, HttpRequest, HttpResponse, HttpResponseBuilder, Resource, Responder, ResponseError,
 };
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::{self, Stream};
 use memmap2::MmapMut;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
@@ -26,7 +25,6 @@ use super::connection::{ConnectionState, ConnectionTracker};
 use crate::messages::control::Refusal;
 use crate::offload;
 
-/// The largest body that we read.
 const LARGEST_BODY: usize = 1 << 20;
 /// So many jobs are told about within a millisecond.
 const FEW_JOBS: usize = 30;
@@ -51,7 +49,6 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with that status.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
@@ -101,12 +98,11 @@ impl From<MailboxError> for Failure {
     }
 }
 
-/// A response in JSON.
 pub fn json(status: StatusCode, value: &Value) -> HttpResponse {
     json_text(status, format!("{value}\n"))
 }
 
-/// The same, if the text is there already.
+/// A response in JSON whose text is there already.
 pub fn json_text(status: StatusCode, text: String) -> HttpResponse {
     HttpResponse::build(status).content_type("application/json").body(long(text))
 }
@@ -118,10 +114,12 @@ pub fn long(text: impl Into<Bytes>) -> BoxBody {
     if text.len() <= PIECE {
         return BoxBody::new(text);
     }
-    let mut rest = apart_from_the_heap(text);
+    let rest = apart_from_the_heap(text);
     let length = rest.len() as u64;
-    let pieces = iter::from_fn(move || (!rest.is_empty()).then(|| rest.split_to(PIECE.min(rest.len()))));
-    BoxBody::new(SizedStream::new(length, Box::pin(in_turns(pieces))))
+    let pieces = chunks(rest, async |rest: &mut Bytes| {
+        (!rest.is_empty()).then(|| rest.split_to(PIECE.min(rest.len())))
+    });
+    BoxBody::new(SizedStream::new(length, Box::pin(pieces)))
 }
 
 /// A response whose length is not known; it is not to be cached.
@@ -157,7 +155,8 @@ fn apart_from_the_heap(text: Bytes) -> Bytes {
     }
 }
 
-/// The chunks of a stream: what `next` returns, until that is `None`. Others have their turn after each.
+/// The chunks of a response: what `next` returns, until that is `None`. Each is made when the client has read those before,
+/// and others have their turn after it.
 pub fn chunks<S, T: Into<Bytes>>(
     source: S,
     next: impl AsyncFn(&mut S) -> Option<T>,
@@ -166,14 +165,6 @@ pub fn chunks<S, T: Into<Bytes>>(
         let chunk = next(&mut source).await?;
         yield_now().await;
         Some((Ok(chunk.into()), (source, next)))
-    })
-}
-
-/// The pieces of a response, each made when the client has read those before. Others have their turn after each.
-pub fn in_turns(pieces: impl Iterator<Item = Bytes>) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    stream::iter(pieces).then(|piece| async {
-        yield_now().await;
-        Ok(piece)
     })
 }
 

@@ -14,7 +14,6 @@ use crate::messages::job::Phase;
 use crate::messages::status::{GroupStatus, JobStatus, Overview, WatchStatus};
 use crate::offload::Pauses;
 
-/// Our version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A time as text, in UTC.
@@ -104,7 +103,6 @@ fn group(group: &GroupStatus) -> Value {
     })
 }
 
-/// A watch.
 pub fn watch(name: &str, watch: &WatchStatus) -> Value {
     let instance =
         |(id, address, port): &(String, String, u16)| json!({ "id": id, "address": address, "port": port });

@@ -17,7 +17,6 @@ use crate::metrics::process::ProcessUse;
 /// Some load balancers send HEAD.
 const QUERY: &[Method] = &[Method::GET, Method::HEAD];
 
-/// Every route of the telemetry port.
 pub fn routes(config: &mut ServiceConfig) {
     config
         .service(resource("/metrics", QUERY, metrics))
