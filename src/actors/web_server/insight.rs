@@ -32,12 +32,12 @@ pub async fn ready(state: Data<AppState>, request: HttpRequest) -> Reply {
     let waiting = if names.is_empty() {
         status::not_ready(&overview, now)
     } else {
-        let find = |name: &String| match overview.jobs.get_key_value(name.as_str()) {
-            Some((name, job)) => Ok((&**name, &**job)),
+        let entry = |name: &String| match overview.jobs.get(name.as_str()) {
+            Some(job) => Ok(status::not_ready_entry(name, job, now)),
             None => Err(Refusal::NoSuchJob(name.clone())),
         };
-        let jobs = names.iter().map(find).collect::<Result<Vec<_>, Refusal>>()?;
-        status::not_ready_of(&jobs, now)
+        let entries = names.iter().map(entry).collect::<Result<Vec<_>, Refusal>>()?;
+        entries.into_iter().flatten().collect()
     };
     Ok(readiness(&overview, &waiting))
 }

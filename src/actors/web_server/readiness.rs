@@ -10,11 +10,8 @@ use crate::messages::status::JobStatus;
 /// From this number of early ends in a row on, a job is in a crash loop; one may be an accident.
 const EARLY_ENDS_OF_A_LOOP: u32 = 2;
 
-/// Why a job keeps the container from being ready at that time; `None` if it does not.
+/// Why a job is not ready at that time; `None` if it is.
 pub fn reason_not_ready(job: &JobStatus, now: SystemTime) -> Option<String> {
-    if !job.required {
-        return None;
-    }
     match job.phase {
         Phase::Running => reason_while_running(job, now),
         Phase::Waiting if job.has_run => reason_after_runs(job),
@@ -93,7 +90,7 @@ mod tests {
     use super::*;
 
     fn job(phase: Phase) -> JobStatus {
-        JobStatus { required: true, has_run: true, ready: phase == Phase::Running, ..JobStatus::new(phase) }
+        JobStatus { has_run: true, ready: phase == Phase::Running, ..JobStatus::new(phase) }
     }
 
     /// The reason nine seconds after the job came where it is.
@@ -122,7 +119,6 @@ mod tests {
         };
         for (job, expected) in [
             (job(Phase::Running), "ready"),
-            (JobStatus { required: false, ..ended(Phase::Complete, 1) }, "ready"),
             (JobStatus { succeeded: true, ..ended(Phase::Complete, 3) }, "ready"),
             (
                 JobStatus { succeeded: false, ..ended(Phase::Complete, 0) },

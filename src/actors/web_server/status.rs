@@ -142,18 +142,14 @@ pub fn in_containerpilots_form(overview: &Overview) -> Value {
     json!({ "Version": VERSION, "Jobs": jobs, "Services": services, "Watches": watches })
 }
 
-/// The jobs that are not ready, each with the reason. An orchestrator should send no traffic while there are any.
+/// The required jobs that are not ready, each with the reason. An orchestrator should send no traffic while there are any.
 pub fn not_ready(overview: &Overview, now: SystemTime) -> Vec<Value> {
-    overview.jobs_in_order().into_iter().filter_map(|(name, job)| not_ready_entry(name, job, now)).collect()
+    let required = overview.jobs_in_order().into_iter().filter(|(_, job)| job.required);
+    required.filter_map(|(name, job)| not_ready_entry(name, job, now)).collect()
 }
 
-/// The jobs of this list that are not ready, whether the container needs them or not.
-pub fn not_ready_of(jobs: &[(&str, &JobStatus)], now: SystemTime) -> Vec<Value> {
-    let required = |job: &JobStatus| JobStatus { required: true, ..job.clone() };
-    jobs.iter().filter_map(|(name, job)| not_ready_entry(name, &required(job), now)).collect()
-}
-
-fn not_ready_entry(name: &str, job: &JobStatus, now: SystemTime) -> Option<Value> {
+/// A job with the reason why it is not ready; `None` if it is.
+pub fn not_ready_entry(name: &str, job: &JobStatus, now: SystemTime) -> Option<Value> {
     let reason = reason_not_ready(job, now)?;
     let (state, health) = (job.state(), job.health.to_string());
     Some(json!({ "name": name, "state": state, "health": health, "reason": reason }))
