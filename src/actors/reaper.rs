@@ -222,10 +222,8 @@ impl Reaper {
     /// SIGCHLD also tells of children that were stopped. Only that of the job at the terminal matters.
     fn look_for_stop(&mut self, ctx: &mut Context<Self>) {
         let Some(execution) = self.at_terminal else { return };
-        let children = self.driver.machine().running().iter();
-        let Some(pid) = children.filter(|(_, of)| **of == execution).map(|(pid, _)| *pid).next() else {
-            return;
-        };
+        let mut running = self.driver.machine().running().iter();
+        let Some((&pid, _)) = running.find(|(_, of)| **of == execution) else { return };
         if let Some(signal) = self.kernel.stopped_by(pid) {
             self.advance(Input::ChildStopped(pid, signal), ctx);
         }

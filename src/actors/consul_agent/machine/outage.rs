@@ -90,7 +90,7 @@ impl Outage {
         is_news
     }
 
-    /// Notes that a call succeeded for a service or watch. If the outage is over by that, this is when it began.
+    /// Notes that a call succeeded for a service or watch. If that ends the outage, returns when it began.
     pub fn served(&mut self, caller: &str) -> Option<Moment> {
         self.is_serving = true;
         let failing = self.failing.remove(caller)?;
@@ -102,7 +102,8 @@ impl Outage {
         self.over()
     }
 
-    /// If only those are still in trouble that are refused, the outage is over. This is when it began for those that it is over for.
+    /// Ends the outage if all that are still in trouble are refused. Returns the time of the first failure of those that are served
+    /// again.
     pub fn over(&mut self) -> Option<Moment> {
         if !self.failing.values().all(Failing::is_refused) {
             return None;

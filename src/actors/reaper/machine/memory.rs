@@ -9,9 +9,9 @@ use crate::messages::moment::Moment;
 /// Processes that are killed for memory together are waited for within this time.
 const KILLED_TOGETHER: Duration = Duration::from_secs(1);
 
-/// What is known of the kernel's count of processes that it killed for memory. The kernel does not tell which ones, so a
-/// rise explains a death by SIGKILL that we did not send; one that nobody asked about, such as of a worker that its
-/// server replaced, may explain the next such death wrongly.
+/// The kernel's count of processes that it killed for memory. The kernel does not tell which ones: if a process was killed by a
+/// SIGKILL that we did not send, and the count has risen, that is taken for the reason. The count also rises when a server
+/// loses a worker that we do not know; then the next such death may be explained wrongly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MemoryKills {
     count: u64,
