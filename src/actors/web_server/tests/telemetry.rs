@@ -1,6 +1,9 @@
 //! The telemetry port's routes.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use super::*;
+use crate::config::spec::{PageSpec, TelemetrySpec};
 use crate::messages::status::{Layout, WatchStatus};
 
 #[::core::prelude::v1::test]
@@ -101,5 +104,41 @@ fn ready_means_that_nothing_speaks_against_any_required_job() {
         assert_eq!(status().await, 200, "unchecked, and it runs");
         scene.state.board.write().shutting_down = true;
         assert_eq!(status().await, 503);
+    });
+}
+
+#[::core::prelude::v1::test]
+fn the_page_is_there_as_far_as_the_configuration_asks_for_it() {
+    in_scene(|scene| async move {
+        scene.show("app", |_| {});
+        let show = |page| {
+            let telemetry = TelemetrySpec {
+                port: 9090,
+                address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                tags: vec![],
+                metrics: vec![],
+                page,
+            };
+            let spec = Spec { telemetry: Some(telemetry), ..Spec::default() };
+            scene.state.feed.configure(&spec, Duration::ZERO);
+        };
+        let status = |method, path| {
+            let request = TestRequest::default().method(method).uri(path);
+            let answer = scene.ask(Api::Telemetry, request);
+            async move { answer.await.status }
+        };
+        for (page, expected) in [
+            (PageSpec::Off, [404, 404, 404]),
+            (PageSpec::Overview, [200, 405, 404]),
+            (PageSpec::Full, [200, 405, 200]),
+        ] {
+            show(page);
+            let found = [
+                status(Method::GET, "/").await,
+                status(Method::HEAD, "/page/events").await,
+                status(Method::GET, "/page/crashes/app").await,
+            ];
+            assert_eq!(found, expected, "{page:?}");
+        }
     });
 }
