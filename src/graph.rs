@@ -212,7 +212,7 @@ impl Graph {
                     overview.jobs.get(node.name.as_str()).map(|job| job_state(job))
                 }
                 Kind::Watch => {
-                    let name = node.name.trim_start_matches("watch.");
+                    let name = node.name.strip_prefix("watch.").unwrap_or(&node.name);
                     overview.watches.get(name).map(|watch| match (watch.known, watch.instances.len()) {
                         (false, _) => ("unknown".to_owned(), Tone::Waiting),
                         (true, 0) => ("no instances".to_owned(), Tone::Bad),
@@ -221,7 +221,7 @@ impl Graph {
                     })
                 }
                 Kind::Group => {
-                    let name = node.name.trim_start_matches("group.");
+                    let name = node.name.strip_prefix("group.").unwrap_or(&node.name);
                     let group = overview.groups.iter().find(|group| &*group.name == name);
                     group.map(|group| match (group.has_given_up, group.ready) {
                         (true, _) => ("gave up".to_owned(), Tone::Bad),

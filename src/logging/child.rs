@@ -79,8 +79,8 @@ struct Stream {
     pipe: OwnedFd,
     lines: RefCell<LineFormatter>,
     open: Cell<bool>,
-    /// Looks for a line in it.
-    watch: RefCell<Option<LineWatch>>,
+    /// Looks for a line in it. Few streams have one.
+    watch: RefCell<Option<Box<LineWatch>>>,
     /// Its output so far, while it is held back because the level is not known.
     held: RefCell<Option<Held>>,
     /// How much of it is kept in memory, too.
@@ -137,7 +137,7 @@ impl ChildOutput {
 impl ChildStream {
     /// Looks for a line from now on.
     pub fn watch(&self, watch: LineWatch) {
-        self.stream.watch.replace(Some(watch));
+        self.stream.watch.replace(Some(Box::new(watch)));
     }
 
     /// Logs what was held back, and what comes after it: at DEBUG if the process succeeded, else at INFO. While the log is

@@ -57,8 +57,8 @@ impl OutputStream {
 pub struct LineFormatter {
     label: Label,
     level: LogLevel,
-    /// Made with the first record, when the format is known.
-    frame: Option<Frame>,
+    /// Made with the first record, since most streams stay silent.
+    frame: Option<Box<Frame>>,
     /// The beginning of an incomplete line.
     partial: Vec<u8>,
 }
@@ -129,7 +129,7 @@ impl LineFormatter {
 
 /// The frame of records in that format at that time.
 fn framed<'a>(
-    frame: &'a mut Option<Frame>,
+    frame: &'a mut Option<Box<Frame>>,
     (label, level): (&Label, LogLevel),
     format: LogFormat,
     time: &TimeText,
@@ -139,7 +139,7 @@ fn framed<'a>(
         // The other formats are those of ContainerPilot, to the byte.
         let fields = if format == LogFormat::Json { stream.as_slice() } else { &[] };
         let origin = Origin { level, job: &label.job, pid: label.pid, fields };
-        Frame::new(format, &origin)
+        Box::new(Frame::new(format, &origin))
     };
     let frame = frame.get_or_insert_with(new);
     if frame.format() != format {
