@@ -1,7 +1,7 @@
 //! The decisions of the ConsulAgent: what to register and withdraw and when, which queries are open, and when trouble
 //! with Consul is logged. Pure: no clock, no network.
 //!
-//! [`services`] decides about registrations, [`queries`] about the queries of watches, and both report here whether
+//! `services` decides about registrations, `queries` about the queries of watches, and both report here whether
 //! Consul served them.
 
 use std::collections::BTreeMap;
