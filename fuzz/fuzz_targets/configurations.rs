@@ -90,7 +90,7 @@ fuzz_target!(|input: Input| {
 fn examine(path: &Path, env: &BTreeMap<String, String>, hides_secrets: bool) -> Option<Spec> {
     let system = System::default();
     let loaded = load(path, env, &system);
-    let checked = check(path, env, &system);
+    let checked = check(None, path, env, &system);
     let rendered = render(path, env);
     assert_printable(&checked, hides_secrets);
     let _ = checked.render(true);

@@ -83,7 +83,7 @@ pub struct Job {
     /// The time at which the phase began.
     since: SystemTime,
     /// The resources used by the process that ended last.
-    usage: Option<Usage>,
+    usage: Option<Box<Usage>>,
     /// Its last failure has a dossier that does not say yet what follows.
     is_undecided: bool,
     /// The time at which the timer of the phase elapses.
@@ -210,7 +210,7 @@ impl Job {
         let dossier = Dossier {
             time: SystemTime::now(),
             failure,
-            usage: self.usage.take(),
+            usage: self.usage.take().map(|usage| *usage),
             lines: lines.unwrap_or_default(),
             checks: checks
                 .into_iter()

@@ -44,8 +44,8 @@ pub struct Reaper {
     kept: KeptOutput,
     /// Made for the first child that is piped.
     output: Option<ChildOutput>,
-    /// The handles of an execution, which are no plain data.
-    handles: HashMap<ExecutionId, Handles>,
+    /// The handles of an execution, which are no plain data. In boxes: the table keeps the size that it needed once.
+    handles: HashMap<ExecutionId, Box<Handles>>,
     /// By what the process of an execution can tell us something, if its job asks for that.
     ways: HashMap<ExecutionId, Ways>,
     /// Descriptors that jobs have stored.
@@ -83,7 +83,7 @@ struct Handles {
     /// Its stdout and stderr, where they can be read.
     output: [Option<ChildStream>; 2],
     /// The resources that its process used, once it is reaped.
-    usage: Option<Usage>,
+    usage: Option<Box<Usage>>,
 }
 
 /// SIGCHLD arrived: one or more children ended.
@@ -283,7 +283,7 @@ impl Handler<ExecutionCommand> for Reaper {
                     Kind::Check(..) => Keep::Nothing,
                 };
                 let order = Some(order);
-                let handles = Handles {
+                let handles = Box::new(Handles {
                     owner,
                     label,
                     variable,
@@ -292,7 +292,7 @@ impl Handler<ExecutionCommand> for Reaper {
                     pipes: None,
                     output: [None, None],
                     usage: None,
-                };
+                });
                 self.handles.insert(execution, handles);
                 self.advance(Input::LaunchAsked(execution, name), ctx);
             }

@@ -299,7 +299,7 @@ fn unreadable(error: &dyn Display) -> CommandError {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
     use std::thread;
 
     use super::*;
@@ -317,7 +317,9 @@ mod tests {
             stream.write_all(b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n").unwrap();
             String::from_utf8(buffer[..length].to_vec()).unwrap()
         });
-        run(None, Some(socket), request).unwrap_err();
+        run(None, Some(socket.clone()), request).unwrap_err();
+        // Had the request not been sent, the server would wait for ever.
+        drop(UnixStream::connect(socket));
         let text = server.join().unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         (head.split_once(" HTTP/1.1\r\n").unwrap().0.to_owned(), body.to_owned())

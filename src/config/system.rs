@@ -1,4 +1,5 @@
-//! Properties of the machine that a configuration depends on, in one place so that tests can choose them.
+//! Properties of the machine that a configuration depends on, in one place so that tests can choose them. Users and groups are in
+//! `accounts`.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -7,7 +8,7 @@ use super::exec_limits::ExecLimits;
 use super::interfaces::{self, InterfaceAddress};
 
 /// The facts about a machine that decide whether a configuration is valid there.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct System {
     /// Addresses of its network interfaces, read when they are first needed: most configurations need none.
     pub addresses: OnceCell<Vec<InterfaceAddress>>,
@@ -15,6 +16,13 @@ pub struct System {
     pub exec_limits: ExecLimits,
     /// The highest limit of open files that its kernel lets a process have, if that is known.
     pub most_open_files: Option<u64>,
+}
+
+impl Default for System {
+    /// A machine without addresses, whose kernel has the usual limits.
+    fn default() -> Self {
+        Self { addresses: Vec::new().into(), exec_limits: ExecLimits::default(), most_open_files: None }
+    }
 }
 
 impl System {

@@ -179,7 +179,7 @@ pub enum ExecutionReport {
     /// Its program runs.
     Started(ProcessStarted),
     /// It has ended, and its process has used this.
-    Ended(ProcessEnded, Option<Usage>),
+    Ended(ProcessEnded, Option<Box<Usage>>),
     /// It has told that it can be used, by its descriptor or its output.
     Ready(ExecutionId),
     /// It has told something by systemd's protocol.

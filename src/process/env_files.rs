@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn texts(environment: &EnvironmentBlock) -> Vec<String> {
-        environment.variables().texts().map(|text| text.to_str().unwrap().to_owned()).collect()
+        environment.texts().map(|text| text.to_str().unwrap().to_owned()).collect()
     }
 
     fn variable(name: &str, path: PathBuf) -> VariableFile {
@@ -187,7 +187,7 @@ mod tests {
             environment.decide(OsStr::new(name), OsStr::new(value));
         }
         environment.log_in(&[("HOME", "/home/app".into())]);
-        environment.tell(&[("CONTAINERPILOT_APP_PID", "3")].into_iter().collect());
+        environment.tell([("CONTAINERPILOT_APP_PID", "3")].into_iter().collect());
         assert_eq!(texts(&environment), ["CONTAINERPILOT_APP_PID=2", "HOME=/file"]);
     }
 }

@@ -38,7 +38,7 @@ impl Image {
         let texts: Vec<CString> =
             words.map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
         let own_numbers: Vec<OwnNumber> = own_numbers.iter().map(|name| OwnNumber::new(name)).collect();
-        let variables = environment.variables().texts().map(CStr::as_ptr);
+        let variables = environment.texts().map(CStr::as_ptr);
         let variables =
             variables.chain(own_numbers.iter().map(OwnNumber::as_ptr)).chain([ptr::null()]).collect();
         Ok(Self {

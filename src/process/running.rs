@@ -27,7 +27,8 @@ impl RunningJobs {
 
     /// Adds the variables of all that run now, those that the configuration decides excepted.
     pub fn tell(&self, environment: &mut EnvironmentBlock) {
-        environment.tell(&self.lock());
+        let told = self.lock().clone();
+        environment.tell(told);
     }
 
     fn lock(&self) -> MutexGuard<'_, Variables> {

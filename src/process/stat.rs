@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_does_not_hide_a_member() {
+    fn a_name_may_have_parentheses() {
         let expected = Stat { is_without_first_thread: false, group: 7, threads: 1 };
         assert_eq!(stat("a) Z 1 (b", "S", 1), Some(expected));
     }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_vanished_is_no_member() {
+    fn nothing_is_known_of_a_process_that_is_gone() {
         assert_eq!(Stat::parse(b""), None);
     }
 }

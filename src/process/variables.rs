@@ -64,6 +64,8 @@ impl<N: AsRef<OsStr>, V: AsRef<OsStr>> FromIterator<(N, V)> for Variables {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnvironmentBlock {
     variables: Variables,
+    /// Variables that tell of the processes of jobs, which win over the others. Apart from them: there may be a thousand.
+    told: Variables,
     /// The variables to be taken from the entry of the job's user in `/etc/passwd`.
     login: Vec<&'static str>,
     /// The variables that the configuration sets or unsets: nothing else does.
@@ -74,16 +76,15 @@ impl EnvironmentBlock {
     /// These variables, to which those named in `login` are added when the user is looked up. Those named in `decided`
     /// stay as they are.
     pub fn new(variables: Variables, login: Vec<&'static str>, decided: Vec<OsString>) -> Self {
-        Self { variables, login, decided }
+        Self { variables, told: Variables::default(), login, decided }
     }
 
     /// Adds variables that tell of the processes of jobs, those that the configuration decides excepted.
-    pub(super) fn tell(&mut self, told: &Variables) {
-        for (name, text) in &told.0 {
-            if !self.decided.iter().any(|decided| **decided == **name) {
-                self.variables.0.insert(Arc::clone(name), Arc::clone(text));
-            }
+    pub(super) fn tell(&mut self, mut told: Variables) {
+        for name in &self.decided {
+            told.unset(name);
         }
+        self.told = told;
     }
 
     /// Sets a variable of which the configuration says where it comes from.
@@ -100,14 +101,16 @@ impl EnvironmentBlock {
         }
     }
 
-    /// All of them.
-    pub fn variables(&self) -> &Variables {
-        &self.variables
+    /// Each `NAME=VALUE`.
+    pub fn texts(&self) -> impl Iterator<Item = &CStr> {
+        let others = self.variables.0.iter().filter(|(name, _)| !self.told.0.contains_key(*name));
+        others.map(|(_, text)| &**text).chain(self.told.texts())
     }
 
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
-        self.variables.get(OsStr::new(name))
+        let name = OsStr::new(name);
+        self.told.get(name).or_else(|| self.variables.get(name))
     }
 }
 
@@ -142,21 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn own_variables_hide_those_of_all_and_can_be_unset_again() {
-        let common: Variables = [("A", "1"), ("B", "1"), ("C", "1")].into_iter().collect();
-        let mut own = common.clone();
-        let (a, b, d) = (OsStr::new("A"), OsStr::new("B"), OsStr::new("D"));
-        for value in ["2", "3"] {
-            own.set(b, OsStr::new(value));
-            own.set(d, OsStr::new(value));
-        }
-        own.unset(a);
-        assert_eq!(texts(&own), ["B=3", "C=1", "D=3"]);
-        assert_eq!((own.get(a), own.get(b)), (None, Some(OsStr::new("3"))));
-        own.unset(b);
-        own.unset(d);
-        assert_eq!(texts(&own), ["C=1"]);
-        assert_eq!((own.get(b), own.get(OsStr::new("C"))), (None, Some(OsStr::new("1"))));
-        assert_eq!(texts(&common), ["A=1", "B=1", "C=1"]);
+    fn what_is_told_of_jobs_wins_over_what_is_inherited_but_not_over_the_configuration() {
+        let variables = [("A", "1"), ("DB_PID", "1"), ("OTHER_PID", "1")].into_iter().collect();
+        let mut block = EnvironmentBlock::new(variables, vec![], vec!["OTHER_PID".into()]);
+        block.tell([("DB_PID", "2"), ("NEW_PID", "2"), ("OTHER_PID", "2")].into_iter().collect());
+        let texts: Vec<&str> = block.texts().map(|text| text.to_str().unwrap()).collect();
+        assert_eq!(texts, ["A=1", "OTHER_PID=1", "DB_PID=2", "NEW_PID=2"]);
+        let get = |name| block.get(name).and_then(OsStr::to_str);
+        assert_eq!([get("A"), get("DB_PID"), get("OTHER_PID")], [Some("1"), Some("2"), Some("1")]);
     }
 }

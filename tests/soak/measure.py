@@ -22,7 +22,7 @@ class Sample:
     pipes: int
     sockets: int  # without them, too
     consul: int  # those
-    threads: int
+    threads: int  # without those that start processes
     children: int
     zombies: int
     cpu: float  # seconds since its start
@@ -51,11 +51,21 @@ class Sampler:
             pipes=kinds["pipe"],
             sockets=kinds["socket"],
             consul=kinds["consul"],
-            threads=status["Threads"],
+            threads=self.threads(),
             children=len(states),
             zombies=len(stale),
             cpu=cpu_seconds(self.proc),
         )
+
+    def threads(self):
+        """How many threads there are. Those that start processes do not count: once a start was slow there are more, and they stay."""
+        names = []
+        for task in (self.proc / "task").iterdir():
+            try:
+                names.append((task / "comm").read_text().strip())
+            except (FileNotFoundError, ProcessLookupError):
+                pass  # ended since
+        return sum(name != "spawner" for name in names)
 
     def descriptors(self):
         """How many descriptors of each kind are open."""

@@ -95,7 +95,7 @@ impl Reaper {
         self.advance(Input::ChildExited(pid, status), ctx);
         let usage = self.kernel.reap(pid)?;
         if let Some(handles) = execution.and_then(|execution| self.handles.get_mut(&execution)) {
-            handles.usage = usage;
+            handles.usage = usage.map(Box::new);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -209,14 +209,19 @@ fn not_found() -> SpawnError {
     SpawnError::new("execute it".into(), io::Error::from_raw_os_error(libc::ENOENT))
 }
 
+/// The name and value of a variable.
+fn variable(text: &CStr) -> Option<(OsString, OsString)> {
+    let (name, value) = text.to_str().ok()?.split_once('=')?;
+    Some((name.into(), value.into()))
+}
+
 impl Kernel for Fake {
     fn spawn(&self, launch: Launch) -> Spawning {
         let name = launch.command.program.clone();
         let mut world = self.0.borrow_mut();
         let manner = world.manners.get(&name).copied().unwrap_or(Manner::Serves);
         let environment = launch.whole_environment().unwrap();
-        let variables = environment.variables().iter();
-        let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let environment = environment.texts().filter_map(variable).collect();
         let dead = world.dead.len();
         world.started.push(Started { name, at: Instant::now(), environment, dead });
         let pid = Pid::new(world.next).unwrap();

@@ -1,5 +1,5 @@
-//! Decides whether an orchestrator should send traffic: every required job must run and be healthy. Pure: from the status
-//! of a job to the reason why it is not ready.
+//! Why a job is not ready: it does not run, or is not healthy. Pure: from the status of a job to the reason. For `/readyz`, only
+//! those of required jobs count.
 
 use std::time::SystemTime;
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_job_must_run_and_be_healthy() {
+    fn a_job_is_ready_that_runs_and_is_healthy_or_has_succeeded() {
         let checked = |health, verdict| JobStatus {
             health,
             checks: vec![("http".into(), verdict)],

@@ -168,11 +168,16 @@ pub fn chunks<S, T: Into<Bytes>>(
     })
 }
 
+/// Whether what is told of so many jobs is made within a millisecond.
+pub const fn are_few(jobs: usize) -> bool {
+    jobs <= FEW_JOBS
+}
+
 /// Makes what a response tells. One about many jobs takes milliseconds, and is made on another thread, so that nobody else
 /// waits for it. Where no thread can be started, as at a container's limit of processes, it is made here all the same: that
 /// is when people ask.
 pub async fn make<T: Send + 'static>(jobs: usize, make: impl Fn() -> T + Send + Sync + 'static) -> T {
-    if jobs <= FEW_JOBS {
+    if are_few(jobs) {
         return make();
     }
     let make = Arc::new(make);

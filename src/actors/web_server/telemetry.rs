@@ -6,13 +6,14 @@ use actix_web::http::{Method, StatusCode, header};
 use actix_web::web::{Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 
-use super::reply::{alive, json, long, make, resource};
+use super::reply::{alive, are_few, json, long, make, resource};
 use super::status;
 use super::{AppState, insight, page};
 use crate::logging::LogSink;
-use crate::metrics::Scene;
+use crate::messages::status::Overview;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::ProcessUse;
+use crate::metrics::{Metrics, Scene};
 
 /// Some load balancers send HEAD.
 const QUERY: &[Method] = &[Method::GET, Method::HEAD];
@@ -36,12 +37,17 @@ async fn metrics(state: Data<AppState>, request: HttpRequest) -> HttpResponse {
 pub async fn exposition(state: &AppState, format: Format) -> String {
     let queued = state.queued.get();
     let log = state.sink.as_ref().map(LogSink::usage);
-    let (overview, metrics) = (state.board.read().clone(), state.recorder.metrics().clone());
-    let text = make(overview.jobs.len(), move || {
+    let expose = move |overview: &Overview, metrics: &Metrics| {
         let (process, now) = (ProcessUse::read(), Instant::now());
-        metrics.expose(format, &Scene { overview: &overview, queued, process, now, log })
-    });
-    text.await
+        metrics.expose(format, &Scene { overview, queued, process, now, log })
+    };
+    let jobs = state.board.read().jobs.len();
+    // Nothing need be copied for another thread. Summaries are large, however few jobs there are.
+    if are_few(jobs) {
+        return expose(&state.board.read(), &state.recorder.metrics());
+    }
+    let (overview, metrics) = (state.board.read().clone(), state.recorder.metrics().clone());
+    make(jobs, move || expose(&overview, &metrics)).await
 }
 
 async fn containerpilots_status(state: Data<AppState>) -> HttpResponse {

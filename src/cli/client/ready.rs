@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{self, Instant};
 
 use super::changes::{Changes, Woken};
 use super::exchange::{self, TimedRequest};
@@ -43,7 +43,8 @@ pub async fn run(socket: &Path, jobs: &[String], wait: Option<Duration>) -> Resu
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let Some(left) = left.filter(|left| !left.is_zero()) else { return Err(error) };
         if changes.is_none() {
-            changes = Changes::follow(socket).await.ok();
+            let following = time::timeout(LOOK_AGAIN.min(left), Changes::follow(socket)).await;
+            changes = following.ok().and_then(Result::ok);
         }
         match &mut changes {
             Some(following) => {
@@ -51,7 +52,7 @@ pub async fn run(socket: &Path, jobs: &[String], wait: Option<Duration>) -> Resu
                     changes = None;
                 }
             }
-            None => tokio::time::sleep(LOOK_AGAIN.min(left)).await,
+            None => time::sleep(LOOK_AGAIN.min(left)).await,
         }
     }
 }
@@ -91,8 +92,32 @@ fn reasons(answer: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixListener;
 
     use super::*;
+
+    #[tokio::test]
+    async fn the_time_to_wait_ends_also_if_the_program_does_not_answer_any_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        tokio::spawn(async move {
+            let (mut first, _) = listener.accept().await.unwrap();
+            assert_ne!(first.read(&mut [0; 4096]).await.unwrap(), 0);
+            first
+                .write_all(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\n{}")
+                .await
+                .unwrap();
+            let mut silent = Vec::new();
+            loop {
+                silent.push(listener.accept().await.unwrap());
+            }
+        });
+        let waiting = run(&socket, &[], Some(Duration::from_millis(100)));
+        let ended = time::timeout(Duration::from_secs(30), waiting).await;
+        assert!(ended.is_ok_and(|outcome| outcome.is_err()));
+    }
 
     #[test]
     fn every_reason_is_told() {

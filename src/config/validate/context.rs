@@ -1,17 +1,19 @@
 //! The context of every part of validation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use super::SpecSpans;
 use super::jobs::After;
 use super::names::Names;
+use crate::config::accounts;
 use crate::config::decode::UNKNOWN_KEY;
 use crate::config::diagnostic::{Place, Problem, Problems};
 use crate::config::duration::GoDuration;
 use crate::config::raw::{Field, Flag, OneOrMany, Opt, RawConfig, Time};
 use crate::config::source::{FileId, Span};
+use crate::config::spec::UserSpec;
 use crate::config::system::System;
 
 /// The environment, the machine, all names, and the collectors of problems and places.
@@ -29,6 +31,8 @@ pub(super) struct Context<'a> {
     pub(super) path: String,
     /// Where keys were not understood, in order.
     unknown_keys: Vec<(FileId, u32)>,
+    /// To look a user up reads a file: once per name is enough.
+    users: HashMap<String, Option<UserSpec>>,
 }
 
 impl<'a> Context<'a> {
@@ -56,6 +60,7 @@ impl<'a> Context<'a> {
             problems,
             path: String::new(),
             unknown_keys,
+            users: HashMap::new(),
         }
     }
 
@@ -119,6 +124,10 @@ impl<'a> Context<'a> {
     pub(super) fn has_unknown_key(&self, object: Span) -> bool {
         let first = self.unknown_keys.partition_point(|key| *key < (object.file, object.start));
         self.unknown_keys.get(first).is_some_and(|key| *key < (object.file, object.end))
+    }
+
+    pub(super) fn user(&mut self, name: &str) -> Option<UserSpec> {
+        self.users.entry(name.to_owned()).or_insert_with(|| accounts::user(name)).clone()
     }
 
     /// A variable of our environment that is set and not empty.

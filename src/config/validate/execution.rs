@@ -41,8 +41,8 @@ pub(super) fn validate(context: &mut Context<'_>, job: &RawJob) -> ExecutionSpec
         env_files: env_files(context, &job.env_file),
         variable_files,
         cwd: job.cwd.as_ref().and_then(|field| directory(context, field)),
-        user: account(context, "user", &job.user, accounts::user, |user| user.uid),
-        group: account(context, "group", &job.group, accounts::group, |group| *group),
+        user: account(context, "user", &job.user, |context, name| context.user(name), |user| user.uid),
+        group: account(context, "group", &job.group, |_, name| accounts::group(name), |group| *group),
         umask: value(&job.umask).map(|mode| mode.0 & 0o777),
         nice: value(&job.nice).and_then(|nice| i32::try_from(nice.0).ok()),
         rlimits: rlimits(context, job),
@@ -197,13 +197,13 @@ fn account<T>(
     context: &mut Context<'_>,
     what: &str,
     field: &Opt<Scalar>,
-    find: fn(&str) -> Option<T>,
+    find: fn(&mut Context<'_>, &str) -> Option<T>,
     number: fn(&T) -> u32,
 ) -> Option<T> {
     const NO_CHANGE: u32 = u32::MAX;
     let field = field.as_ref()?;
     let Scalar(name) = field.value.as_ref()?;
-    let Some(found) = find(name) else {
+    let Some(found) = find(context, name) else {
         let code = if what == "user" { "unknown-user" } else { "unknown-group" };
         return context.refuse(code, field.span, format!(".{what}: there is no {what} {name:?}"));
     };

@@ -39,7 +39,7 @@ fn stream_from(pipe: OwnedFd, log: &Log) -> ChildStream {
 
 /// A log to that descriptor with room for about `bound` bytes.
 fn log_to(descriptor: impl Into<File>, bound: usize) -> Log {
-    let output = Output::over(descriptor.into(), LogOutput::Stdout);
+    let output = Output::over(descriptor.into(), LogOutput::Stderr);
     let settings = Settings::new(LogLevel::Info, LogFormat::Default);
     Log::over(LogSink::start(output, settings, bound).unwrap())
 }

@@ -24,7 +24,7 @@ fn settings() -> Settings {
 }
 
 fn sink_to(descriptor: impl Into<OwnedFd>, bound: usize) -> LogSink {
-    let output = Output::over(descriptor.into().into(), LogOutput::Stdout);
+    let output = Output::over(descriptor.into().into(), LogOutput::Stderr);
     LogSink::start(output, settings(), bound).unwrap()
 }
 
@@ -249,7 +249,7 @@ fn a_closed_output_costs_records_and_a_new_one_says_so() {
     let text = fs::read_to_string(folder.path().join("log")).unwrap();
     let (first, report) = text.split_once('\n').unwrap();
     assert_eq!(first, "written");
-    assert!(report.contains("cannot write the log to stdout: Broken pipe; works again after "), "{report}");
+    assert!(report.contains("cannot write the log to stderr: Broken pipe; works again after "), "{report}");
     assert!(report.ends_with("s, records lost: 3, bytes lost: 15\n"), "{report}");
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Action;
 use super::member::Member;
-use super::needs::needs_of;
+use super::needs;
 use crate::config::spec::JobSpec;
 use crate::messages::job::{JobChanged, JobCommand, Phase};
 use crate::messages::moment::Moment;
@@ -56,7 +56,7 @@ impl Members {
 
     /// Before some of them are stopped: finds out which jobs each one needs, and which have begun to run.
     pub fn begin_to_stop(&mut self) {
-        let needs: Vec<Vec<Arc<str>>> = self.list.iter().map(|job| needs_of(job, self)).collect();
+        let needs = needs::resolve(self);
         for (job, needs) in self.list.iter_mut().zip(needs) {
             (job.needs, job.told, job.ran_before) = (needs, None, job.phase != Phase::Waiting);
         }

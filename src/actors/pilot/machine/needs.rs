@@ -2,20 +2,33 @@
 //! group; and if it waited for the success of another job, all that that one needs. So a database stops after the application
 //! that was started after its migration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::member::Member;
 use super::members::Members;
 use crate::messages::event::EventCode;
 
-/// What a job needs.
-pub fn needs_of(job: &Member, members: &Members) -> Vec<Arc<str>> {
+/// The names of the members of each group.
+type Groups<'a> = BTreeMap<&'a str, Vec<&'a Arc<str>>>;
+
+/// What each job needs, in their order.
+pub fn resolve(members: &Members) -> Vec<Vec<Arc<str>>> {
+    let mut groups = Groups::new();
+    for job in members.list() {
+        if let Some(place) = &job.spec.group {
+            groups.entry(&place.group).or_default().push(job.name());
+        }
+    }
+    members.list().iter().map(|job| needs_of(job, members, &groups)).collect()
+}
+
+fn needs_of(job: &Member, members: &Members, groups: &Groups<'_>) -> Vec<Arc<str>> {
     let mut needs: Vec<Arc<str>> = Vec::new();
     let mut seen: BTreeSet<&str> = BTreeSet::from([&**job.name()]);
     let mut chain = vec![job];
     while let Some(link) = chain.pop() {
-        let used = used_by(link, members);
+        let used = used_by(link, groups);
         for name in &used {
             if *name != job.name() && !needs.contains(name) {
                 needs.push(Arc::clone(name));
@@ -28,9 +41,8 @@ pub fn needs_of(job: &Member, members: &Members) -> Vec<Arc<str>> {
 }
 
 /// The jobs that a job uses itself.
-fn used_by<'a>(job: &'a Member, members: &'a Members) -> Vec<&'a Arc<str>> {
-    let of_group = |group| members.list().iter().filter(move |other| other.is_in_group(group));
-    let of_groups = job.awaited_groups().flat_map(of_group).map(Member::name);
+fn used_by<'a>(job: &'a Member, groups: &Groups<'a>) -> Vec<&'a Arc<str>> {
+    let of_groups = job.awaited_groups().filter_map(|group| groups.get(group)).flatten().copied();
     let ends = [EventCode::Stopping, EventCode::Stopped, EventCode::ExitSuccess, EventCode::ExitFailed];
     let awaits_end = |name: &Arc<str>| ends.iter().any(|code| job.awaits(*code).any(|other| other == name));
     let before = job.spec.group.iter().flat_map(|place| &place.after);

@@ -182,12 +182,12 @@ impl State {
                 return None;
             }
             let others = jobs.iter().filter(|other| other.name() != job.name() && stops(other));
-            let awaited: Vec<&Member> = others.filter(|other| job.awaits_end_of(other)).collect();
-            if awaited.is_empty() {
+            let mut awaited = others.filter(|other| job.awaits_end_of(other)).peekable();
+            if awaited.peek().is_none() {
                 None
             } else if job.phase != Phase::Waiting {
                 Some(Hook::Runs)
-            } else if awaited.iter().any(|other| !other.is_complete()) {
+            } else if awaited.any(|other| !other.is_complete()) {
                 Some(Hook::Waits)
             } else {
                 (!self.members.is_confirmed(job)).then_some(Hook::IsCalled)

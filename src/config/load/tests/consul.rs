@@ -143,10 +143,9 @@ fn a_wrong_variable_of_the_environment_is_named() {
 
 #[test]
 fn a_port_without_consul_needs_no_network() {
-    let without_network = System { addresses: Vec::new().into(), ..System::default() };
     let text = "{jobs: [{name: 'a', exec: 'a', port: 80, health: {tcp: 'a:80'}}]}";
-    let loaded = load_text("t", text, &env(&[]), &without_network).unwrap();
+    let loaded = load_text("t", text, &env(&[]), &System::default()).unwrap();
     assert_eq!(loaded.warnings.lines().count(), 1);
     let with_consul = text.replace("{jobs", "{consul: 'a:1', jobs");
-    assert!(load_text("t", &with_consul, &env(&[]), &without_network).is_err());
+    assert!(load_text("t", &with_consul, &env(&[]), &System::default()).is_err());
 }
