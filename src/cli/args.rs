@@ -4,6 +4,7 @@ mod command;
 mod value;
 mod words;
 
+use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -157,7 +158,7 @@ pub fn parse(
     is_configured: bool,
 ) -> Result<Request, clap::Error> {
     let mut command = Arguments::command();
-    let whole = definition();
+    let whole = LazyCell::new(definition);
     let flag = |name: &str| flag(&command, name).or_else(|| flag_of_commands(&whole, name));
     let Normalised { arguments, rest } = argv::normalise(
         arguments,

@@ -11,7 +11,10 @@ use crate::graph;
 use crate::messages::control::JobOrder;
 use crate::messages::signal::Signal;
 
+// `defer`: the flags of a command are made only if that command is given. All of them cost a start 0.9 million instructions, more than half of
+// what it needs otherwise.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(super) enum Command {
     /// Report every problem of the configuration; exit 1 if there are errors
     Check {

@@ -1,5 +1,3 @@
-use std::collections::HashSet;
-
 use super::*;
 use crate::cli::request::{Color, Format};
 use crate::graph;
@@ -314,13 +312,15 @@ fn help_tells_where_the_configuration_is_looked_for() {
 }
 
 #[test]
-fn each_command_has_a_description_of_its_own() {
-    // A comment on a struct of arguments that several commands share would become the description of all of them.
-    let commands = definition();
-    let mut seen = HashSet::new();
-    for command in commands.get_subcommands() {
-        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        assert!(!about.is_empty() && seen.insert(about), "{}", command.get_name());
+fn the_help_of_a_command_begins_like_its_line_in_the_list_of_commands() {
+    let about = |definition: clap::Command, name: &str| {
+        definition.find_subcommand(name).and_then(|command| command.get_about()).map(ToString::to_string)
+    };
+    let list = Arguments::command();
+    for name in list.get_subcommands().map(clap::Command::get_name) {
+        let listed = about(list.clone(), name);
+        assert!(listed.is_some(), "{name}");
+        assert_eq!(about(definition(), name), listed, "{name}");
     }
 }
 
