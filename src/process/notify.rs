@@ -49,8 +49,7 @@ pub struct Datagram {
 impl NotifySocket {
     /// Opens a socket; within a tokio runtime.
     pub fn open() -> io::Result<Self> {
-        let name = format!("containerpilot-{}-{:013x}", std::process::id(), random_number());
-        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        let (socket, name) = bind_to_new_name()?;
         socket.set_nonblocking(true)?;
         setsockopt(&socket, PassCred, &true)?;
         Ok(Self { socket: tokio::net::UnixDatagram::from_std(socket)?, address: format!("@{name}") })
@@ -83,6 +82,17 @@ fn if_there(received: io::Result<Datagram>) -> io::Result<Option<Datagram>> {
         Ok(datagram) => Ok(Some(datagram)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+fn bind_to_new_name() -> io::Result<(UnixDatagram, String)> {
+    loop {
+        let name = format!("containerpilot-{}-{:013x}", std::process::id(), random_number());
+        match UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?) {
+            // Another socket has this name.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            bound => return Ok((bound?, name)),
+        }
     }
 }
 
@@ -142,6 +152,8 @@ mod tests {
     use nix::sys::socket::{AddressFamily, ControlMessage, SockFlag, SockType, UnixAddr, sendmsg, socket};
     use std::io::IoSlice;
 
+    use super::super::set_seed;
+
     fn send(address: &str, text: &[u8], descriptors: &[RawFd]) {
         let sender = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).unwrap();
         let to = UnixAddr::new_abstract(address.trim_start_matches('@').as_bytes()).unwrap();
@@ -163,6 +175,14 @@ mod tests {
         let flags =
             datagram.descriptors.iter().map(|descriptor| fcntl(descriptor, FcntlArg::F_GETFD).unwrap());
         assert!(flags.into_iter().all(|flags| flags == libc::FD_CLOEXEC), "no job inherits them by chance");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_taken_is_not_used() {
+        set_seed(7);
+        let first = NotifySocket::open().unwrap();
+        set_seed(7);
+        assert_ne!(NotifySocket::open().unwrap().address(), first.address());
     }
 
     #[tokio::test]
