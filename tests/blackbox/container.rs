@@ -133,9 +133,14 @@ fn a_pause_of_the_container_is_no_reason_to_kill_what_could_not_run_either() {
         { name: "told", exec: ["sh", "-c", "sleep 2; echo READY; exec sleep 1000"],
           ready: { log: "READY", timeout: "4s" } },
     ] }"#;
-    let Some(container) = Container::start(&[], config) else { return };
-    container.wait_for_line("task", "began");
-    container.pause();
+    // A limit is given once more only once, so a try in which the container was frozen twice says nothing.
+    let container = loop {
+        let Some(container) = Container::start(&[], config) else { return };
+        container.wait_for_line("task", "began");
+        if container.pause_at_once() {
+            break container;
+        }
+    };
     container.let_pass(Duration::from_secs(5));
     container.docker(&["unpause"]);
     container.wait_for_line("task", "done");
@@ -144,7 +149,7 @@ fn a_pause_of_the_container_is_no_reason_to_kill_what_could_not_run_either() {
     container.wait_for_lines("checks", checks + 2);
     container.wait_for_event("app healthy");
     assert!(!container.events_of("app").contains(&"unhealthy".to_owned()), "it was ill only of the pause");
-    assert!(!container.events_of("task").contains(&"exitFailed".to_owned()));
+    assert!(!container.events_of("task").contains(&"exitFailed".to_owned()), "{}", container.log().text());
     assert_eq!(container.stop().0, Exit::Code(0));
 }
 
