@@ -134,12 +134,15 @@ fn a_pause_of_the_container_is_no_reason_to_kill_what_could_not_run_either() {
           ready: { log: "READY", timeout: "4s" } },
     ] }"#;
     // A limit is given once more only once, so a try in which the container was frozen twice says nothing.
+    let mut tries = 0;
     let container = loop {
         let Some(container) = Container::start(&[], config) else { return };
         container.wait_for_line("task", "began");
         if container.pause_at_once() {
             break container;
         }
+        tries += 1;
+        assert!(tries < 10, "docker could never pause it at once");
     };
     container.let_pass(Duration::from_secs(5));
     container.docker(&["unpause"]);
