@@ -64,7 +64,7 @@ pub use running::RunningJobs;
 pub use signals::{Signals, hold_signals};
 pub use spawner::{Progress, Spawner};
 pub use terminal::has_terminal;
-pub use variables::{EnvironmentBlock, Variables};
+pub use variables::{EnvironmentBlock, Layered, Variable, Variables};
 
 /// The seam to the kernel; tests put a fake here.
 ///

@@ -17,8 +17,8 @@ use containerpilot::config::spec::{CommandLine, ExecutionSpec, Resource, Resourc
 use containerpilot::messages::process::{ExitStatus, Pid};
 use containerpilot::messages::signal::Signal;
 use containerpilot::process::{
-    Delivery, EnvironmentBlock, Exited, Kernel, Launch, Linux, Output, Passed, RunningJobs, SpawnError,
-    SpawnOutcome, Spawned, Spawning, become_subreaper, login_environment, reset_signals,
+    Delivery, EnvironmentBlock, Exited, Kernel, Launch, Layered, Linux, Output, Passed, RunningJobs,
+    SpawnError, SpawnOutcome, Spawned, Spawning, become_subreaper, login_environment, reset_signals,
 };
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -135,7 +135,7 @@ fn describe(
     output: Output,
 ) -> Launch {
     let variables = variables.iter().copied().collect();
-    let environment = EnvironmentBlock::new(variables, vec![], vec![]);
+    let environment = EnvironmentBlock::new(&Layered::over(&variables), vec![], vec![]);
     let (command, execution) = (words(command), execution.clone());
     Launch {
         command,

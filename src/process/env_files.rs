@@ -3,10 +3,8 @@
 
 mod syntax;
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::error::SpawnError;
@@ -29,6 +27,9 @@ pub(super) fn add(
     common: &[VariableFile],
     execution: &ExecutionSpec,
 ) -> Result<(), SpawnError> {
+    if common.is_empty() && execution.env_files.is_empty() && execution.variable_files.is_empty() {
+        return Ok(());
+    }
     let mut entries: Vec<Entry> = Vec::new();
     for variable in common {
         entries.push(read_variable(variable)?);
@@ -41,9 +42,7 @@ pub(super) fn add(
     for variable in &execution.variable_files {
         entries.push(read_variable(variable)?);
     }
-    for (name, value) in &entries {
-        environment.decide(OsStr::from_bytes(name), OsStr::from_bytes(value));
-    }
+    environment.set_all(&entries);
     Ok(())
 }
 
@@ -91,16 +90,19 @@ fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::E
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::variables::Variables;
+    use super::super::variables::{Layered, Variables};
     use super::*;
 
     fn block(variables: &[(&str, &str)]) -> EnvironmentBlock {
         let variables: Variables = variables.iter().copied().collect();
-        EnvironmentBlock::new(variables, vec!["HOME"], vec![])
+        EnvironmentBlock::new(&Layered::over(&variables), vec!["HOME"], vec![])
     }
 
     fn texts(environment: &EnvironmentBlock) -> Vec<String> {
-        environment.texts().map(|text| text.to_str().unwrap().to_owned()).collect()
+        let mut texts: Vec<String> =
+            environment.iter().map(|text| text.to_str().unwrap().to_owned()).collect();
+        texts.sort();
+        texts
     }
 
     fn variable(name: &str, path: PathBuf) -> VariableFile {
@@ -183,11 +185,11 @@ mod tests {
     #[test]
     fn a_variable_from_a_file_wins_over_those_of_the_user_and_of_jobs() {
         let mut environment = block(&[("CONTAINERPILOT_APP_PID", "1")]);
-        for (name, value) in [("HOME", "/file"), ("CONTAINERPILOT_APP_PID", "2")] {
-            environment.decide(OsStr::new(name), OsStr::new(value));
-        }
+        let entry = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        environment.set_all(&[entry("HOME", "/file"), entry("CONTAINERPILOT_APP_PID", "2")]);
         environment.log_in(&[("HOME", "/home/app".into())]);
-        environment.tell([("CONTAINERPILOT_APP_PID", "3")].into_iter().collect());
+        let told = c"CONTAINERPILOT_APP_PID=3".to_owned();
+        environment.tell(std::ffi::OsStr::new("CONTAINERPILOT_APP_PID"), &told.into());
         assert_eq!(texts(&environment), ["CONTAINERPILOT_APP_PID=2", "HOME=/file"]);
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::process;
 
-use super::variables::{EnvironmentBlock, Variables};
+use super::variables::{EnvironmentBlock, Layered, Variable, Variables};
 use crate::config::exec_limits;
 use crate::config::pid_variable::pid_variable;
 use crate::config::spec::{Environment, VariableFile};
@@ -43,7 +43,9 @@ pub struct Environ {
     inherited: Variables,
     /// Where advertised jobs are found.
     addresses: Variables,
-    /// Both, and our own process number; made once for all processes. What comes later wins.
+    /// Our own process.
+    told: Variables,
+    /// The three above in one, kept so: a later one wins.
     common: Variables,
     /// The changes of the whole configuration.
     configured: Environment,
@@ -54,7 +56,11 @@ pub struct Environ {
 impl Environ {
     /// Starts from what we inherited.
     pub fn new(inherited: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let mut environ = Self { inherited: inherited.into_iter().collect(), ..Self::default() };
+        let mut environ = Self {
+            inherited: inherited.into_iter().collect(),
+            told: [(SUPERVISOR, process::id().to_string())].into_iter().collect(),
+            ..Self::default()
+        };
         environ.unite();
         environ
     }
@@ -85,7 +91,7 @@ impl Environ {
     pub fn change(&mut self, changes: &Environment) {
         for (name, change) in changes {
             match change {
-                Some(value) => self.inherited.set(OsStr::new(name), OsStr::new(value)),
+                Some(value) => self.inherited.extend([(name, value)]),
                 None => self.inherited.unset(OsStr::new(name)),
             }
         }
@@ -94,20 +100,21 @@ impl Environ {
 
     /// What execve(2) counts of the variables that every process gets.
     pub fn cost(&self) -> usize {
-        let common = self.common.texts().map(|text| exec_limits::cost(text.count_bytes() + 1));
+        let common = self.common.iter().map(|variable| exec_limits::cost(variable.text().count_bytes() + 1));
         common.sum::<usize>() + exec_limits::cost_of_changes(&self.configured)
     }
 
     /// What templates see: names and values that are text.
     pub fn for_templates(&self) -> BTreeMap<String, String> {
-        let text =
-            |(name, value): (&OsStr, &OsStr)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));
+        let text = |variable: &Variable| {
+            Some((variable.name().to_str()?.to_owned(), variable.value().to_str()?.to_owned()))
+        };
         self.inherited.iter().filter_map(text).collect()
     }
 
     /// The whole environment of a process that an event started, with the job's own changes last.
     pub fn build(&self, request: &Request<'_>) -> EnvironmentBlock {
-        let mut all = self.common.clone();
+        let mut all = Layered::over(&self.common);
         let changes = || self.configured.iter().chain(request.own);
         let is_free = |name: &&str| !changes().any(|(changed, _)| changed == name);
         let login: Vec<&'static str> =
@@ -130,14 +137,15 @@ impl Environ {
             }
         }
         let decided = changes().map(|(name, _)| name).filter(|name| name.ends_with("_PID")).map(Into::into);
-        EnvironmentBlock::new(all, login, decided.collect())
+        EnvironmentBlock::new(&all, login, decided.collect())
     }
 
     fn unite(&mut self) {
         self.common = self.inherited.clone();
         self.common.unset(OsStr::new(OUR_SECRET));
-        self.common.set_all(&self.addresses);
-        self.common.set(OsStr::new(SUPERVISOR), OsStr::new(&process::id().to_string()));
+        for variable in self.addresses.iter().chain(self.told.iter()) {
+            self.common.set(variable.clone());
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString, NulError, c_char};
+use std::ffi::{CString, NulError, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::{iter, process, ptr};
@@ -38,7 +38,7 @@ impl Image {
         let texts: Vec<CString> =
             words.map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
         let own_numbers: Vec<OwnNumber> = own_numbers.iter().map(|name| OwnNumber::new(name)).collect();
-        let variables = environment.texts().map(CStr::as_ptr);
+        let variables = environment.iter().map(|text| text.as_ptr());
         let variables =
             variables.chain(own_numbers.iter().map(OwnNumber::as_ptr)).chain([ptr::null()]).collect();
         Ok(Self {
@@ -97,6 +97,7 @@ impl OwnNumber {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::CStr;
 
     #[test]
     fn a_variable_has_the_number_that_it_was_completed_with() {

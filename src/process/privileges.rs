@@ -10,11 +10,12 @@ const CAP_KILL: u32 = 5;
 
 /// The jobs that run as another user and that we could not signal, since we lack CAP_KILL.
 pub fn beyond_signals(spec: &Spec) -> Vec<&str> {
-    if may_kill(&fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+    let jobs = spec.jobs.iter().filter(|job| job.execution.user.as_ref().is_some_and(is_another_user));
+    let names: Vec<&str> = jobs.map(|job| &*job.name).collect();
+    if names.is_empty() || may_kill(&fs::read_to_string("/proc/self/status").unwrap_or_default()) {
         return vec![];
     }
-    let jobs = spec.jobs.iter().filter(|job| job.execution.user.as_ref().is_some_and(is_another_user));
-    jobs.map(|job| &*job.name).collect()
+    names
 }
 
 /// Whether the effective capabilities have CAP_KILL; also if that is not known.

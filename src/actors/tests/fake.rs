@@ -205,14 +205,14 @@ fn killed(signal: Signal) -> ExitStatus {
     ExitStatus::Signal { signal, core_dumped: false }
 }
 
-fn not_found() -> SpawnError {
-    SpawnError::new("execute it".into(), io::Error::from_raw_os_error(libc::ENOENT))
+fn variable(text: &CStr) -> Option<(OsString, OsString)> {
+    let text = text.to_str().ok()?;
+    let (name, value) = text.split_once('=')?;
+    Some((name.into(), value.into()))
 }
 
-/// The name and value of a variable.
-fn variable(text: &CStr) -> Option<(OsString, OsString)> {
-    let (name, value) = text.to_str().ok()?.split_once('=')?;
-    Some((name.into(), value.into()))
+fn not_found() -> SpawnError {
+    SpawnError::new("execute it".into(), io::Error::from_raw_os_error(libc::ENOENT))
 }
 
 impl Kernel for Fake {
@@ -220,8 +220,7 @@ impl Kernel for Fake {
         let name = launch.command.program.clone();
         let mut world = self.0.borrow_mut();
         let manner = world.manners.get(&name).copied().unwrap_or(Manner::Serves);
-        let environment = launch.whole_environment().unwrap();
-        let environment = environment.texts().filter_map(variable).collect();
+        let environment = launch.whole_environment().unwrap().iter().filter_map(variable).collect();
         let dead = world.dead.len();
         world.started.push(Started { name, at: Instant::now(), environment, dead });
         let pid = Pid::new(world.next).unwrap();
