@@ -28,7 +28,7 @@ pub struct Registry {
     /// Subscribers to everything.
     observers: Vec<Recipient<Notice>>,
     pilot: PilotAddress,
-    /// What waits for its turn, in the order in which it came.
+    /// Messages that wait to be delivered, in the order in which they came.
     queue: VecDeque<Deliver>,
     /// How many of each event wait.
     waiting: HashMap<EventKey, usize>,

@@ -23,7 +23,7 @@ const DEEPEST: usize = 1000;
 /// The limit on pieces of advice.
 const MOST_ADVICE: usize = 3;
 
-/// What helps when a call to Consul failed.
+/// Advice on a call to Consul that failed.
 const fn remedy(failure: &DiscoveryFailure) -> &'static str {
     if failure.is_answer { "mend what Consul complains of" } else { "see whether Consul's agent runs" }
 }

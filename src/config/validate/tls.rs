@@ -48,7 +48,7 @@ fn file(context: &mut Context<'_>, field: &Opt<String>, is_consul: bool, name: &
 
 fn verify_by_variable(context: &mut Context<'_>, text: &str) -> Option<bool> {
     match text {
-        // What Go's `strconv.ParseBool` takes, and so Consul's own tools.
+        // The same words as in Go's `strconv.ParseBool`, and so in Consul's own tools.
         "1" | "t" | "true" => Some(true),
         "0" | "f" | "false" => Some(false),
         other => {

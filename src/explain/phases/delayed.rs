@@ -46,7 +46,7 @@ impl Subject<'_> {
         }
     }
 
-    /// What helps against the way it ended, or the command that shows more of that.
+    /// Advice on the way it ended, or the command that shows more of that.
     pub(super) fn look_at_end(&self) -> String {
         let name = self.name;
         let words = self.job.last_exit.as_ref().map_or("", |(_, words)| words.as_str());

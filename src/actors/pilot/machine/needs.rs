@@ -12,7 +12,7 @@ use crate::messages::event::EventCode;
 /// The names of the members of each group.
 type Groups<'a> = BTreeMap<&'a str, Vec<&'a Arc<str>>>;
 
-/// What each job needs, in their order.
+/// The needs of each job, in the order of the jobs.
 pub fn resolve(members: &Members) -> Vec<Vec<Arc<str>>> {
     let mut groups = Groups::new();
     for job in members.list() {
