@@ -60,7 +60,7 @@ struct Forwarder {
     kept: KeptOutput,
     /// The open streams by the number that their events in epoll carry.
     streams: RefCell<HashMap<u64, Rc<Stream>>>,
-    /// What a read brings, whichever stream it is from.
+    /// The buffer for one read, shared by all streams.
     chunk: RefCell<Vec<u8>>,
 }
 

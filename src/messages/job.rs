@@ -123,7 +123,7 @@ pub enum JobCommand {
     Stop {
         /// The event that led to it.
         cause: Option<u64>,
-        /// What it is part of.
+        /// The reason for the stop.
         occasion: StopOccasion,
     },
     /// Send [`JobChanged`] with this number, even if nothing changed.
@@ -157,7 +157,7 @@ pub enum JobCommand {
     Retire,
 }
 
-/// What the stop of a job is part of.
+/// The reason why a job is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopOccasion {
     /// The whole program stops.

@@ -4,7 +4,7 @@
 
 use super::{Entry, NUL};
 
-/// What is wrong with a line.
+/// The error in a line.
 type Problem = &'static str;
 
 const NO_VARIABLE: Problem = "expected NAME=VALUE";
